@@ -1,0 +1,46 @@
+"""Clusters a stream of batches: finds their number, follows drift, keeps ids for life.
+
+`ScStream` is the estimator. The rooms are `scstream.datasets`, `scstream.metrics`,
+`scstream.families`, `scstream.errors`, `scstream.testing` and `scstream.river`.
+
+Importing this package loads no other library; a name is loaded when it is first used.
+
+Examples
+--------
+>>> import scstream
+>>> model = scstream.ScStream(half_life=20.0, random_state=0)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scstream.core.state import Config
+    from scstream.core.window import Box, Exponential, Windowed
+    from scstream.estimator import ScStream
+
+__version__ = "0.1.0"
+
+__all__ = ["Box", "Config", "Exponential", "ScStream", "Windowed", "__version__"]
+
+_HOME = {
+    "Box": "scstream.core.window",
+    "Config": "scstream.core.state",
+    "Exponential": "scstream.core.window",
+    "ScStream": "scstream.estimator",
+    "Windowed": "scstream.core.window",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

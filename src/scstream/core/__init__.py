@@ -1,0 +1,1 @@
+"""How clusters change: read `step`, then `sweep`."""

@@ -1,0 +1,54 @@
+"""Retired clusters that may return: a newborn that one of them explains takes its old id."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.core.state import NOVEL, Archive, Config, State
+from scstream.families.base import Array, Family, Labels
+
+
+def retire(config: Config, state: State, dead: NDArray[np.bool_]) -> Archive:
+    """Add clusters as sharp as they were when they were heaviest; the oldest make room."""
+    old = state.archive
+    dead = dead & (state.weight > 0)  # of what has faded to nothing there is nothing to remember
+    if not config.archive or not dead.any():
+        return old
+    sharp = state.whole[dead] * (state.peak[dead] / state.weight[dead])[:, None]
+    newest = slice(-config.max_clusters, None)
+    return Archive(
+        ids=np.concatenate([old.ids, state.ids[dead]])[newest],
+        stats=np.concatenate([old.stats, sharp])[newest],
+        born=np.concatenate([old.born, state.born[dead]])[newest],
+    )
+
+
+def recognise(family: Family, archive: Archive, groups: Array) -> Labels:  # (G, P) -> (G,)
+    """Id of the retired cluster that explains each group better than the prior, or NOVEL.
+
+    The Bayes factor of "the rows of a group come from a" is f(a + g) / (f(a) f(g)). Each retired
+    cluster returns at most once, to the group that it explains best.
+    """
+    known = np.full(len(groups), NOVEL)
+    if not len(archive.ids) or not len(groups):
+        return known
+    together = family.log_marginal(archive.stats[:, None] + groups[None])  # (A, G)
+    gain = together - family.log_marginal(archive.stats)[:, None] - family.log_marginal(groups)
+    for flat in np.argsort(-gain, axis=None, kind="stable"):
+        a, g = np.unravel_index(flat, gain.shape)
+        if gain[a, g] <= 0:
+            break
+        if known[g] == NOVEL and archive.ids[a] not in known:
+            known[g] = archive.ids[a]
+    return known
+
+
+def without(archive: Archive, ids: Labels) -> Archive:
+    """Return the archive less the clusters that returned."""
+    stay = ~np.isin(archive.ids, ids)
+    return replace(
+        archive, ids=archive.ids[stay], stats=archive.stats[stay], born=archive.born[stay]
+    )

@@ -1,0 +1,214 @@
+"""One pass over rows: every row chooses a cluster, then a half of it (Algorithm 2, steps 1 to 3).
+
+A pass is described by a `Plan` and carried out block by block; blocks share nothing, so an executor
+may run them anywhere, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.core.rng import uniforms
+from scstream.core.state import NOVEL, Batch
+from scstream.families.base import Array, Family, Labels, Rows, unit_weight
+
+_LOUDEST = 1.0  # nats that one row may say for or against a split or merge
+_ALL_HALVES = 1 << 18  # up to this many scores it is cheaper to compute all halves than to sort
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What rows are compared with and how they choose."""
+
+    whole: Array  # (K, Q) parameters or predictive tables of the clusters
+    halves: Array  # (2K, Q) the same of their halves
+    log_weight: Array  # (K,)
+    log_half: Array  # (K, 2)
+    predictive: bool  # compare by log_predictive, not by log_likelihood
+    log_new: float | None  # log weight of a cluster not seen yet; None: rows must choose a cluster
+    prior: Array  # (1, R) predictive table of no rows at all
+    key: int | None  # draw the labels to learn from under this key; None: the most probable ones
+    settle: bool = False  # whatever is learned, report the most probable labels
+    pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2) may be one
+    unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R) predictive tables
+
+    def log_density(self, family: Family, tables: Array, X: Rows) -> Array:  # (N, G)
+        """Log density of every row under every table."""
+        if self.predictive:
+            return family.log_predictive(tables, X)
+        return family.log_likelihood(tables, X)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a pass over some rows found, a sum over the rows."""
+
+    stats: Array  # (K, 2, P)
+    novel_weight: float
+    log_density: float  # log of the mixture density, weights not normalised
+    split_evidence: Array  # (K,) log density under the two halves less that under the whole
+    merge_evidence: Array  # (M,) log density under the union less that under the pair
+
+    def plus(self, other: Tally) -> Tally:
+        """Add two tallies."""
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """Choices of one block of rows, and their tally."""
+
+    label: Labels  # (N,) index of the cluster or NOVEL
+    side: NDArray[np.int8]  # (N,)
+    tally: Tally
+
+
+class LoadedRows(Protocol):
+    """The rows of a batch where the work is done, with the choices they made last."""
+
+    def assign(self, plan: Plan) -> Tally:
+        """Let every row choose; remember the choices."""
+
+    def novel(self, most: int) -> tuple[Rows, Array | None]:
+        """Return the rows (at most this many) that chose no cluster, with their weights."""
+
+    def labels(self, names: Labels) -> Labels:
+        """Return the ids of the rows by the names (K, 2) of the halves they chose."""
+
+
+class Executor(Protocol):
+    """Where passes run. The result must not depend on how many hands there are."""
+
+    def load(self, family: Family, batch: Batch) -> LoadedRows:
+        """Take the rows of a batch in."""
+
+
+def assign_block(
+    family: Family, plan: Plan, X: Rows, weight: Array | None, first_row: int
+) -> BlockResult:
+    """Let the rows of one block choose; `first_row` is the block's place in the batch."""
+    scores = _scores(family, plan, X)
+    chance = None
+    if plan.key is not None:
+        chance = uniforms(plan.key, np.arange(first_row, first_row + X.shape[0]))
+    label, log_density = _choose(scores, None if chance is None else chance[:, 0])
+    label = np.where(label == len(plan.whole), NOVEL, label)
+    halves = _half_scores(family, plan, X, label)
+    # The right half is chosen with probability 1 / (1 + exp(-log odds)).
+    threshold = 0.0 if chance is None else np.log(chance[:, 1]) - np.log1p(-chance[:, 1])
+    side = (halves[:, 1] - halves[:, 0] > threshold).astype(np.int8)
+    chosen = _Chosen(X, unit_weight(X, weight), scores, halves, label, side)
+    tally = Tally(
+        stats=_half_stats(family, plan, chosen),
+        novel_weight=float(chosen.weight[label == NOVEL].sum()),
+        log_density=float(log_density @ chosen.weight),
+        split_evidence=_split_evidence(plan, chosen),
+        merge_evidence=_merge_evidence(family, plan, chosen),
+    )
+    if plan.settle:
+        label, side = _most_probable(family, plan, chosen)
+    return BlockResult(label, side, tally)
+
+
+def combine(tallies: Sequence[Tally]) -> Tally:
+    """Add tallies in a fixed tree over block order, whatever order they came in."""
+    while len(tallies) > 1:
+        pairs = [tallies[i : i + 2] for i in range(0, len(tallies), 2)]
+        tallies = [pair[0] if len(pair) == 1 else pair[0].plus(pair[1]) for pair in pairs]
+    return tallies[0]
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Rows that chose, and between what."""
+
+    X: Rows
+    weight: Array  # (N,)
+    scores: Array  # (N, K) or (N, K + 1)
+    halves: Array  # (N, 2) scores of the halves of the chosen cluster
+    label: Labels  # (N,)
+    side: NDArray[np.int8]  # (N,)
+
+
+def _half_stats(family: Family, plan: Plan, chosen: _Chosen) -> Array:  # (K, 2, P)
+    n_clusters = len(plan.whole)
+    group = np.where(chosen.label == NOVEL, NOVEL, 2 * chosen.label + chosen.side)
+    stats = family.stats(chosen.X, group, 2 * n_clusters, chosen.weight)
+    return stats.reshape(n_clusters, 2, family.n_stats)
+
+
+def _split_evidence(plan: Plan, chosen: _Chosen) -> Array:  # (K,)
+    """How much denser the rows of each cluster are under its two halves than under the whole."""
+    rows = np.flatnonzero(chosen.label != NOVEL)
+    label = chosen.label[rows]
+    apart = np.logaddexp(chosen.halves[rows, 0], chosen.halves[rows, 1])
+    whole = chosen.scores[rows, label] - plan.log_weight[label]
+    gain = np.clip(apart - whole, -_LOUDEST, _LOUDEST) * chosen.weight[rows]
+    return np.bincount(label, weights=gain, minlength=len(plan.whole)).astype(np.float64)
+
+
+def _merge_evidence(family: Family, plan: Plan, chosen: _Chosen) -> Array:  # (M,)
+    """How much denser the rows of each pair are under its union than under the two."""
+    out = np.zeros(len(plan.pairs))
+    for m, (i, j) in enumerate(plan.pairs):
+        rows = np.flatnonzero((chosen.label == i) | (chosen.label == j))
+        if len(rows):
+            log_weight = np.logaddexp(plan.log_weight[i], plan.log_weight[j])
+            union = family.log_predictive(plan.unions[m : m + 1], chosen.X[rows])[:, 0]
+            apart = np.logaddexp(chosen.scores[rows, i], chosen.scores[rows, j]) - log_weight
+            out[m] = np.clip(union - apart, -_LOUDEST, _LOUDEST) @ chosen.weight[rows]
+    return out
+
+
+def _most_probable(family: Family, plan: Plan, chosen: _Chosen) -> tuple[Labels, NDArray[np.int8]]:
+    """Most probable label and side of every row; only rows that drew another look again."""
+    label = chosen.scores.argmax(axis=1)
+    label = np.where(label == len(plan.whole), NOVEL, label)
+    other = np.flatnonzero(label != chosen.label)
+    halves = chosen.halves.copy()
+    halves[other] = _half_scores(family, plan, chosen.X[other], label[other])
+    return label, (halves[:, 1] > halves[:, 0]).astype(np.int8)
+
+
+def _scores(family: Family, plan: Plan, X: Rows) -> Array:  # (N, K) or (N, K + 1)
+    scores = plan.log_density(family, plan.whole, X) + plan.log_weight
+    if plan.log_new is None:
+        return scores
+    new = family.log_predictive(plan.prior, X) + plan.log_new
+    return np.concatenate([scores, new], axis=1)
+
+
+def _choose(scores: Array, chance: Array | None) -> tuple[Labels, Array]:
+    """Largest score, or the one drawn by inverting the distribution function at `chance`."""
+    top = scores.max(axis=1)
+    mass = np.exp(scores - top[:, None])
+    total = mass.cumsum(axis=1)
+    log_density = top + np.log(total[:, -1])
+    if chance is None:
+        return scores.argmax(axis=1), log_density
+    drawn = (total < (chance * total[:, -1])[:, None]).sum(axis=1)
+    return np.minimum(drawn, scores.shape[1] - 1), log_density
+
+
+def _half_scores(family: Family, plan: Plan, X: Rows, label: Labels) -> Array:  # (N, 2)
+    """Scores of the two halves of the chosen cluster; zero for novel rows."""
+    out = np.zeros((X.shape[0], 2))
+    n_clusters = len(plan.whole)
+    if X.shape[0] * plan.halves.size <= _ALL_HALVES:
+        rows = np.flatnonzero(label != NOVEL)
+        scores = plan.log_density(family, plan.halves, X)
+        scores = scores.reshape(X.shape[0], n_clusters, 2) + plan.log_half
+        out[rows] = scores[rows, label[rows]]
+        return out
+    order = np.argsort(label, kind="stable")
+    bounds = np.searchsorted(label[order], np.arange(n_clusters + 1))
+    for k in np.flatnonzero(np.diff(bounds)):
+        rows = order[bounds[k] : bounds[k + 1]]
+        scores = plan.log_density(family, plan.halves[2 * k : 2 * k + 2], X[rows])
+        out[rows] = scores + plan.log_half[k]
+    return out

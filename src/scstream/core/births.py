@@ -1,0 +1,54 @@
+"""New clusters from rows that no cluster explains (rows 2 and 3 of the table of changes)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scstream.core.archive import recognise
+from scstream.core.assign import LoadedRows
+from scstream.core.rng import key_for
+from scstream.core.segment import segment
+from scstream.core.state import Config, Draft
+from scstream.core.surgery import add_clusters, halves_of
+from scstream.families.base import Array, Family, Rows, unit_weight
+
+_MOST_POOLED = 20_000  # rows of a pool that are looked at
+_MOST_BIRTHS = 32  # in one batch, or half the number of clusters
+_ROWS_PER_CELL = 4
+_MOST_CELLS = 400
+
+
+def welcome(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> Draft:
+    """Group the rows that chose no cluster; every group that is large enough is born."""
+    state = draft.state
+    first = state.n_clusters == 0
+    room = config.max_clusters - state.n_clusters
+    if not first:
+        room = min(room, max(_MOST_BIRTHS, state.n_clusters // 2))
+    pool, weight = rows.novel(_MOST_POOLED)
+    if room <= 0 or (unit_weight(pool, weight).sum() < config.birth_floor and not first):
+        return draft
+    key = key_for(config.seed, batch=state.n_batches, sweep=0, purpose="seeds")
+    groups = group_pool(family, config, pool, weight, key)
+    large = np.flatnonzero(groups[:, 0] >= config.birth_floor)
+    if not len(large):
+        if not first:
+            return draft
+        groups, large = groups.sum(axis=0, keepdims=True), np.array([0])
+    heaviest = np.argsort(-groups[large, 0], kind="stable")[:room]
+    newborn = groups[np.sort(large[heaviest])]
+    known = recognise(family, state.archive, newborn)
+    return add_clusters(draft, halves_of(family, config, newborn, newborn), known)
+
+
+def group_pool(
+    family: Family, config: Config, pool: Rows, weight: Array | None, key: int
+) -> Array:  # (G, P)
+    """Statistics of the agglomerated groups of a pool of rows; rows without weight add nothing."""
+    if weight is not None:
+        pool, weight = pool[weight > 0], weight[weight > 0]
+    if not pool.shape[0]:
+        return np.zeros((1, family.n_stats))
+    n_cells = int(np.clip(pool.shape[0] // _ROWS_PER_CELL, 1, _MOST_CELLS))
+    group = segment(family, config, pool, weight, n_cells=n_cells, key=key)
+    return family.stats(pool, group, int(group.max()) + 1, weight)

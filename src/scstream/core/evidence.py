@@ -1,0 +1,64 @@
+"""Evidence from rows that were not learned yet, for splits and merges (row 11 of the changes).
+
+Ratios of marginals compare labelled partitions: a row on the border of two clusters pays for its
+label in one of them, so clusters that overlap are taken for one even with endless data. Before a
+batch is learned, its rows can be asked without labels: is the mixture of the two halves denser
+here than the whole? Is the union of a pair denser than the mixture of the two? The sum of the log
+ratios over rows is a prequential Bayes factor: every row is predicted by the past only, so extra
+parameters are paid for. It is faded like everything else and never falls below zero (Page's
+cumulative sum), so that it answers to what happens now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.core.assign import Plan, Tally
+from scstream.core.moves import log_merge_ratio
+from scstream.core.segment import nearest_pairs
+from scstream.core.state import Config, State
+from scstream.families.base import Family, Labels
+
+_NEIGHBOURS = 5
+
+
+def follow_pairs(family: Family, config: Config, state: State, plan: Plan) -> tuple[State, Plan]:
+    """Add to an arrival plan the unions of pairs whose union is more probable than not."""
+    if config.merge_evidence is None or state.n_clusters < 2:
+        return state, plan
+    whole = state.whole
+    first, second = nearest_pairs(family, whole, config.n_neighbours or _NEIGHBOURS)
+    ratio = log_merge_ratio(family, config.alpha, whole, (first, second), correction=False)
+    # A silent cluster says nothing about itself; that its place is empty is no evidence.
+    heard = state.seen >= state.time - 1.5 * state.stride
+    likely = (ratio > 0) & heard[first] & heard[second]
+    first, second = first[likely], second[likely]
+    pairs = np.column_stack([state.ids[first], state.ids[second]])
+    known = dict(zip(map(tuple, state.merge_pairs.tolist()), state.merge_evidence, strict=True))
+    evidence = np.array([known.get(tuple(pair), 0.0) for pair in pairs.tolist()])
+    plan = replace(
+        plan,
+        pairs=np.column_stack([first, second]),
+        unions=family.predictive(whole[first] + whole[second]),
+    )
+    return replace(state, merge_pairs=pairs, merge_evidence=evidence), plan
+
+
+def weigh(state: State, tally: Tally) -> State:
+    """Add what the rows of a batch say, before they are learned."""
+    return replace(
+        state,
+        split_evidence=np.maximum(state.split_evidence + tally.split_evidence, 0.0),
+        merge_evidence=np.maximum(state.merge_evidence + tally.merge_evidence, 0.0),
+    )
+
+
+def proven_pairs(config: Config, state: State, first: Labels, second: Labels) -> NDArray[np.bool_]:
+    """Tell which pairs of indices have shown enough evidence to be one cluster."""
+    enough = state.merge_evidence > (config.merge_evidence or 0.0)
+    proven = set(map(tuple, state.merge_pairs[enough].tolist()))
+    ids = np.column_stack([state.ids[first], state.ids[second]]).tolist()
+    return np.array([tuple(pair) in proven for pair in ids], dtype=bool)

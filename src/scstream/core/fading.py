@@ -1,0 +1,124 @@
+"""The passing of time: old batches fade, moving clusters move on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from scstream.core.state import Config, State
+from scstream.families.base import Array, Family
+
+_GAIN = 0.3  # share of an innovation that goes into the velocity
+_FIRST_GAIN = 0.7  # the same one batch after birth, when nothing is known yet
+_STEADY = 20.0  # rows whose mean is trusted half as much as that of very many
+PGAIN = 0.3
+_NEGLIGIBLE = 1e-12  # weights below are dropped
+
+
+def advance(family: Family, config: Config, state: State, time: float) -> State:
+    """Let time pass until a batch at `time`: fade, move, and make room for the new rows."""
+    if state.is_new:
+        return replace(state, time=time)
+    elapsed = time - state.time
+    factor = float(config.kernel.weight(np.asarray(elapsed)))
+    if config.motion and family.moves_rigidly:
+        state = _moved(family, state, elapsed)
+    state = _faded_by_ring(config, state, time) if config.kernel.capacity else _faded(state, factor)
+    return replace(
+        state,
+        current=np.zeros_like(state.current),
+        rest_now=0.0,
+        split_evidence=factor * state.split_evidence,
+        merge_evidence=factor * state.merge_evidence,
+        time=time,
+        stride=elapsed if elapsed > 0 else state.stride,
+    )
+
+
+def remember(config: Config, state: State) -> Array:  # (K, 2, P)
+    """Statistics of the halves, with those of silent clusters as they were when last heard of.
+
+    A cluster that sends no rows grows lighter, but what is known of its shape does not get worse.
+    """
+    silence = np.maximum(state.time - state.seen - state.stride, 0.0)
+    faded = np.maximum(config.kernel.weight(silence), _NEGLIGIBLE)
+    if not config.remember_silent or config.kernel.capacity or not silence.any():
+        return state.halves
+    return state.past / faded[:, None, None] + state.current
+
+
+def learn_motion(family: Family, config: Config, state: State, elapsed: float) -> State:
+    """Correct each velocity by how far the new rows lie from where the past was expected (row 9).
+
+    The past was expected where the velocity so far had moved it. `jitter` is what the squared
+    velocity would be, in units of the cluster's spread, if nothing but chance moved the means.
+    """
+    past, current = state.past.sum(axis=1), state.current.sum(axis=1)
+    if not (config.motion and family.moves_rigidly) or elapsed <= 0 or not past.any():
+        return state
+    n_new, n_old = current[:, :1], past[:, :1]
+    trust = n_new / (n_new + _STEADY) * n_old / (n_old + _STEADY)
+    n_before = np.maximum((state.time - state.born) / elapsed, 1.0)[:, None]
+    gain = np.maximum(_GAIN, _FIRST_GAIN / n_before) * trust / elapsed
+    innovation = family.location(current) - family.location(past)
+    chance = gain / elapsed * (1.0 / np.maximum(n_new, 1.0) + 1.0 / np.maximum(n_old, 1.0))
+    heard = n_new[:, 0] > 0
+    noise = state.velocity.shape[1] * (1.0 / np.maximum(n_new, 1.0) + 1.0 / np.maximum(n_old, 1.0))
+    esize = np.square(innovation / family.spread(past + current)).sum(axis=1, keepdims=True)
+    eshr = np.where(heard[:, None] & (n_old > 1), np.maximum(0.0, 1.0 - noise / np.maximum(esize, 1e-300)), 0.0)
+    state = _translated(family, state, PGAIN * trust * eshr * innovation, ("past", "history"))
+    return replace(
+        state,
+        velocity=state.velocity + gain * innovation,
+        jitter=np.where(heard, state.velocity.shape[1] * chance[:, 0], state.jitter),
+    )
+
+
+def _faded(state: State, factor: float) -> State:
+    past = factor * (state.past + state.current)
+    past[past[:, :, 0] < _NEGLIGIBLE] = 0.0
+    return replace(state, past=past, rest=factor * (state.rest + state.rest_now))
+
+
+def _faded_by_ring(config: Config, state: State, time: float) -> State:
+    """Append the newest batch to the ring, drop what weighs nothing, sum up the rest."""
+    history = np.concatenate([state.history, state.current[None]])
+    times = np.append(state.history_times, state.time)
+    rest = np.append(state.history_rest, state.rest_now)
+    weight = config.kernel.weight(time - times)
+    keep = np.flatnonzero(weight > 0.0)[-config.kernel.capacity :]
+    weight = weight[keep]
+    return replace(
+        state,
+        history=history[keep],
+        history_times=times[keep],
+        history_rest=rest[keep],
+        past=np.einsum("h,hkjp->kjp", weight, history[keep]),
+        rest=float(weight @ rest[keep]),
+    )
+
+
+def _moved(family: Family, state: State, elapsed: float) -> State:
+    """Translate every cluster that was heard of in the newest batch along its velocity.
+
+    A velocity that chance would explain is shrunk towards zero (James and Stein): estimates of many
+    features would otherwise carry clusters off by noise alone.
+    """
+    size = np.square(state.velocity / family.spread(state.whole)).sum(axis=1)
+    shrink = np.maximum(0.0, 1.0 - state.jitter / np.maximum(size, np.finfo(float).tiny))
+    shrink[state.seen < state.time] = 0.0
+    shift = state.velocity * (shrink * elapsed)[:, None]
+
+    return _translated(family, state, shift, ("past", "current", "history"))
+
+
+def _translated(family: Family, state: State, shift: Array, layers: tuple[str, ...]) -> State:
+    def move(stats: Array) -> Array:  # (..., K, 2, P)
+        flat = stats.reshape(-1, stats.shape[-1])
+        shifts = np.broadcast_to(shift[:, None, :], (*stats.shape[:-1], shift.shape[1]))
+        return family.translate(flat, shifts.reshape(-1, shift.shape[1])).reshape(stats.shape)
+
+    moved: dict[str, Any] = {layer: move(getattr(state, layer)) for layer in layers}
+    return replace(state, **moved)

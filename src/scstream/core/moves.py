@@ -1,0 +1,66 @@
+"""The ratios that decide splits and merges; each formula stands here once."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from scstream.families.base import Array, Family, Labels
+
+_TINY = np.finfo(float).tiny  # stands for the count of a group that has faded away
+
+
+def log_split_ratio(family: Family, alpha: float, left: Array, right: Array) -> Array:  # (G,)
+    """Log posterior odds of two clusters against their union (the paper's H_split, corrected)."""
+    return log_odds_of_two(
+        alpha,
+        counts=(left[:, 0], right[:, 0]),
+        log_marginals=(family.log_marginal(left), family.log_marginal(right)),
+        log_union=family.log_marginal(left + right),
+    )
+
+
+def log_merge_ratio(
+    family: Family, alpha: float, stats: Array, pairs: tuple[Labels, Labels], *, correction: bool
+) -> Array:  # (number of pairs,)
+    """Log odds of the union of pairs of groups: the negated split ratio.
+
+    With `correction` the log probability of the halves that the union would have is added.
+    """
+    first, second = pairs
+    own = family.log_marginal(stats)
+    counts = (stats[first, 0], stats[second, 0])
+    ratio = -log_odds_of_two(
+        alpha,
+        counts=counts,
+        log_marginals=(own[first], own[second]),
+        log_union=family.log_marginal(stats[first] + stats[second]),
+    )
+    return ratio + log_half_weights(alpha, *counts) if correction else ratio
+
+
+def log_odds_of_two(
+    alpha: float,
+    *,
+    counts: tuple[Array, Array],
+    log_marginals: tuple[Array, Array],
+    log_union: Array,
+) -> Array:
+    """Log odds of two clusters against one, by the Dirichlet process and the marginals f.
+
+    log alpha + lgamma(N_l) + lgamma(N_r) - lgamma(N) + log f(l) + log f(r) - log f(l + r)
+    """
+    first, second = (np.maximum(count, _TINY) for count in counts)
+    prior = np.log(alpha) + gammaln(first) + gammaln(second) - gammaln(first + second)
+    return np.asarray(prior + log_marginals[0] + log_marginals[1] - log_union)
+
+
+def log_half_weights(alpha: float, first: Array, second: Array) -> Array:
+    """Log probability of one labelling of two halves whose weights are Dir(alpha/2, alpha/2)."""
+    return np.asarray(
+        gammaln(alpha)
+        - 2.0 * gammaln(alpha / 2.0)
+        + gammaln(first + alpha / 2.0)
+        + gammaln(second + alpha / 2.0)
+        - gammaln(first + second + alpha)
+    )

@@ -1,0 +1,146 @@
+"""Groups from nothing: k-means++ cells, agglomerated as long as the union is more probable.
+
+The first batch and the pool of novel rows both begin here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scstream.core.moves import log_merge_ratio
+from scstream.core.rng import uniforms
+from scstream.core.state import Config
+from scstream.families.base import Array, Family, Labels, Rows, unit_weight
+
+_LLOYD_ROUNDS = 5
+_SETTLE_ROUNDS = 3
+_CANDIDATES = 8  # nearest groups tried as partners
+_MOST_STATS = 20_000  # statistics per row beyond which rows are not settled one by one
+_CHUNK = 1 << 22
+
+
+def segment(
+    family: Family, config: Config, X: Rows, weight: Array | None, *, n_cells: int, key: int
+) -> Labels:  # (N,)
+    """Label the rows by agglomerated groups 0 .. G-1."""
+    weight = unit_weight(X, weight)
+    cell = seed_cells(family.coordinates(X), weight, n_cells=n_cells, key=key)
+    for _ in range(2):
+        cell = settle_cells(family, config.alpha, X, weight, cell)
+        stats = family.stats(X, cell, int(cell.max()) + 1, weight)
+        cell = agglomerate(family, config.alpha, stats)[cell]
+    return cell
+
+
+def settle_cells(
+    family: Family, alpha: float, X: Rows, weight: Array, cell: Labels
+) -> Labels:  # (N,)
+    """Let every row move to the cell that predicts it best without it, a few times."""
+    if family.n_stats > _MOST_STATS:
+        return cell
+    alone = family.log_predictive(family.predictive(np.zeros((1, family.n_stats))), X)[:, 0]
+    for _ in range(_SETTLE_ROUNDS):
+        stats = family.stats(X, cell, int(cell.max()) + 1, weight)
+        count = np.maximum(stats[:, 0], np.finfo(float).tiny)  # rows may weigh nothing
+        scores = family.log_predictive(family.predictive(stats), X) + np.log(count)
+        own = _log_predictive_without(family, X, weight, cell, stats)
+        lonely = stats[cell, 0] <= weight
+        scores[np.arange(len(cell)), cell] = np.where(lonely, alone + np.log(alpha), own)
+        cell = np.unique(scores.argmax(axis=1), return_inverse=True)[1]
+    return cell
+
+
+def _log_predictive_without(
+    family: Family, X: Rows, weight: Array, cell: Labels, stats: Array
+) -> Array:  # (N,)
+    """Score of every row under its own cell with the row taken out: f(S) / f(S - x)."""
+    out = np.empty(len(cell))
+    marginal = family.log_marginal(stats)
+    step = max(1, _CHUNK // family.n_stats)
+    for start in range(0, len(cell), step):
+        rows = slice(start, start + step)
+        n = len(cell[rows])
+        rest = stats[cell[rows]] - family.stats(X[rows], np.arange(n), n, weight[rows])
+        rest[:, 0] = np.maximum(rest[:, 0], np.finfo(float).tiny)
+        gain = marginal[cell[rows]] - family.log_marginal(rest)
+        out[rows] = gain / np.maximum(weight[rows], 1e-300) + np.log(rest[:, 0])
+    return out
+
+
+def seed_cells(points: Array, weight: Array, *, n_cells: int, key: int) -> Labels:  # (N,)
+    """Partition points into at most `n_cells` non-empty cells: k-means++, then Lloyd."""
+    centres = _plus_plus(points, weight, n_cells, key)
+    for _ in range(_LLOYD_ROUNDS):
+        cell = _square_distances(points, centres).argmin(axis=1)
+        used, cell = np.unique(cell, return_inverse=True)
+        share = np.zeros((len(used), len(points)))
+        share[cell, np.arange(len(points))] = weight
+        centres = (share @ points) / np.maximum(share.sum(axis=1), 1e-300)[:, None]
+    return np.asarray(cell, dtype=np.int64)
+
+
+def agglomerate(family: Family, alpha: float, stats: Array) -> Labels:  # (G, P) -> (G,)
+    """Union groups pair by pair, best pairs first, while a union is more probable than not."""
+    member = np.arange(len(stats))
+    while len(stats) > 1:
+        pairs = nearest_pairs(family, stats, _CANDIDATES)
+        gain = log_merge_ratio(family, alpha, stats, pairs, correction=False)
+        target = _match(len(stats), *pairs, gain)
+        if (target == np.arange(len(stats))).all():
+            break
+        _, new = np.unique(target, return_inverse=True)
+        pooled = np.zeros((new.max() + 1, stats.shape[1]))
+        np.add.at(pooled, new, stats)
+        stats, member = pooled, new[member]
+    return member
+
+
+def nearest_pairs(family: Family, stats: Array, n_neighbours: int) -> tuple[Labels, Labels]:
+    """Pairs (i < j) of groups of which one is among the other's nearest."""
+    points = family.coordinates_of(stats)
+    distances = _square_distances(points, points)
+    np.fill_diagonal(distances, np.inf)
+    n = min(n_neighbours, len(stats) - 1)
+    near = np.argpartition(distances, n - 1, axis=1)[:, :n]
+    first = np.repeat(np.arange(len(stats)), n)
+    pairs = np.sort(np.column_stack([first, near.ravel()]), axis=1)
+    pairs = np.unique(pairs, axis=0)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _match(n: int, first: Labels, second: Labels, gain: Array) -> Labels:  # (n,)
+    """Greedy disjoint pairs with a positive gain; the second of a pair points at the first."""
+    target = np.arange(n)
+    free = np.ones(n, dtype=bool)
+    for pair in np.argsort(-gain, kind="stable"):
+        if gain[pair] <= 0:
+            break
+        i, j = first[pair], second[pair]
+        if free[i] and free[j]:
+            target[j] = i
+            free[[i, j]] = False
+    return target
+
+
+def _plus_plus(points: Array, weight: Array, n_cells: int, key: int) -> Array:  # (C, D)
+    """k-means++ seeds, fewer where the points coincide."""
+    chance = uniforms(key, np.arange(n_cells))[:, 0]
+    chosen = [_pick(weight, chance[0])]
+    nearest = _square_distances(points, points[chosen])[:, 0]
+    for u in chance[1:]:
+        mass = nearest * weight
+        if not mass.sum() > 0:
+            break
+        chosen.append(_pick(mass, u))
+        nearest = np.minimum(nearest, _square_distances(points, points[chosen[-1:]])[:, 0])
+    return points[chosen]
+
+
+def _pick(mass: Array, chance: float) -> int:
+    total = mass.cumsum()
+    return int(min(np.searchsorted(total, chance * total[-1]), len(mass) - 1))
+
+
+def _square_distances(points: Array, centres: Array) -> Array:  # (N, D), (C, D) -> (N, C)
+    squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
+    return np.asarray(np.maximum(squares - 2.0 * points @ centres.T, 0.0))

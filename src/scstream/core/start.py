@@ -1,0 +1,81 @@
+"""Before the first sweep: a prior that fits the data, and clusters to begin with."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from scstream.core.assign import LoadedRows, Plan
+from scstream.core.births import group_pool
+from scstream.core.rng import key_for, uniforms
+from scstream.core.state import NOVEL, Config, Draft
+from scstream.core.surgery import add_clusters
+from scstream.families.base import Array, Family, Rows
+
+_MOST_ROWS = 5_000  # rows of a first batch that the prior is estimated from
+_MOST_ROUNDS = 4
+_WORTH_A_ROUND = 0.05  # nats per row and feature
+
+
+def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | None) -> Family:
+    """Choose the prior by maximum marginal likelihood on groups of the first batch (row 1).
+
+    Grouping needs a prior and the prior needs groups: the vague `family` finds the first groups, a
+    prior fitted to them finds better ones, and so on as long as that pays. Guards: where the data
+    show no groups `family` stays, and a round that explains the rows hardly better is not taken,
+    because it would cut clusters that are not quite of the family into ever smaller ones.
+    """
+    X, weight = _subsample(config, X, weight)
+    groups = group_pool(family, config, X, weight, _key(config, 0))
+    explained = log_joint(family, config.alpha, groups)
+    for round_ in range(1, _MOST_ROUNDS + 1):
+        fitted = _most_probable(family.candidates(groups), groups)
+        regrouped = group_pool(fitted, config, X, weight, _key(config, round_))
+        gain = log_joint(fitted, config.alpha, regrouped) - explained
+        if len(regrouped) == 1 or (round_ > 1 and gain < _WORTH_A_ROUND * X.shape[0] * X.shape[1]):
+            break
+        family, groups, explained = fitted, regrouped, explained + gain
+    return family
+
+
+def single_cluster(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> Draft:
+    """All rows in one cluster, its halves at random."""
+    nothing = family.predictive(np.zeros((2, family.n_stats)))
+    plan = Plan(
+        whole=nothing[:1],
+        halves=nothing,
+        log_weight=np.zeros(1),
+        log_half=np.zeros((1, 2)),
+        predictive=True,
+        log_new=None,
+        prior=nothing[:1],
+        key=key_for(config.seed, batch=draft.state.n_batches, sweep=0, purpose="halves"),
+    )
+    return add_clusters(draft, rows.assign(plan).stats, np.array([NOVEL]))
+
+
+def log_joint(family: Family, alpha: float, stats: Array) -> float:
+    """Log of the Dirichlet process prior of a partition times its marginal likelihood."""
+    total = stats[:, 0].sum()
+    crp = len(stats) * np.log(alpha) + gammaln(stats[:, 0]).sum()
+    crp += gammaln(alpha) - gammaln(alpha + total)
+    return float(crp + family.log_marginal(stats).sum())
+
+
+def _most_probable(candidates: list[Family], groups: Array) -> Family:
+    evidence = [float(family.log_marginal(groups).sum()) for family in candidates]
+    return candidates[int(np.argmax(evidence))]
+
+
+def _subsample(config: Config, X: Rows, weight: Array | None) -> tuple[Rows, Array | None]:
+    """A random subset of a large batch, chosen by the rows' addresses."""
+    if X.shape[0] <= _MOST_ROWS:
+        return X, weight
+    key = key_for(config.seed, batch=0, sweep=0, purpose="pool")
+    order = np.argsort(uniforms(key, np.arange(X.shape[0]))[:, 0], kind="stable")
+    rows = np.sort(order[:_MOST_ROWS])
+    return X[rows], None if weight is None else weight[rows]
+
+
+def _key(config: Config, round_: int) -> int:
+    return key_for(config.seed, batch=0, sweep=round_, purpose="chain")

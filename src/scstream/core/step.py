@@ -1,0 +1,116 @@
+"""One batch (Algorithm 1): the page to read first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from scstream.core.assign import Executor, LoadedRows
+from scstream.core.births import welcome
+from scstream.core.evidence import follow_pairs, weigh
+from scstream.core.fading import advance, learn_motion
+from scstream.core.start import single_cluster
+from scstream.core.state import Batch, Config, Draft, Event, Info, State
+from scstream.core.surgery import bury_clusters, merge_clusters, number_from_zero
+from scstream.core.sweep import nearest_to, predictive_plan, predictive_sweep, sampling_sweep
+from scstream.families.base import Family, Labels
+
+
+def step(
+    family: Family, config: Config, state: State, batch: Batch, executor: Executor
+) -> tuple[State, Labels, Info]:
+    """Learn one batch: the new state, the id of every row, and what happened.
+
+    The past fades to the time of the batch; rows that no cluster explains found new ones; labels
+    are sampled in `n_sweeps` sweeps and settled in a last, predictive one; splits and merges follow
+    every sweep; clusters without support are let go. Of the rows only statistics are kept.
+    """
+    first = state.n_clusters == 0
+    elapsed = 0.0 if state.is_new else batch.time - state.time
+    state = advance(family, config, state, batch.time)
+    if batch.n_rows == 0:
+        return replace(state, n_batches=state.n_batches + 1), np.zeros(0, dtype=np.int64), Info()
+    rows = executor.load(family, batch)
+    founded = found_clusters(family, config, state, rows)
+    sampled, n_sweeps = sample(family, config, founded, rows, converge=first)
+    draft = predictive_sweep(family, config, sampled.state, rows, sweep=n_sweeps + 1)
+    draft = let_go(family, config, draft)
+    draft = replace(draft, events=lasting(sampled.events + draft.events))
+    if first:
+        draft = number_from_zero(draft)
+    labels = rows.labels(draft.names)
+    state = learn_motion(family, config, draft.state, elapsed)
+    return (
+        replace(state, n_batches=state.n_batches + 1),
+        labels,
+        report(config, batch, draft, labels),
+    )
+
+
+def found_clusters(family: Family, config: Config, state: State, rows: LoadedRows) -> Draft:
+    """Ask the rows what they think of the clusters; make new ones of those that like none."""
+    if state.n_clusters == 0 and not config.segment_start:
+        return single_cluster(family, config, Draft.of(state), rows)
+    if state.n_clusters and not config.births:
+        return Draft.of(state)
+    state, plan = follow_pairs(family, config, state, predictive_plan(family, config, state))
+    state = weigh(state, rows.assign(plan))
+    return welcome(family, config, Draft.of(state), rows)
+
+
+def sample(
+    family: Family, config: Config, draft: Draft, rows: LoadedRows, *, converge: bool
+) -> tuple[Draft, int]:
+    """Sampling sweeps: `n_sweeps`, or on the first batch until clusters come and go no more."""
+    quiet, sweep = 0, 0
+    while sweep < (config.start_sweeps if converge else config.n_sweeps):
+        sweep += 1
+        swept = sampling_sweep(family, config, draft.state, rows, sweep=sweep)
+        draft = replace(swept, events=draft.events + swept.events)
+        quiet = 0 if swept.events else quiet + 1
+        if converge and quiet >= config.start_patience:
+            break
+    return draft, sweep
+
+
+def let_go(family: Family, config: Config, draft: Draft) -> Draft:
+    """Dissolve newborns without support, bury the silent, make room; one cluster always stays."""
+    state = draft.state
+    gone = (state.current[:, :, 0].sum(axis=1) <= 0) & (state.weight < config.death_weight)
+    if config.births:
+        newborn = (state.born == state.time) & (state.past[:, :, 0].sum(axis=1) <= 0)
+        gone |= newborn & (state.weight < config.birth_floor)
+    if gone.all():
+        gone[np.argmax(state.weight)] = False
+    if gone.any():
+        draft = bury_clusters(config, draft, gone)
+    state = draft.state
+    if 1 < state.n_clusters >= config.max_clusters:
+        lightest = int(np.argmin(state.weight))
+        draft = merge_clusters(config, draft, [(nearest_to(family, state, lightest), lightest)])
+    return draft
+
+
+def lasting(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Leave out clusters that were born and died within the batch.
+
+    A cluster that split off one of these was born, one that was absorbed by it died.
+    """
+    born: set[int | None] = {e.id for e in events if e.kind == "born"}
+    born |= {e.other for e in events if e.kind == "split" and e.other is not None}
+    ghosts = born & {e.id for e in events if e.kind == "died"}
+    out = []
+    for e in events:
+        if e.id in ghosts and e.other is not None and e.other not in ghosts:
+            out.append(Event("born" if e.kind == "split" else "died", e.time, e.other, e.weight))
+        elif not {e.id, e.other} & ghosts:
+            out.append(e)
+    return tuple(out)
+
+
+def report(config: Config, batch: Batch, draft: Draft, labels: Labels) -> Info:
+    """Sum up what happened."""
+    log_total = np.log(draft.state.weight.sum() + config.alpha)
+    density = draft.log_density / max(batch.total_weight, np.finfo(float).tiny) - log_total
+    return Info(draft.events, int((labels < 0).sum()), float(density))

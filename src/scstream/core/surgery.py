@@ -1,0 +1,202 @@
+"""The only code that changes the set of clusters.
+
+Every operation turns a draft into another, in which no weight is made or lost, ids stand in
+increasing order and the names of rows follow their clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.core.archive import retire, without
+from scstream.core.state import NOVEL, Config, Draft, Event, Kind, State
+from scstream.families.base import Array, Family, Labels
+
+_LAYERS = ("past", "current", "history")
+_PER_CLUSTER = ("ids", "age", "born", "seen", "peak", "velocity", "jitter", "split_evidence")
+
+
+def add_clusters(draft: Draft, current: Array, known: Labels) -> Draft:
+    """Add clusters without a past; `current` (G, 2, P) are the statistics of their halves.
+
+    `known` (G,) is the id of a retired cluster that returns, or NOVEL for a newborn one.
+    """
+    state, n = draft.state, len(current)
+    returns = known != NOVEL
+    n_born = int((~returns).sum())
+    ids = known.copy()
+    ids[~returns] = np.arange(state.next_id, state.next_id + n_born)
+    weight = current[:, :, 0].sum(axis=1)
+    added = replace(
+        state,
+        ids=ids,
+        age=np.zeros(n, dtype=np.int64),
+        born=np.full(n, state.time),
+        seen=np.full(n, state.time),
+        peak=weight,
+        velocity=np.zeros((n, state.velocity.shape[1])),
+        jitter=np.zeros(n),
+        split_evidence=np.zeros(n),
+        past=np.zeros_like(current),
+        current=current,
+        history=np.zeros((len(state.history), *current.shape)),
+    )
+    grown = _by_id(_join(state, added))
+    grown = replace(
+        grown, next_id=state.next_id + n_born, archive=without(state.archive, known[returns])
+    )
+    kinds: list[Kind] = ["returned" if back else "born" for back in returns]
+    events = [
+        Event(kind, state.time, int(i), float(w))
+        for kind, i, w in zip(kinds, ids, weight, strict=True)
+    ]
+    return draft.after(grown, *events)
+
+
+def split_clusters(family: Family, config: Config, draft: Draft, which: Labels) -> Draft:
+    """Make clusters of the halves of the clusters at indices `which`."""
+    state, n = draft.state, len(which)
+    weight = state.halves[which, :, 0]  # (n, 2)
+    leaver = np.ones(n, dtype=np.int64)
+    if config.keep_heavier_id:
+        leaver = (weight[:, 1] <= weight[:, 0]).astype(np.int64)
+    ids = np.arange(state.next_id, state.next_id + n)
+    stayer = take(state, which)
+    stayer = replace(
+        stayer,
+        **_child_layers(family, config, stayer, 1 - leaver),
+        age=np.zeros(n, dtype=np.int64),
+        split_evidence=np.zeros(n),
+    )
+    child = replace(
+        stayer,
+        **_child_layers(family, config, take(state, which), leaver),
+        ids=ids,
+        born=np.full(n, state.time),
+    )
+    others = np.setdiff1d(np.arange(state.n_clusters), which)
+    grown = _by_id(_join(_join(take(state, others), stayer), child))
+    grown = replace(_forget_pairs(grown, state.ids[which]), next_id=state.next_id + n)
+    names = draft.names.copy()
+    events = []
+    for k, side, new_id, w in zip(which, leaver, ids, weight, strict=True):
+        old_id = int(state.ids[k])
+        names[names[:, side] == old_id, side] = new_id
+        events.append(Event("split", state.time, old_id, float(w[side]), other=int(new_id)))
+    return draft.after(replace(grown, peak=grown.weight), *events, names=names)
+
+
+def merge_clusters(config: Config, draft: Draft, pairs: Sequence[tuple[int, int]]) -> Draft:
+    """Unite disjoint pairs of clusters; the two become the halves of the union."""
+    state, names = draft.state, draft.names.copy()
+    weight, events = state.weight, []
+    keep, gone = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
+    if config.keep_heavier_id:
+        swap = weight[gone] > weight[keep]
+        keep[swap], gone[swap] = gone[swap], keep[swap]
+    changed: dict[str, Any] = {name: getattr(state, name).copy() for name in _PER_CLUSTER}
+    for layer in _LAYERS:
+        values = getattr(state, layer).copy()
+        halves = values.sum(axis=-2)  # (..., K, P)
+        values[..., keep, :, :] = np.stack([halves[..., keep, :], halves[..., gone, :]], axis=-2)
+        changed[layer] = values
+    total = np.maximum(weight[keep] + weight[gone], np.finfo(float).tiny)
+    share = (weight[gone] / total)[:, None]
+    changed["velocity"][keep] = (1 - share) * state.velocity[keep] + share * state.velocity[gone]
+    changed["seen"][keep] = np.maximum(state.seen[keep], state.seen[gone])
+    changed["born"][keep] = np.minimum(state.born[keep], state.born[gone])
+    changed["peak"][keep] = np.maximum(total, state.peak[keep])
+    changed["split_evidence"][keep] = 0.0
+    for k, g, w in zip(state.ids[keep], state.ids[gone], total, strict=True):
+        names[names == g] = k
+        events.append(Event("merged", state.time, int(k), float(w), other=int(g)))
+    united = _forget_pairs(replace(state, **changed), state.ids[np.append(keep, gone)])
+    rest = np.setdiff1d(np.arange(state.n_clusters), gone)
+    return draft.after(take(united, rest), *events, names=names)
+
+
+def bury_clusters(config: Config, draft: Draft, dead: NDArray[np.bool_]) -> Draft:
+    """Remove clusters; their weight goes to the rest, their rows belong to no cluster."""
+    state, weight = draft.state, draft.state.weight
+    events = [
+        Event("died", state.time, int(state.ids[k]), float(weight[k])) for k in np.flatnonzero(dead)
+    ]
+    smaller = replace(
+        _forget_pairs(state, state.ids[dead]),
+        rest=state.rest + float(state.past[dead, :, 0].sum()),
+        rest_now=state.rest_now + float(state.current[dead, :, 0].sum()),
+        history_rest=state.history_rest + state.history[:, dead][..., 0].sum(axis=(1, 2)),
+        archive=retire(config, state, dead & (state.born < state.time)),
+    )
+    names = np.where(np.isin(draft.names, state.ids[dead]), NOVEL, draft.names)
+    return draft.after(take(smaller, np.flatnonzero(~dead)), *events, names=names)
+
+
+def number_from_zero(draft: Draft) -> Draft:
+    """Number the clusters of a first batch 0 .. K-1: ids that nobody saw need not be spent."""
+    state = draft.state
+    ids = np.arange(state.n_clusters)
+    place = np.searchsorted(state.ids, np.maximum(draft.names, 0))
+    numbered = replace(_forget_pairs(state, state.ids), ids=ids, next_id=state.n_clusters)
+    events = [
+        Event("born", state.time, int(k), float(w)) for k, w in zip(ids, state.weight, strict=True)
+    ]
+    names = np.where(draft.names == NOVEL, NOVEL, place)
+    return replace(draft, state=numbered, names=names, events=tuple(events))
+
+
+def take(state: State, index: Labels) -> State:
+    """Keep the clusters at these indices, in this order."""
+    kept: dict[str, Any] = {
+        name: getattr(state, name)[index] for name in (*_PER_CLUSTER, "past", "current")
+    }
+    return replace(state, history=state.history[:, index], **kept)
+
+
+def _join(first: State, second: State) -> State:
+    """Put the clusters of the second state behind those of the first."""
+    both: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in (*_PER_CLUSTER, "past", "current")
+    }
+    return replace(first, history=np.concatenate([first.history, second.history], axis=1), **both)
+
+
+def _by_id(state: State) -> State:
+    return take(state, np.argsort(state.ids, kind="stable"))
+
+
+def _child_layers(family: Family, config: Config, state: State, side: Labels) -> dict[str, Any]:
+    """Layers of the clusters that one side of each cluster becomes: halves of that side."""
+    every = np.arange(state.n_clusters)
+    along = state.halves[every, side]
+
+    def bisect(stats: Array) -> Array:  # (..., K, P) -> (..., K, 2, P)
+        flat = stats.reshape(-1, stats.shape[-1])
+        axis = np.broadcast_to(along, stats.shape).reshape(flat.shape)
+        shape = (*stats.shape[:-1], 2, stats.shape[-1])
+        return halves_of(family, config, flat, axis).reshape(*shape)
+
+    return {layer: bisect(getattr(state, layer)[..., every, side, :]) for layer in _LAYERS}
+
+
+def halves_of(family: Family, config: Config, stats: Array, along: Array) -> Array:
+    """Halves (G, 2, P) of groups known by their statistics (G, P) only; nothing is lost."""
+    cut = np.zeros_like(stats)
+    if config.cut_past and len(stats):
+        cut = stats[:, :1] * family.cut(stats, along)
+    return np.stack([stats / 2.0 + cut, stats / 2.0 - cut], axis=1)
+
+
+def _forget_pairs(state: State, ids: Labels) -> State:
+    keep = ~np.isin(state.merge_pairs, ids).any(axis=1)
+    return replace(
+        state,
+        merge_pairs=state.merge_pairs[keep],
+        merge_evidence=state.merge_evidence[keep],
+    )

@@ -1,0 +1,173 @@
+"""One sweep over a batch (Algorithm 2): weights and parameters, labels, statistics, then moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from scstream.core.assign import LoadedRows, Plan
+from scstream.core.evidence import proven_pairs
+from scstream.core.fading import remember
+from scstream.core.moves import log_merge_ratio, log_split_ratio
+from scstream.core.rng import ClusterDraws, key_for, uniforms
+from scstream.core.segment import nearest_pairs
+from scstream.core.state import Config, Draft, State
+from scstream.core.surgery import bury_clusters, merge_clusters, split_clusters
+from scstream.core.weights import drawn_weights, mean_weights
+from scstream.families.base import Array, Family, Labels
+
+
+def sampling_sweep(
+    family: Family, config: Config, state: State, rows: LoadedRows, *, sweep: int
+) -> Draft:
+    """Draw weights, parameters and labels, then try to split and to merge."""
+    plan = sampling_plan(family, config, state, sweep=sweep)
+    return move(family, config, relabel(state, rows, plan), sweep=sweep)
+
+
+def predictive_sweep(
+    family: Family, config: Config, state: State, rows: LoadedRows, *, sweep: int
+) -> Draft:
+    """Give every row its most probable label, then try to split and to merge."""
+    plan = predictive_plan(family, config, state)
+    if config.learn_draws:
+        key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="labels")
+        plan = replace(plan, settle=True, key=key)
+    return move(family, config, relabel(state, rows, plan), sweep=sweep)
+
+
+def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -> Plan:
+    """Compare rows with parameters drawn from the posterior, and draw their labels."""
+    keys = {
+        purpose: key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose=purpose)
+        for purpose in ("weights", "params", "halves", "labels")
+    }
+    log_weight, log_new, log_half = drawn_weights(state, config.alpha, keys["weights"])
+    remembered = remember(config, state)
+    halves = remembered.reshape(-1, family.n_stats)
+    # A half draws under twice the id of its cluster, plus its side.
+    half_ids = (2 * state.ids[:, None] + np.arange(2)).reshape(-1)
+    return Plan(
+        whole=family.draw(remembered.sum(axis=1), ClusterDraws(keys["params"], state.ids)),
+        halves=family.draw(halves, ClusterDraws(keys["halves"], half_ids)),
+        log_weight=log_weight,
+        log_half=log_half,
+        predictive=False,
+        log_new=log_new if config.births else None,
+        prior=family.predictive(np.zeros((1, family.n_stats))),
+        key=keys["labels"],
+    )
+
+
+def predictive_plan(family: Family, config: Config, state: State) -> Plan:
+    """Compare rows with the posterior predictive, and take the most probable label."""
+    log_weight, log_new, log_half = mean_weights(state, config.alpha)
+    remembered = remember(config, state)
+    halves = remembered.reshape(-1, family.n_stats)
+    tables = family.predictive
+    plug_in = not config.exact_predictive and family.expected(halves) is not None
+    if plug_in:
+        tables = family.expected  # type: ignore[assignment]
+    return Plan(
+        whole=tables(remembered.sum(axis=1)),
+        halves=tables(halves),
+        log_weight=log_weight,
+        log_half=log_half,
+        predictive=not plug_in,
+        log_new=log_new if config.births or not state.n_clusters else None,
+        prior=family.predictive(np.zeros((1, family.n_stats))),
+        key=None,
+    )
+
+
+def relabel(state: State, rows: LoadedRows, plan: Plan) -> Draft:
+    """Let the rows choose and replace the statistics of this batch by those of the choices."""
+    tally = rows.assign(plan)
+    touched = tally.stats[:, :, 0].sum(axis=1) > 0
+    state = replace(
+        state,
+        current=tally.stats,
+        rest_now=tally.novel_weight,
+        age=state.age + 1,
+        seen=np.where(touched, state.time, state.seen),
+    )
+    state = replace(state, peak=np.maximum(state.peak, state.weight))
+    return replace(Draft.of(state), log_density=tally.log_density)
+
+
+def move(family: Family, config: Config, draft: Draft, *, sweep: int) -> Draft:
+    """Splits, then merges, then burial of the empty."""
+    which = splits(family, config, draft.state, sweep=sweep)
+    if len(which):
+        draft = split_clusters(family, config, draft, which)
+    pairs = merges(family, config, draft.state, sweep=sweep)
+    if pairs:
+        draft = merge_clusters(config, draft, pairs)
+    empty = draft.state.weight <= 0.0
+    if empty.any() and not empty.all():
+        draft = bury_clusters(config, draft, empty)
+    return draft
+
+
+def splits(family: Family, config: Config, state: State, *, sweep: int) -> Labels:
+    """Indices of the clusters that are to be split."""
+    halves = state.halves
+    lighter = halves[:, :, 0].min(axis=1)
+    room = min(config.max_clusters - state.n_clusters, max(32, state.n_clusters // 2))
+    may = (lighter > 0) & (lighter >= config.split_floor) & (state.age >= config.split_age)
+    open_ = np.flatnonzero(may)
+    if not len(open_) or room <= 0:
+        return open_[:0]
+    key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="splits")
+    ratio = log_split_ratio(family, config.alpha, halves[open_, 0], halves[open_, 1])
+    chance = np.log(uniforms(key, state.ids[open_])[:, 0])
+    accepted = ratio > chance
+    if config.split_evidence is not None:
+        # The ratio pays for the labels of rows, which cannot be worth more than log 2 each.
+        possible = ratio > -np.log(2.0) * state.weight[open_]
+        accepted |= possible & (state.split_evidence[open_] > config.split_evidence)
+    return open_[accepted][:room]
+
+
+def merges(family: Family, config: Config, state: State, *, sweep: int) -> list[tuple[int, int]]:
+    """Disjoint pairs of clusters that are to be united, most probable first."""
+    if state.n_clusters < 2:
+        return []
+    whole = state.whole
+    if config.n_neighbours is None:
+        first, second = np.triu_indices(state.n_clusters, 1)
+    else:
+        first, second = nearest_pairs(family, whole, config.n_neighbours)
+    if not config.merge_silent:
+        heard = state.seen >= state.time
+        both = heard[first] & heard[second]
+        first, second = first[both], second[both]
+    ratio = log_merge_ratio(
+        family, config.alpha, whole, (first, second), correction=config.merge_correction
+    )
+    key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="merges")
+    accepted = ratio > np.log(uniforms(key, state.ids[first], state.ids[second])[:, 0])
+    if config.merge_evidence is not None and state.n_batches > 0:
+        accepted = proven_pairs(config, state, first, second)
+    return disjoint(first[accepted], second[accepted], ratio[accepted])
+
+
+def disjoint(first: Labels, second: Labels, ratio: Array) -> list[tuple[int, int]]:
+    """Take pairs in falling order of ratio, each cluster at most once."""
+    taken: set[int] = set()
+    pairs = []
+    for p in np.argsort(-ratio, kind="stable"):
+        i, j = int(first[p]), int(second[p])
+        if i not in taken and j not in taken:
+            pairs.append((i, j))
+            taken |= {i, j}
+    return pairs
+
+
+def nearest_to(family: Family, state: State, index: int) -> int:
+    """Index of the cluster nearest to the one at `index`."""
+    points = family.coordinates_of(state.whole)
+    distance = np.square(points - points[index]).sum(axis=1)
+    distance[index] = np.inf
+    return int(np.argmin(distance))

@@ -1,0 +1,65 @@
+"""What the generators reject at the door, with a sentence."""
+
+from __future__ import annotations
+
+from scstream.errors import InputError
+
+
+def check_at_least(least: float, **values: float) -> None:
+    """Reject the first value below ``least``, by name."""
+    for name, value in values.items():
+        if not value >= least:
+            raise InputError(f"{name} must be at least {least:g}, not {value!r}")
+
+
+def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Reject a word that is not among the allowed ones."""
+    if value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def check_recurrence(n_clusters: int, n_active: int, phase: int, swap: int) -> None:
+    """Reject a change of the active set that cannot be made."""
+    check_at_least(1, n_active=n_active, phase=phase)
+    check_at_least(0, swap=swap)
+    if n_active > n_clusters:
+        raise InputError(f"n_active={n_active} clusters cannot be active among {n_clusters}")
+    if swap > min(n_active, n_clusters - n_active):
+        raise InputError(
+            f"swap={swap} clusters cannot change places between {n_active} active and "
+            f"{n_clusters - n_active} resting ones"
+        )
+
+
+def check_births(
+    *,
+    n_clusters: int,
+    weight: float,
+    distance: str,
+    birth_every: int,
+    deaths: bool,
+    n_batches: int | None,
+) -> None:
+    """Reject births without weight or place, and an endless stream that would grow for ever."""
+    check_one_of("distance", distance, ("far", "near"))
+    check_at_least(1, birth_every=birth_every)
+    if not 0.0 < weight < 1.0:
+        raise InputError(f"weight must lie between 0 and 1, not {weight!r}")
+    if deaths and n_clusters < 2:
+        raise InputError("deaths=True needs at least 2 clusters at the beginning")
+    if n_batches is None and not deaths:
+        raise InputError("a stream of births without end needs deaths=True, or it grows for ever")
+
+
+def periods(
+    n_batches: int | None, period: int | None, transition: float | None
+) -> tuple[int, float]:
+    """Return the period and the width of a transition that fits into it."""
+    if period is None:
+        period = 50 if n_batches is None else max(n_batches, 1)
+    check_at_least(1, period=period)
+    width = min(20.0, 0.4 * period) if transition is None else float(transition)
+    check_at_least(0.0, transition=width)
+    if width > 0.95 * period:
+        raise InputError(f"a transition of {width:g} batches does not fit into {period}")
+    return period, width

@@ -1,0 +1,557 @@
+"""The scikit-learn face: validate, make a batch, take a step, show attributes; no mathematics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from scstream.compute.threads import ThreadExecutor
+from scstream.core.query import (
+    choose,
+    expected_at,
+    log_density,
+    log_joint_density,
+    probabilities,
+)
+from scstream.core.state import Batch, Config, Event, Info, State
+from scstream.core.step import step
+from scstream.core.window import Exponential
+from scstream.errors import CheckpointCorrupt, InputError, TimeError
+from scstream.families.base import Array, Family, Labels, Rows
+from scstream.io.choices import family_kind, first_family, read_config
+from scstream.io.clusters import ClusterTable
+from scstream.io.schema import check_entries, read_time, read_weight
+
+_COUNTS = ("multinomial", "poisson")
+_CHUNK = 4096  # rows that are asked about at once, so that memory does not grow with the question
+
+
+class ScStream(ClusterMixin, BaseEstimator):
+    """Cluster a stream batch by batch.
+
+    A Dirichlet process mixture with split and merge moves and a fading memory. The number of
+    clusters is found, drift is followed, and a cluster keeps its id for as long as it lives. A
+    batch is seen once and dropped.
+
+    Parameters
+    ----------
+    family : str, Family, or pairs of (family, columns)
+        What a cluster looks like: "gaussian", "diagonal", "multinomial", "bernoulli",
+        "categorical" or "poisson"; an instance of `scstream.families.Family`, whose prior is then
+        used as it is; or, for a table of mixed columns, a list of pairs or a dict such as
+        ``{"diagonal": ["height", "weight"], "categorical": ["colour"]}``, with columns by name or
+        position.
+    prior : {"auto", "vague"} or dict
+        "auto" finds the prior by maximum marginal likelihood on the first batch, also with
+        ``algorithm="paper"``, where the paper sets it by hand; "vague" is a weak prior scaled to
+        the first batch; a dict sets hyperparameters of the named family and leaves the others
+        vague. One number stands for a vector of it, or for a multiple of the identity matrix:
+        ``dict(kappa=1, mean=0, nu=4, psi=1.02)``.
+    alpha : float
+        How readily a new cluster is believed. It acts through its logarithm.
+    half_life : float or None
+        Time after which a row weighs half. None never forgets.
+    kernel : Kernel, callable or None
+        Another way to forget: `scstream.Box`, `scstream.Windowed`, or a function that takes an
+        array of ages and returns weights from 1 at age 0 downwards. `half_life` is then not used.
+    n_sweeps : int
+        Sampling sweeps over each batch.
+    algorithm : {"default", "paper"}
+        "paper" runs the method as published, with its formulas corrected.
+    max_clusters : int
+        Most clusters there may be at one time.
+    late : {"error", "add"}
+        What to do with a batch older than the last one: refuse it, or add its rows now with the
+        weight that is left of them at their age.
+    switches : dict or None
+        Single fields of `scstream.Config`, for experiments: ``{"motion": False}``.
+    n_threads : int
+        Threads to use, -1 for one per core. Results do not depend on it.
+    max_events : int
+        How many events `events_` remembers.
+    random_state : int, numpy Generator or RandomState, or None
+        An integer makes runs repeatable. None draws a seed, which ``config_.seed`` then shows.
+
+    Attributes
+    ----------
+    labels_ : array of shape (N,)
+        Ids of the clusters of the rows of the last batch, -1 for a row that belongs to none.
+    n_clusters_ : int
+        Number of clusters.
+    clusters_ : ClusterTable
+        The clusters, one line each: id, weight, share, age, born, last seen, mean, spread.
+    events_ : list of Event
+        What was born, split, merged, died or returned; the newest last.
+    info_ : Info
+        What happened in the last batch.
+    state_ : State
+        All that the model knows. Its arrays are read-only.
+    family_ : Family
+        The family with the prior in use.
+    config_ : Config
+        The configuration in use.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of str
+        Names of the columns, if the first batch had them.
+
+    Notes
+    -----
+    Parameters are read when the first batch arrives; `n_threads` and `max_events` at every batch.
+    To change another one, start again with `fit` or a new model.
+
+    A batch that is refused leaves the model as it was.
+
+    Examples
+    --------
+    >>> from scstream import ScStream
+    >>> from scstream.datasets import drifting_gaussians
+    >>> model = ScStream(random_state=0)
+    >>> for batch in drifting_gaussians(n_clusters=3, n_batches=5, random_state=1):
+    ...     model = model.partial_fit(batch.X)
+    >>> model.n_clusters_
+    3
+    """
+
+    labels_: Labels
+    events_: list[Event]
+    info_: Info
+    state_: State
+    family_: Family
+    config_: Config
+
+    def __init__(
+        self,
+        family: Any = "gaussian",
+        *,
+        prior: Any = "auto",
+        alpha: float = 1.0,
+        half_life: float | None = Exponential.half_life,
+        kernel: Any = None,
+        n_sweeps: int = 1,
+        algorithm: str = "default",
+        max_clusters: int = 1000,
+        late: str = "error",
+        switches: dict[str, Any] | None = None,
+        n_threads: int = 1,
+        max_events: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.family = family
+        self.prior = prior
+        self.alpha = alpha
+        self.half_life = half_life
+        self.kernel = kernel
+        self.n_sweeps = n_sweeps
+        self.algorithm = algorithm
+        self.max_clusters = max_clusters
+        self.late = late
+        self.switches = switches
+        self.n_threads = n_threads
+        self.max_events = max_events
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Forget everything and learn all rows as one first batch.
+
+        There is no `sample_weight` here on purpose: of `fit` scikit-learn demands that a weight of
+        two gives exactly what the row given twice gives, and a method that draws a label for each
+        row cannot promise that. `partial_fit` takes weights.
+
+        Parameters
+        ----------
+        X : array, table or CSR matrix of shape (N, D)
+            The rows.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        ScStream
+            The model itself.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]]).labels_
+        array([0, 0, 0, 0, 0, 0])
+        """
+        return self._learn(X, time=None, sample_weight=None, fresh=True)
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, time: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn one batch.
+
+        Parameters
+        ----------
+        X : array, table or CSR matrix of shape (N, D)
+            The rows. After the first batch there may be none of them: time passes nevertheless.
+        y : None
+            Not used.
+        time : number, datetime or numpy.datetime64, optional
+            When the batch came, in the unit of `half_life`; dates count in seconds. By default one
+            later than the last batch, from zero.
+        sample_weight : array of shape (N,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        ScStream
+            The model itself.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).partial_fit([[0.1], [0.2], [0.3]], time=10)
+        >>> model.partial_fit([[0.1], [0.2]], time=15, sample_weight=[1.0, 3.0]).state_.time
+        15.0
+        """
+        fresh = not hasattr(self, "state_")
+        return self._learn(X, time=time, sample_weight=sample_weight, fresh=fresh)
+
+    def predict(self, X: Any, *, time: Any = None) -> Labels:  # (N,)
+        """Most probable cluster of every row; nothing is learned.
+
+        Parameters
+        ----------
+        X : array, table or CSR matrix of shape (N, D)
+            The rows.
+        time : number, datetime or numpy.datetime64, optional
+            When the rows are seen: clusters fade and move until then. By default when the next
+            batch is due, one interval after the last; never before the last.
+
+        Returns
+        -------
+        array of shape (N,)
+            Ids of clusters, -1 for a row that more probably belongs to a cluster not seen yet.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> model.predict([[0.35], [50.0]])
+        array([ 0, -1])
+        """
+        return self._ask(
+            X, time, lambda state, log_joint, rows: choose(self.config_, state, log_joint)
+        )
+
+    def predict_proba(self, X: Any, *, time: Any = None) -> Array:  # (N, K + 1)
+        """Probability of every cluster for every row; nothing is learned.
+
+        Parameters
+        ----------
+        X : array, table or CSR matrix of shape (N, D)
+            The rows.
+        time : number, datetime or numpy.datetime64, optional
+            As in `predict`.
+
+        Returns
+        -------
+        array of shape (N, K + 1)
+            One column per cluster in the order of ``clusters_.id``; the last column is a cluster
+            not seen yet.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> model.predict_proba([[50.0]]).round(2)
+        array([[0., 1.]])
+        """
+        return self._ask(X, time, lambda state, log_joint, rows: probabilities(log_joint))
+
+    def score_samples(self, X: Any, *, time: Any = None) -> Array:  # (N,)
+        """Log predictive density of every row under the whole mixture: low means unusual.
+
+        Parameters
+        ----------
+        X : array, table or CSR matrix of shape (N, D)
+            The rows.
+        time : number, datetime or numpy.datetime64, optional
+            As in `predict`.
+
+        Returns
+        -------
+        array of shape (N,)
+            Natural logarithms; of probabilities where the rows are counts or levels.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> near, far = model.score_samples([[0.2], [50.0]])
+        >>> bool(near > far)
+        True
+        """
+        return self._ask(
+            X, time, lambda state, log_joint, rows: log_density(self.family_, log_joint, rows)
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file from which it can go on bit for bit.
+
+        The file is safetensors with a JSON header and checksums, no pickle, and appears complete or
+        not at all. Of the last batch it keeps no labels.
+
+        Parameters
+        ----------
+        path : path
+            Where to write; a file of that name is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.scstream")
+        ...     ScStream.load(f"{folder}/m.scstream").n_clusters_
+        1
+        """
+        from scstream import __version__
+        from scstream.io.checkpoint import Snapshot, write_model
+
+        check_is_fitted(self, "state_")
+        names = getattr(self, "feature_names_in_", None)
+        snapshot = Snapshot(
+            family=self.family_,
+            config=self.config_,
+            state=self.state_,
+            info=self.info_,
+            events=tuple(self.events_),
+            params=self.get_params(deep=False),
+            feature_names=None if names is None else tuple(names),
+        )
+        write_model(path, snapshot, writer=__version__)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, kernel: Any = None) -> Self:
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        kernel : Kernel or callable, optional
+            The kernel of the model if it was a function: a file cannot hold one.
+
+        Returns
+        -------
+        ScStream
+            A model that goes on where the saved one stopped.
+
+        Raises
+        ------
+        CheckpointCorrupt
+            The file is damaged, or is no model file.
+        CheckpointTooNew
+            A later version of scstream wrote it.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.scstream")
+        ...     ScStream.load(f"{folder}/m.scstream").predict([[0.1]])
+        array([0])
+        """
+        from scstream.io.checkpoint import read_model
+
+        snapshot = read_model(path, kernel=kernel)
+        try:
+            model = cls(**snapshot.params)
+        except TypeError as error:
+            raise CheckpointCorrupt(
+                f"{path} is not a sound model file: {error}; restore an older copy."
+            ) from error
+        model.family_, model.config_ = snapshot.family, snapshot.config
+        model.state_ = _read_only(snapshot.state)
+        model.events_, model.info_ = list(snapshot.events), snapshot.info
+        model.n_features_in_ = snapshot.family.n_features
+        if snapshot.feature_names is not None:
+            model.feature_names_in_ = np.array(snapshot.feature_names, dtype=object)
+        return model
+
+    @property
+    def n_clusters_(self) -> int:
+        """Number of clusters."""
+        check_is_fitted(self, "state_")
+        return self.state_.n_clusters
+
+    @property
+    def clusters_(self) -> ClusterTable:
+        """The clusters as a table, at the time of the last batch."""
+        check_is_fitted(self, "state_")
+        unnamed = [f"x{d}" for d in range(self.n_features_in_)]
+        names = tuple(getattr(self, "feature_names_in_", unnamed))
+        return ClusterTable.of(self.family_, self.state_, names)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        try:
+            kind = family_kind(self.family)
+        except InputError:  # refused when the first batch arrives
+            return tags
+        tags.input_tags.sparse = kind.accepts_sparse
+        tags.input_tags.allow_nan = kind.handles_missing
+        tags.input_tags.positive_only = kind.name in _COUNTS
+        return tags
+
+    def _learn(self, X: Any, *, time: Any, sample_weight: Any, fresh: bool) -> Self:
+        before = dict(vars(self))
+        try:
+            self._take_in(X, time, sample_weight, fresh=fresh)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _take_in(self, X: Any, time: Any, sample_weight: Any, *, fresh: bool) -> None:
+        rows = self._rows(X, first=fresh)
+        weight = read_weight(sample_weight, rows.shape[0])
+        if fresh:
+            self._start(rows, weight)
+        self.family_.check(rows)
+        batch = self._batch(rows, weight, time)
+        executor = _executor(self.n_threads)
+        state, labels, info = step(self.family_, self.config_, self.state_, batch, executor)
+        self.state_, self.labels_, self.info_ = _read_only(state), labels, info
+        self.events_ = _newest(self.events_, info.events, self.max_events)
+
+    def _start(self, rows: Rows, weight: Array | None) -> None:
+        if weight is not None and not weight.sum() > 0:
+            raise InputError("every row of the first batch has weight zero; give some a weight.")
+        self.config_ = read_config(
+            algorithm=self.algorithm,
+            half_life=self.half_life,
+            kernel=self.kernel,
+            random_state=self.random_state,
+            switches=self.switches,
+            alpha=self.alpha,
+            n_sweeps=self.n_sweeps,
+            max_clusters=self.max_clusters,
+            late=self.late,
+        )
+        names = getattr(self, "feature_names_in_", None)
+        self.family_ = first_family(
+            self.family, self.prior, self.config_, rows, weight, names=names
+        )
+        self.state_ = State.empty(self.family_)
+        self.events_ = []
+
+    def _rows(self, X: Any, *, first: bool) -> Rows:
+        """Return the rows as float64, in CSR where they are sparse and the family takes them so."""
+        kind = family_kind(self.family) if first else self.family_
+        how = {
+            "accept_sparse": "csr" if kind.accepts_sparse else False,
+            "dtype": np.float64,
+            "ensure_all_finite": False,
+            "ensure_min_samples": 1 if first else 0,
+        }
+        try:
+            if _is_table(X):
+                from scstream.io.frames import table_rows
+
+                validate_data(self, X, reset=first, skip_check_array=True)
+                rows = check_array(table_rows(X), estimator=self, input_name="X", **how)
+            else:
+                rows = validate_data(self, X, reset=first, **how)
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        if sparse.issparse(rows):
+            rows = _canonical(rows)
+        check_entries(rows, kind)
+        return rows
+
+    def _batch(self, rows: Rows, weight: Array | None, time: Any) -> Batch:
+        now = self.state_.time
+        if time is None:
+            return Batch(rows, 0.0 if self.state_.is_new else now + 1.0, weight)
+        time = read_time(time)
+        if time >= now:
+            return Batch(rows, time, weight)
+        if self.config_.late == "error":
+            raise TimeError(
+                f"the batch is from time {time:g} but the model has seen time {now:g}; pass "
+                "batches in order of time, or use late='add'."
+            )
+        left = self.config_.kernel.weight(np.array([now - time]))
+        return Batch(rows, now, left * (np.ones(rows.shape[0]) if weight is None else weight))
+
+    def _ask(self, X: Any, time: Any, question: Callable[[State, Array, Rows], Any]) -> Any:
+        """Put a question to the state as it will be, chunk by chunk of the rows."""
+        check_is_fitted(self, "state_")
+        rows = self._rows(X, first=False)
+        self.family_.check(rows)
+        when = None if time is None else read_time(time)
+        state = expected_at(self.family_, self.config_, self.state_, when)
+
+        def answer(chunk: Rows) -> Any:
+            log_joint = log_joint_density(self.family_, self.config_, state, chunk)
+            return question(state, log_joint, chunk)
+
+        starts = range(0, max(rows.shape[0], 1), _CHUNK)
+        chunks = [rows[start : start + _CHUNK] for start in starts]
+        return np.concatenate(_executor(self.n_threads).map(answer, chunks))
+
+
+def _executor(n_threads: Any) -> ThreadExecutor:
+    if not isinstance(n_threads, int | np.integer) or (n_threads < 1 and n_threads != -1):
+        raise InputError(f"n_threads must be a whole number from 1, or -1, got {n_threads!r}.")
+    return _shared_executor((os.cpu_count() or 1) if n_threads == -1 else int(n_threads))
+
+
+@cache
+def _shared_executor(n_threads: int) -> ThreadExecutor:
+    """Thousands of models share one: to look for the BLAS libraries takes milliseconds."""
+    return ThreadExecutor(n_threads)
+
+
+def _is_table(X: Any) -> bool:
+    if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
+        return False
+    from scstream.io.frames import is_table
+
+    return is_table(X)
+
+
+def _canonical(X: Rows) -> Rows:
+    """Return a CSR array with sorted, distinct columns; the caller's matrix is not touched."""
+    rows = sparse.csr_array(X)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def _newest(old: list[Event], new: tuple[Event, ...], most: Any) -> list[Event]:
+    if not isinstance(most, int | np.integer) or most < 0:
+        raise InputError(f"max_events must be a whole number from 0, got {most!r}.")
+    events = [*old, *new]
+    return events[max(len(events) - most, 0) :]
+
+
+def _read_only(state: State) -> State:
+    for field in fields(state):
+        value = getattr(state, field.name)
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        elif is_dataclass(value):
+            _read_only(value)  # type: ignore[arg-type]
+    return state

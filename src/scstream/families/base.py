@@ -1,0 +1,155 @@
+"""What a cluster is: the protocol of an exponential family with a conjugate prior.
+
+Statistics are a vector space: one float64 row per group, column 0 the (fractional) count. Pooling
+is ``+``, forgetting is ``*``. Drawn parameters and predictive tables are one float64 row per group
+too, so that whatever moves between threads, workers and files is a plain array.
+
+Shapes: N rows, D features, G groups, P statistics, Q parameters, R predictive entries.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.errors import InputError
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Rows = Any  # (N, D) float64 array, or scipy CSR where `accepts_sparse`
+
+
+class Draws(Protocol):
+    """Random numbers with an address, one independent line of them per group."""
+
+    def normal(self, n: int) -> Array:
+        """Return (G, n) standard normals."""
+
+    def log_gamma(self, shape: Array) -> Array:
+        """Return logarithms of Gamma(shape, 1) variates for `shape` (G, n)."""
+
+
+class Family(ABC):
+    """An exponential family under a conjugate prior; the prior lives in the frozen instance.
+
+    A new family overrides the eight abstract methods; `scstream.testing.check_family` tells whether
+    they obey the laws. The other methods have defaults that are always correct.
+    """
+
+    name: ClassVar[str]
+    handles_missing: ClassVar[bool] = False
+    accepts_sparse: ClassVar[bool] = False
+    moves_rigidly: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Number of columns D of a row."""
+
+    @property
+    @abstractmethod
+    def n_stats(self) -> int:
+        """Number of statistics P of a group."""
+
+    @abstractmethod
+    def stats(
+        self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
+    ) -> Array:  # (G, P)
+        """Sum the statistics of the rows of each group; rows with ``group < 0`` are left out."""
+
+    @abstractmethod
+    def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
+        """Logarithm of the marginal likelihood of each group; zero for an empty one."""
+
+    @abstractmethod
+    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
+        """Draw the parameters of each group from their posterior."""
+
+    @abstractmethod
+    def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
+        """Logarithm of the likelihood of each row under each group's parameters."""
+
+    @abstractmethod
+    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, R)
+        """Compute once per group what `log_predictive` needs."""
+
+    @abstractmethod
+    def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
+        """Logarithm of the posterior predictive density of each row under each group."""
+
+    @abstractmethod
+    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        """Posterior mean of a row of each group."""
+
+    @abstractmethod
+    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        """Standard deviation of each feature in each group."""
+
+    @classmethod
+    @abstractmethod
+    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+        """Build the family with a weak prior scaled to a first batch."""
+
+    @abstractmethod
+    def candidates(self, stats: Array) -> list[Self]:
+        """Return this family under other priors worth trying on groups with these statistics."""
+
+    @abstractmethod
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return the keyword arguments that rebuild this instance: numbers, strings and arrays."""
+
+    def expected(self, stats: Array) -> Array | None:  # (G, P) -> (G, Q)
+        """Parameters at their posterior mean, for the plug-in rule; None where not offered."""
+        return None
+
+    def cut(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
+        """Difference, per unit of weight, between the halves of each group and half of the group.
+
+        The halves of a group ``s`` are ``s / 2 + s[0] * cut`` and ``s / 2 - s[0] * cut``. The
+        direction of the cut is taken from the statistics `along`. The default cuts nothing: both
+        halves are alike.
+        """
+        return np.zeros_like(stats)
+
+    def translate(self, stats: Array, shift: Array) -> Array:  # (G, P), (G, D) -> (G, P)
+        """Statistics of the same rows moved by `shift`; only where `moves_rigidly`."""
+        raise NotImplementedError(f"{self.name} rows cannot be moved")
+
+    def coordinates(self, X: Rows) -> Array:  # (N, D) -> (N, C)
+        """Dense coordinates of the rows in which Euclidean distance is meaningful."""
+        return np.nan_to_num(np.asarray(X, dtype=np.float64))
+
+    def coordinates_of(self, stats: Array) -> Array:  # (G, P) -> (G, C)
+        """Coordinates of the groups' locations."""
+        return self.coordinates(self.location(stats))
+
+    def log_base(self, X: Rows) -> Array:  # (N,)
+        """Logarithm of the base measure of each row, which is common to all groups."""
+        return np.zeros(X.shape[0])
+
+    def check(self, X: Rows) -> None:
+        """Raise `InputError` with a sentence if a row lies outside the family's domain."""
+        if X.shape[1] != self.n_features:
+            raise InputError(
+                f"X has {X.shape[1]} columns but this model was started with {self.n_features}; "
+                "pass the same columns in every batch, or start a new model."
+            )
+
+
+def group_sums(values: Array, group: Labels, n_groups: int) -> Array:  # (N, C) -> (G, C)
+    """Sum the rows of `values` by group, in row order; rows with ``group < 0`` are left out."""
+    if (group < 0).any():
+        keep = group >= 0
+        values, group = values[keep], group[keep]
+    sums = np.empty((n_groups, values.shape[1]))
+    for column in range(values.shape[1]):
+        sums[:, column] = np.bincount(group, weights=values[:, column], minlength=n_groups)
+    return sums
+
+
+def unit_weight(X: Rows, weight: Array | None) -> Array:  # (N,)
+    """Return the weights, ones by default."""
+    return np.ones(X.shape[0]) if weight is None else weight

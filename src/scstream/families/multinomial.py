@@ -1,0 +1,168 @@
+"""Multinomial counts under a Dirichlet prior, for dense and CSR rows.
+
+A row of counts is treated as the sequence of its draws; the multinomial coefficient, common to all
+clusters, is the base measure `log_base`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.special import gammaln, logsumexp
+
+from scstream.errors import InputError
+from scstream.families.base import Array, Draws, Family, Labels, Rows, unit_weight
+
+_MOST_LEVELS = 32  # counts up to this one are summed level by level, larger ones by lgamma
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Multinomial(Family):
+    """Clusters of count vectors, such as bags of words.
+
+    Parameters
+    ----------
+    concentration : array of shape (D,)
+        Parameters of the Dirichlet prior, all positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.families import Multinomial
+    >>> family = Multinomial(concentration=np.ones(3))
+    >>> stats = family.stats(np.array([[2, 1, 0], [3, 0, 0]]), np.array([0, 0]), 1)
+    >>> family.location(stats).round(3)
+    array([[0.667, 0.222, 0.111]])
+    """
+
+    concentration: Array
+
+    name = "multinomial"
+    accepts_sparse = True
+
+    def __post_init__(self) -> None:
+        concentration = np.atleast_1d(np.asarray(self.concentration, dtype=np.float64))
+        if concentration.ndim != 1 or not (np.isfinite(concentration) & (concentration > 0)).all():
+            raise InputError("concentration must be a vector of positive numbers.")
+        object.__setattr__(self, "concentration", concentration)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.concentration)
+
+    @property
+    def n_stats(self) -> int:
+        return 1 + self.n_features
+
+    def stats(
+        self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
+    ) -> Array:  # (G, P)
+        keep = np.flatnonzero(group >= 0)
+        weight = unit_weight(X, weight)[keep]
+        member = sparse.csr_array((weight, (group[keep], keep)), shape=(n_groups, X.shape[0]))
+        counts = member @ sparse.csr_array(X)
+        return np.column_stack([member.sum(axis=1), counts.toarray()])
+
+    def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
+        posterior = self.concentration + stats[..., 1:]
+        prior = gammaln(self.concentration.sum()) - gammaln(self.concentration).sum()
+        return np.asarray(prior - gammaln(posterior.sum(axis=-1)) + gammaln(posterior).sum(axis=-1))
+
+    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, D)
+        """Draw log probabilities; in log space, since tiny concentrations underflow otherwise."""
+        log_gamma = draws.log_gamma(self.concentration + stats[:, 1:])
+        return np.asarray(log_gamma - logsumexp(log_gamma, axis=1, keepdims=True))
+
+    def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, D), (N, D) -> (N, G)
+        return np.asarray(sparse.csr_array(X) @ params.T)
+
+    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        return self.concentration + stats[:, 1:]
+
+    def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, D), (N, D) -> (N, G)
+        """Dirichlet-multinomial: lgamma(A) - lgamma(A+n) + sum_j lgamma(d_j+x_j) - lgamma(d_j).
+
+        For whole counts the last sum is a sum of log(d_j + c) over c = 0 .. x_j - 1, which is one
+        matrix product per level c; what is left above the highest level, or behind the decimal
+        point, is added by lgamma.
+        """
+        X = sparse.csr_array(X, dtype=np.float64)
+        out = -_log_rising(table.sum(axis=1), np.asarray(X.sum(axis=1)))
+        whole = np.minimum(np.floor(X.data), _MOST_LEVELS)
+        for level in range(int(whole.max(initial=0.0))):
+            indicator = sparse.csr_array(
+                ((whole > level).astype(np.float64), X.indices, X.indptr), shape=X.shape
+            )
+            out += indicator @ np.log(table + level).T
+        rest = np.flatnonzero(X.data != whole)
+        row = np.searchsorted(X.indptr, rest, side="right") - 1
+        step = max(1, _CHUNK // max(1, len(table)))
+        for start in range(0, len(rest), step):
+            entry = rest[start : start + step]
+            base = table[:, X.indices[entry]]
+            extra = gammaln(base + X.data[entry]) - gammaln(base + whole[entry])
+            np.add.at(out, row[start : start + step], extra.T)
+        return out
+
+    def expected(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        return np.asarray(np.log(self.location(stats)))
+
+    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        posterior = self.predictive(stats)
+        return np.asarray(posterior / posterior.sum(axis=1, keepdims=True))
+
+    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        share = self.location(stats)
+        return np.asarray(np.sqrt(share * (1.0 - share)))
+
+    def coordinates(self, X: Rows) -> Array:  # (N, D)
+        """Square roots of frequencies, whose Euclidean distance is Hellinger's."""
+        X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+        total = X.sum(axis=1, keepdims=True)
+        return np.asarray(np.sqrt(X / np.where(total > 0, total, 1.0)))
+
+    def log_base(self, X: Rows) -> Array:  # (N,)
+        X = sparse.csr_array(X, dtype=np.float64)
+        terms = sparse.csr_array((gammaln(X.data + 1.0), X.indices, X.indptr), shape=X.shape)
+        return np.asarray(gammaln(np.asarray(X.sum(axis=1)) + 1.0) - terms.sum(axis=1))
+
+    def check(self, X: Rows) -> None:
+        super().check(X)
+        check_counts(X)
+
+    @classmethod
+    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+        return cls(concentration=np.ones(X.shape[1]))
+
+    def candidates(self, stats: Array) -> list[Self]:
+        """Priors of several strengths around even and around overall frequencies."""
+        total = stats[:, 1:].sum(axis=0) + 1.0 / self.n_features
+        even = np.full(self.n_features, 1.0 / self.n_features)
+        return [
+            replace(self, concentration=strength * self.n_features * base)
+            for base in (even, 0.9 * total / total.sum() + 0.1 * even)
+            for strength in (0.01, 0.03, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 10.0)
+        ]
+
+    def hyperparameters(self) -> dict[str, Any]:
+        return {"concentration": self.concentration}
+
+
+def check_counts(X: Rows) -> None:
+    """Raise unless every entry is a count (fractions are legal, negative numbers are not)."""
+    entries = X.data if sparse.issparse(X) else X
+    if (entries < 0).any():
+        raise InputError(
+            "counts must not be negative; for real-valued columns use family='gaussian' "
+            "or family='diagonal'."
+        )
+
+
+def _log_rising(base: Array, steps: Array) -> Array:  # (G,), (N,) -> (N, G)
+    """lgamma(base + steps) - lgamma(base), computed once per distinct number of steps."""
+    distinct, inverse = np.unique(steps, return_inverse=True)
+    return np.asarray((gammaln(base + distinct[:, None]) - gammaln(base))[inverse])

@@ -1,0 +1,46 @@
+"""Centre and scale of real-valued columns, robust against constant ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scstream.errors import InputError
+from scstream.families.base import Array, Rows, unit_weight
+
+_FARTHEST = 1e7  # prior standard deviations; beyond it second moments lose all their digits
+
+
+def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:  # (D,), (D,)
+    """Weighted mean and standard deviation of each column, missing entries left out.
+
+    A constant column gets a millionth of the largest scale (or of its own size), so that it is
+    harmless rather than infinitely informative.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    present = ~np.isnan(X)
+    weights = unit_weight(X, weight)[:, None] * present
+    total = np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
+    filled = np.where(present, X, 0.0)
+    # Two passes, first about a row of the batch: a column far from zero keeps its digits.
+    anchor = filled[0] if len(filled) else np.zeros(X.shape[1])
+    shifted = np.where(present, filled - anchor, 0.0)
+    centre = anchor + (weights * shifted).sum(axis=0) / total
+    residual = np.where(present, filled - centre, 0.0)
+    scale = np.sqrt((weights * residual**2).sum(axis=0) / total)
+    floor = 1e-6 * scale.max(initial=0.0)
+    if floor == 0.0:
+        floor = max(1e-6 * float(np.abs(centre).max(initial=0.0)), 1.0)
+    return centre, np.maximum(scale, np.maximum(floor, 1e-12 * np.abs(centre)))
+
+
+def spread_out(X: Rows, origin: Array, scale: Array) -> None:
+    """Raise if a row lies so far out that the moments about `origin` would lose their digits."""
+    with np.errstate(over="ignore"):
+        farthest = np.nan_to_num(np.abs(np.asarray(X) - origin) / scale)  # a missing entry is near
+    if farthest.max(initial=0.0) > _FARTHEST:
+        row, column = np.unravel_index(farthest.argmax(), farthest.shape)
+        raise InputError(
+            f"row {row}, column {column} lies {farthest[row, column]:.0e} prior standard "
+            f"deviations from the first batch, beyond the {_FARTHEST:.0e} that float64 can carry; "
+            "rescale or clip that column, or drop the row."
+        )

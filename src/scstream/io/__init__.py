@@ -1,0 +1,1 @@
+"""Doors: rows, tables and choices come in, model files go out and come back."""

@@ -1,0 +1,182 @@
+"""Values to and from a sealed file: plain JSON, arrays beside it, checksums over both.
+
+Everything here refuses with `ValueError`, or with what a wrong type or a missing key raises by
+itself; `scstream.io.checkpoint` turns all of that into one error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import deserialize
+from safetensors.numpy import save
+
+from scstream.errors import InputError
+from scstream.families import FAMILIES, Family, family_from
+
+Tensors = dict[str, NDArray[Any]]
+T = TypeVar("T")
+
+_KEY = "scstream"  # the one metadata entry (the order of several is random): checksum, header
+_DTYPES: dict[str, type[np.generic]] = {"F64": np.float64, "I64": np.int64}
+
+
+def seal(header: dict[str, Any], tensors: Tensors) -> bytes:
+    """Join header and tensors to the content of a file; the same values give the same bytes."""
+    sealed = header | {"tensors": {name: _digest(values) for name, values in tensors.items()}}
+    text = json.dumps(sealed, allow_nan=False, sort_keys=True)
+    return bytes(save(tensors, metadata={_KEY: f"{_sha256(text.encode())}\n{text}"}))
+
+
+def unseal(content: bytes) -> tuple[dict[str, Any], Tensors]:
+    """Take the content of a file apart again, header and every tensor checked."""
+    found = deserialize(content)  # type: ignore[no-untyped-call]
+    length = int.from_bytes(content[:8], "little")
+    outer = json.loads(content[8 : 8 + length])
+    checksum, _, text = outer["__metadata__"][_KEY].partition("\n")
+    if _sha256(text.encode()) != checksum:
+        raise ValueError("the header does not match its checksum")
+    header = json.loads(text)
+    tensors = {
+        name: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in found
+    }
+    if set(tensors) != set(header["tensors"]):
+        raise ValueError("the tensors are not those that the header lists")
+    for name, values in tensors.items():
+        if _digest(values) != header["tensors"][name]:
+            raise ValueError(f"the tensor {name!r} does not match its checksum")
+    return header, tensors
+
+
+def pack(value: Any, place: str, tensors: Tensors) -> Any:
+    """Return a value as JSON; arrays go to `tensors` under the name of their place."""
+    if isinstance(value, np.ndarray):
+        dtype = np.int64 if np.issubdtype(value.dtype, np.integer) else np.float64
+        tensors[place] = np.ascontiguousarray(value, dtype=np.dtype(dtype))
+        return {"$tensor": place}
+    if isinstance(value, Family):
+        return {"$family": pack(describe(value), place, tensors)}
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    if isinstance(value, Mapping):
+        return {str(key): pack(entry, f"{place}.{key}", tensors) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [pack(entry, f"{place}.{i}", tensors) for i, entry in enumerate(value)]
+    return _plain(value, place)
+
+
+def _plain(value: Any, place: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, type) and issubclass(value, Family):
+        return value.name
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"$float": str(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InputError(f"{place} is {value!r}, which cannot be saved in a model file.")
+
+
+def unpack(value: Any, tensors: Tensors) -> Any:
+    """Undo `pack`; every tensor that is used is taken out of `tensors`."""
+    if isinstance(value, list):
+        return [unpack(entry, tensors) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"$tensor"}:
+        return tensors.pop(value["$tensor"])
+    if set(value) == {"$float"}:
+        return float(value["$float"])
+    if set(value) == {"$family"}:
+        return rebuild(unpack(value["$family"], tensors))
+    return {key: unpack(entry, tensors) for key, entry in value.items()}
+
+
+def describe(family: Family) -> dict[str, Any]:
+    """Name and hyperparameters of a family that a reader will know."""
+    if FAMILIES.get(family.name) is not type(family):
+        raise InputError(
+            f"the family {family.name!r} cannot be saved because a reader would not know it; add "
+            "its class to scstream.families.FAMILIES before saving and before loading."
+        )
+    return {"name": family.name, "hyperparameters": family.hyperparameters()}
+
+
+def rebuild(description: Mapping[str, Any]) -> Family:
+    """Undo `describe`."""
+    return family_from(description["name"], description["hyperparameters"])
+
+
+def record(cls: type[T], values: Any, **ready: Any) -> T:
+    """Build a dataclass from values whose names and types must be those of its fields."""
+    hints = get_type_hints(cls)
+    names = [field.name for field in fields(cls) if field.init]  # type: ignore[arg-type]
+    wanted = {name: hints[name] for name in names if name not in ready}
+    if set(values) != set(wanted):
+        odd = min(set(values) ^ set(wanted))
+        raise ValueError(f"{cls.__name__} has an unknown or missing entry {odd!r}")
+    for name, hint in wanted.items():
+        if not _fits(values[name], hint):
+            raise ValueError(f"{cls.__name__}.{name} has the wrong type")
+    return cls(**values, **ready)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file that appears complete or not at all, even if the power fails."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with open(descriptor, "wb", buffering=0) as file:
+            rest = memoryview(content)
+            while rest:  # a write may stop early, when a disk is nearly full
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last; only POSIX systems can, and only they need it."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, kinds = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, kind) for kind in kinds)
+    if origin is Literal:
+        return value in kinds
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype == get_args(kinds[1])[0]
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, int | float if hint is float else hint)
+
+
+def _digest(values: NDArray[Any]) -> dict[str, Any]:
+    plain = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    return {"dtype": str(values.dtype), "shape": list(values.shape), "sha256": _sha256(plain)}
+
+
+def _sha256(content: Any) -> str:
+    return hashlib.sha256(content).hexdigest()

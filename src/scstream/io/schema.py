@@ -1,0 +1,149 @@
+"""Errors at the door: rows, weights and times that the model cannot use get a sentence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from scstream.errors import InputError
+from scstream.families.base import Array, Family, Rows
+
+LARGEST = 1e100  # beyond it squares and their sums overflow
+
+
+def check_entries(X: Rows, family: Family | type[Family]) -> None:
+    """Raise unless every entry is a number that the family can take.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (N, D)
+        Rows as float64.
+    family : Family or subclass
+        Tells whether an entry may be missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.families import Gaussian
+    >>> from scstream.io.schema import check_entries
+    >>> check_entries(np.array([[0.5, np.nan]]), Gaussian)
+    Traceback (most recent call last):
+    ...
+    scstream.errors.InputError: Input X contains NaN at row 0, column 1; the gaussian family ...
+    """
+    entries = X.data if sparse.issparse(X) else X
+    bad = ~(np.abs(entries) <= LARGEST)
+    if family.handles_missing:
+        bad &= ~np.isnan(entries)
+    if not bad.any():
+        return
+    row, column = _place(X, int(np.flatnonzero(bad)[0]))
+    value = X[row, column]
+    place = f"at row {row}, column {column}"
+    if np.isnan(value):
+        raise InputError(
+            f"Input X contains NaN {place}; the {family.name} family needs every entry: fill it "
+            "in, drop the row, or use a family that handles missing values, such as 'diagonal'."
+        )
+    kind = "infinity (inf)" if np.isinf(value) else f"{value:g}, a value too large,"
+    raise InputError(
+        f"Input X contains {kind} {place}; entries must be between -{LARGEST:g} and "
+        f"{LARGEST:g}: clip or rescale the column, or drop the row."
+    )
+
+
+def read_weight(weight: Any, n_rows: int) -> Array | None:
+    """Return the weights of the rows as float64, None for none.
+
+    Parameters
+    ----------
+    weight : array-like of shape (N,), number or None
+        Weights as the caller gave them.
+    n_rows : int
+        Number of rows N.
+
+    Returns
+    -------
+    array of shape (N,) or None
+        Finite weights that are not negative.
+
+    Examples
+    --------
+    >>> from scstream.io.schema import read_weight
+    >>> read_weight([1, 0.5], 2)
+    array([1. , 0.5])
+    """
+    if weight is None:
+        return None
+    try:
+        values = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight must hold numbers: {error}.") from error
+    if values.ndim == 0:
+        values = np.full(n_rows, values)
+    if values.shape != (n_rows,):
+        raise InputError(
+            f"sample_weight has shape {values.shape} but X has {n_rows} rows; give one weight "
+            "per row."
+        )
+    wrong = ~((values >= 0.0) & (values <= LARGEST))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"sample_weight is {values[row]} at row {row}; weights must be finite and must not "
+            "be negative."
+        )
+    return values
+
+
+def read_time(time: Any) -> float:
+    """Return a time as a float: a number as it is, a date and time in seconds since 1970 (UTC).
+
+    Parameters
+    ----------
+    time : number, datetime or numpy.datetime64
+        Time of a whole batch.
+
+    Returns
+    -------
+    float
+        The same time as a finite number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.io.schema import read_time
+    >>> read_time(3), read_time(np.datetime64("1970-01-02"))
+    (3.0, 86400.0)
+    """
+    seconds = _seconds(time)
+    if seconds is None or not np.isfinite(seconds):
+        raise InputError(
+            f"time is {time!r}; it must be one finite number, datetime or numpy.datetime64 for "
+            "the whole batch."
+        )
+    return seconds
+
+
+def _seconds(time: Any) -> float | None:
+    if isinstance(time, np.datetime64):
+        return float((time - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    if isinstance(time, datetime):
+        try:
+            return float((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+        except ValueError:  # pandas.NaT is a datetime
+            return None
+    return float(time) if isinstance(time, Real) else None
+
+
+def _place(X: Rows, entry: int) -> tuple[int, int]:
+    """Row and column of an entry, counted in the order of storage."""
+    if sparse.issparse(X):
+        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+        return row, int(X.indices[entry])
+    row, column = divmod(entry, X.shape[1])
+    return row, column

@@ -1,0 +1,167 @@
+"""A pass over rows does not depend on blocks, on threads, or on who is done first."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.core.states import FAMILIES, random_state
+
+from scstream.compute import threads
+from scstream.compute.threads import ThreadExecutor
+from scstream.core.assign import Tally, assign_block, combine
+from scstream.core.state import NOVEL, Batch, Config, State
+from scstream.core.step import step
+from scstream.core.sweep import predictive_plan, relabel, sampling_plan
+
+SIZES = [[9, 4], [2, 7], [5, 5]]
+every_family = pytest.mark.parametrize("name", FAMILIES)
+
+
+def scattered(name, n, seed=0):
+    rng = np.random.default_rng(seed)
+    if name == "multinomial":
+        return rng.multinomial(9, rng.dirichlet(np.ones(4), size=n)).astype(float)
+    return rng.normal(scale=5.0, size=(n, 2))
+
+
+def plans(name, **choices):
+    family, state, config = FAMILIES[name], random_state(name, SIZES), Config(**choices)
+    return {
+        "most probable": predictive_plan(family, config, state),
+        "drawn": sampling_plan(family, config, state, sweep=1),
+    }
+
+
+@every_family
+@pytest.mark.parametrize("kind", ["most probable", "drawn"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_choices_do_not_depend_on_the_block_size(name, kind, weighted, monkeypatch):
+    """Every row has its own random numbers, so blocks change nothing but the rounding of sums."""
+    plan, rows = plans(name)[kind], scattered(name, 500)
+    weight = np.random.default_rng(1).random(500) if weighted else None
+    found = {}
+    for size in (500, 64, 7):
+        monkeypatch.setattr(threads, "_BLOCK", size)
+        loaded = ThreadExecutor().load(FAMILIES[name], Batch(rows, 0.0, weight))
+        tally = loaded.assign(plan)
+        found[size] = loaded.labels(np.arange(6).reshape(3, 2)), tally
+    for size in (64, 7):
+        np.testing.assert_array_equal(found[size][0], found[500][0])
+        for entry in fields(Tally):
+            one, two = (getattr(found[s][1], entry.name) for s in (size, 500))
+            np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", [Config, Config.paper])
+def test_any_number_of_threads_gives_the_same_bits(algorithm, monkeypatch):
+    """Blocks finish in random order on 1, 2 and 4 threads: labels and states are equal."""
+    family = FAMILIES["gaussian"]
+    sleeper = np.random.default_rng(0)
+
+    def unpunctual(*args):
+        time.sleep(sleeper.random() * 2e-4)
+        return assign_block(*args)
+
+    monkeypatch.setattr(threads, "_BLOCK", 50)
+    monkeypatch.setattr(threads, "assign_block", unpunctual)
+    config = algorithm(start_sweeps=5)
+    ends = [run(family, config, n_threads) for n_threads in (1, 2, 4)]
+    for state, labels in ends[1:]:
+        np.testing.assert_array_equal(labels, ends[0][1])
+        for entry in fields(State):
+            if entry.name != "archive":
+                np.testing.assert_array_equal(
+                    getattr(state, entry.name), getattr(ends[0][0], entry.name)
+                )
+
+
+def run(family, config, n_threads):
+    rng = np.random.default_rng(3)
+    centres = rng.normal(scale=8.0, size=(4, 2))
+    state, labels = State.empty(family), []
+    executor = ThreadExecutor(n_threads)
+    for b in range(4):
+        rows = centres[rng.choice(4, size=330)] + rng.normal(size=(330, 2))
+        state, found, _ = step(family, config, state, Batch(rows, float(b)), executor)
+        labels.append(found)
+    return state, np.concatenate(labels)
+
+
+def test_tallies_are_added_in_a_fixed_tree():
+    """The same blocks in the same order give the same bits, for any number of them."""
+    plan, family = plans("gaussian")["drawn"], FAMILIES["gaussian"]
+    rows = scattered("gaussian", 230)
+    parts = [
+        assign_block(family, plan, rows[start : start + 10], None, start).tally
+        for start in range(0, 230, 10)
+    ]
+    once, again = combine(list(parts)), combine(tuple(parts))
+    np.testing.assert_array_equal(once.stats, again.stats)
+    total = np.sum([part.stats for part in parts], axis=0)
+    np.testing.assert_allclose(once.stats, total, rtol=1e-12, atol=1e-12)
+
+
+@every_family
+def test_drawn_labels_follow_their_probabilities(name):
+    """One row 20,000 times under 20,000 addresses; chi-square at a pinned key, p > 0.001."""
+    family = FAMILIES[name]
+    plan = plans(name)["drawn"]
+    # Weights that make up for the densities, so that no outcome is rare.
+    row = scattered(name, 1)
+    density = family.log_likelihood(plan.whole, row)[0]
+    new = family.log_predictive(plan.prior, row)[0, 0]
+    plan = replace(plan, log_weight=-density + np.log([0.2, 0.5, 0.1]), log_new=np.log(0.2) - new)
+    n = 20_000
+    result = assign_block(family, plan, np.repeat(row, n, axis=0), None, 0)
+    counts = np.bincount(np.where(result.label == NOVEL, 3, result.label), minlength=4)
+    assert stats.chisquare(counts, n * np.array([0.2, 0.5, 0.1, 0.2])).pvalue > 1e-3
+    halves = family.log_likelihood(plan.halves, row)[0].reshape(3, 2) + plan.log_half
+    right = 1.0 / (1.0 + np.exp(halves[:, 0] - halves[:, 1]))
+    for k in range(3):
+        sides = result.side[result.label == k]
+        assert stats.binomtest(int(sides.sum()), len(sides), right[k]).pvalue > 1e-3
+
+
+@every_family
+@pytest.mark.parametrize("births", [False, True])
+def test_the_most_probable_label_is_the_largest_score(name, births):
+    family, rows = FAMILIES[name], scattered(name, 200)
+    plan = plans(name, births=births)["most probable"]
+    scores = family.log_predictive(plan.whole, rows) + plan.log_weight
+    if births:
+        new = family.log_predictive(plan.prior, rows) + plan.log_new
+        scores = np.concatenate([scores, new], axis=1)
+    best = scores.argmax(axis=1)
+    result = assign_block(family, plan, rows, None, 0)
+    np.testing.assert_array_equal(result.label, np.where(best == 3, NOVEL, best))
+    assert births or (result.label != NOVEL).all()
+
+
+@every_family
+def test_all_halves_at_once_or_cluster_by_cluster(name, monkeypatch):
+    """Above a size the halves are scored for the rows of their cluster only; the same choices."""
+    plan, rows = plans(name)["drawn"], scattered(name, 300)
+    one = assign_block(FAMILIES[name], plan, rows, None, 0)
+    monkeypatch.setattr("scstream.core.assign._ALL_HALVES", 0)
+    two = assign_block(FAMILIES[name], plan, rows, None, 0)
+    np.testing.assert_array_equal(one.label, two.label)
+    np.testing.assert_array_equal(one.side, two.side)
+
+
+@every_family
+def test_a_pass_replaces_the_statistics_of_the_batch(name):
+    """What is learned is what the rows chose, the past untouched, novel rows in the rest."""
+    family, state = FAMILIES[name], random_state(name, SIZES)
+    rows = scattered(name, 120)
+    weight = np.random.default_rng(2).random(120)
+    loaded = ThreadExecutor().load(family, Batch(rows, 0.0, weight))
+    swept = relabel(state, loaded, sampling_plan(family, Config(), state, sweep=1))
+    half = loaded.labels(np.arange(6).reshape(3, 2))
+    expected = family.stats(rows, half, 6, weight).reshape(3, 2, -1)
+    np.testing.assert_allclose(swept.state.current, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(swept.state.past, state.past)
+    assert swept.state.rest_now == pytest.approx(weight[half == NOVEL].sum())

@@ -1,0 +1,129 @@
+"""Time: fading composes, equal times accumulate, moving clusters are found where they went."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.core.states import FAMILIES, random_state, with_clusters
+
+from scstream.compute.threads import ThreadExecutor
+from scstream.core.fading import advance
+from scstream.core.query import expected_at
+from scstream.core.state import Batch, Config, State
+from scstream.core.step import step
+from scstream.core.window import Box, Exponential, Windowed
+
+SIZES = [[9, 4], [2, 7]]
+STILL = {"motion": False}
+RING = Windowed(lambda age: 1.0 / (1.0 + age), capacity=10, epsilon=0.0)
+KERNELS = [Exponential(2.0), Exponential(None), Box(4.0), RING]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
+
+
+def young(name="gaussian"):
+    """A state that has seen one batch, at time 3."""
+    state = random_state(name, SIZES)
+    return replace(state, past=np.zeros_like(state.past), rest=0.0)
+
+
+def test_the_first_batch_sets_the_clock():
+    family = FAMILIES["gaussian"]
+    state = advance(family, Config(), State.empty(family), 1e9)
+    assert state.time == 1e9
+    assert state.n_clusters == 0
+
+
+@every_kernel
+def test_no_time_at_all_forgets_nothing(kernel):
+    """Equal times accumulate: the newest batch joins the past at full weight."""
+    state = young()
+    later = advance(FAMILIES["gaussian"], Config(kernel=kernel), state, state.time)
+    np.testing.assert_allclose(later.past, state.current, rtol=1e-15)
+    assert (later.current == 0).all()
+    assert later.rest == state.rest_now
+    assert later.rest_now == 0.0
+    assert later.total_weight == pytest.approx(state.total_weight)
+    assert later.stride == state.stride
+
+
+@every_kernel
+@pytest.mark.parametrize("elapsed", [0.5, 1.0, 3.0])
+def test_a_batch_fades_by_its_age(kernel, elapsed):
+    state = young()
+    config = Config(kernel=kernel, **STILL)
+    later = advance(FAMILIES["gaussian"], config, state, state.time + elapsed)
+    factor = float(kernel.weight(np.asarray(elapsed)))
+    np.testing.assert_allclose(later.past, factor * state.current, rtol=1e-12)
+    assert later.rest == pytest.approx(factor * state.rest_now)
+    assert later.time == state.time + elapsed
+    assert later.stride == elapsed
+
+
+@every_kernel
+def test_two_strides_are_one_long_one(kernel):
+    """An empty batch in between changes nothing."""
+    family, config, state = FAMILIES["gaussian"], Config(kernel=kernel, **STILL), young()
+    once = advance(family, config, state, state.time + 3.0)
+    twice = advance(family, config, state, state.time + 1.0)
+    twice = advance(family, config, twice, state.time + 3.0)
+    np.testing.assert_allclose(twice.past, once.past, rtol=1e-12)
+    assert twice.rest == pytest.approx(once.rest)
+
+
+def test_dust_is_swept_away():
+    """Weights below 1e-12 are dropped, with all their statistics, before they underflow."""
+    family, config = FAMILIES["gaussian"], Config(kernel=Exponential(1.0), **STILL)
+    state = young()
+    later = advance(family, config, state, state.time + 60.0)
+    assert (later.past == 0).all()
+    assert np.isfinite(family.log_marginal(later.halves)).all()
+
+
+@pytest.mark.parametrize("name", ["gaussian", "diagonal"])
+@pytest.mark.parametrize("kernel", [Exponential(2.0), RING], ids=["sum", "ring"])
+def test_the_past_moves_on_with_its_velocity(name, kernel):
+    family, state = FAMILIES[name], random_state(name, SIZES)
+    still = advance(family, Config(kernel=kernel, **STILL), state, state.time + 2.0)
+    moved = advance(family, Config(kernel=kernel), state, state.time + 2.0)
+    np.testing.assert_array_equal(moved.past[..., 0], still.past[..., 0])
+    shift = 2.0 * state.velocity
+    both = still.past.sum(axis=1)
+    np.testing.assert_allclose(
+        moved.past.sum(axis=1), family.translate(both, shift), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_a_family_that_cannot_move_does_not():
+    family, state = FAMILIES["multinomial"], random_state("multinomial", SIZES)
+    state = replace(state, velocity=np.ones_like(state.velocity))
+    still = advance(family, Config(**STILL), state, state.time + 2.0)
+    moved = advance(family, Config(), state, state.time + 2.0)
+    np.testing.assert_array_equal(still.past, moved.past)
+
+
+def test_a_constant_velocity_is_learned():
+    """A lone cluster in uniform motion: after thirty batches its place is foretold."""
+    family = FAMILIES["gaussian"]
+    config, executor = Config(kernel=Exponential(10.0)), ThreadExecutor()
+    velocity = np.array([0.3, -0.15])
+    rng = np.random.default_rng(0)
+    state = State.empty(family)
+    for b in range(30):
+        rows = velocity * 2.0 * b + rng.normal(size=(400, 2))
+        state, _, _ = step(family, config, state, Batch(rows, 2.0 * b), executor)
+    assert state.n_clusters == 1
+    np.testing.assert_allclose(state.velocity[0], velocity, atol=0.05)
+    due = expected_at(family, config, state, None)
+    assert due.time == 60.0
+    np.testing.assert_allclose(family.location(due.whole)[0], velocity * 60.0, atol=0.5)
+
+
+def test_asking_about_the_past_of_a_state_changes_nothing():
+    family, state = FAMILIES["gaussian"], with_clusters(FAMILIES["gaussian"], young().current)
+    before = state.current.copy()
+    due = expected_at(family, Config(), state, state.time + 5.0)
+    assert due.time == state.time + 5.0
+    np.testing.assert_array_equal(state.current, before)
+    assert expected_at(family, Config(), State.empty(family), 7.0).n_clusters == 0

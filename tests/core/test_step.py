@@ -1,0 +1,137 @@
+"""A step is a pure function; the small things it must get right."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+from tests.core.states import FAMILIES
+
+from scstream.compute.threads import ThreadExecutor
+from scstream.core.state import Batch, Config, Event, State
+from scstream.core.step import lasting, step
+
+EXECUTOR = ThreadExecutor()
+ALGORITHMS = {"default": Config, "paper": Config.paper}
+every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+
+
+def batches(n_batches=4, seed=0, n=80):
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(scale=9.0, size=(3, 2))
+    for b in range(n_batches):
+        yield Batch(centres[rng.choice(3, size=n)] + rng.normal(size=(n, 2)), float(b))
+
+
+def copied(value):
+    if is_dataclass(value):
+        return {f.name: copied(getattr(value, f.name)) for f in fields(value)}
+    return np.array(value, copy=True)
+
+
+def assert_equal(one, two):
+    for name, value in one.items():
+        if isinstance(value, dict):
+            assert_equal(value, two[name])
+        else:
+            np.testing.assert_array_equal(value, two[name], err_msg=name)
+
+
+def run(config, stream):
+    family, state = FAMILIES["gaussian"], State.empty(FAMILIES["gaussian"])
+    labels = []
+    for batch in stream:
+        state, found, _ = step(family, config, state, batch, EXECUTOR)
+        labels.append(found)
+    return state, labels
+
+
+@every_algorithm
+def test_a_step_is_a_pure_function(algorithm):
+    """Twice the same call, twice the same answer, and the arguments as they were."""
+    config, family = ALGORITHMS[algorithm](seed=3), FAMILIES["gaussian"]
+    state, _ = run(config, batches())
+    before = copied(state)
+    batch = next(batches(seed=5))
+    rows = batch.rows.copy()
+    one = step(family, config, state, batch, EXECUTOR)
+    two = step(family, config, state, batch, EXECUTOR)
+    assert_equal(copied(one[0]), copied(two[0]))
+    np.testing.assert_array_equal(one[1], two[1])
+    assert one[2].events == two[2].events
+    assert_equal(before, copied(state))
+    np.testing.assert_array_equal(batch.rows, rows)
+
+
+@pytest.mark.slow
+def test_a_thousand_streams_side_by_side_do_not_meet():
+    """Batches of all streams take turns; every twentieth model is compared with itself alone."""
+    family, n_streams = FAMILIES["gaussian"], 1_000
+    configs = [Config(seed=s, start_sweeps=1) for s in range(n_streams)]
+    streams = [list(batches(n_batches=2, seed=s, n=20)) for s in range(n_streams)]
+    states = [State.empty(family)] * n_streams
+    for turn in range(2):
+        for m, stream in enumerate(streams):
+            states[m], _, _ = step(family, configs[m], states[m], stream[turn], EXECUTOR)
+    for m in range(0, n_streams, 20):
+        alone, _ = run(configs[m], streams[m])
+        assert_equal(copied(alone), copied(states[m]))
+
+
+@every_algorithm
+def test_an_empty_batch_advances_time_only(algorithm):
+    config, family = ALGORITHMS[algorithm](), FAMILIES["gaussian"]
+    state, _ = run(config, batches())
+    later, labels, info = step(family, config, state, Batch(np.zeros((0, 2)), 13.0), EXECUTOR)
+    assert labels.shape == (0,)
+    assert info.events == ()
+    assert later.time == 13.0
+    assert later.ids.tolist() == state.ids.tolist()
+    assert later.total_weight == pytest.approx(state.total_weight * 0.5, rel=1e-9)
+
+
+@every_algorithm
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_tiny_first_batch_makes_a_cluster(algorithm, n):
+    state, labels = run(ALGORITHMS[algorithm](), batches(n_batches=1, n=n))
+    assert state.n_clusters >= 1
+    assert state.total_weight == pytest.approx(n)
+    assert len(labels[0]) == n
+
+
+@every_algorithm
+def test_ids_of_a_first_batch_start_at_zero(algorithm):
+    state, _ = run(ALGORITHMS[algorithm](), batches(n_batches=1))
+    assert state.ids.tolist() == list(range(state.n_clusters))
+    assert state.next_id == state.n_clusters
+
+
+@every_algorithm
+def test_weights_stand_for_repeated_rows(algorithm):
+    """A row of weight two adds what two equal rows add."""
+    family, config = FAMILIES["gaussian"], ALGORITHMS[algorithm](births=False)
+    batch = next(batches())
+    weight = np.random.default_rng(0).integers(1, 4, size=batch.n_rows).astype(float)
+    state, _, _ = step(
+        family, config, State.empty(family), Batch(batch.rows, 0.0, weight), EXECUTOR
+    )
+    repeated = np.repeat(batch.rows, weight.astype(int), axis=0)
+    expected = family.stats(repeated, np.zeros(len(repeated), dtype=int), 1)
+    np.testing.assert_allclose(state.whole.sum(axis=0), expected[0], rtol=1e-9, atol=1e-7)
+
+
+def test_events_leave_out_ghosts_but_nothing_they_left():
+    """Cluster 8 came and went within the batch; its child 9 stays, and 3 perished in it."""
+    events = (
+        Event("split", 1.0, 2, 6.0, other=8),
+        Event("split", 1.0, 8, 4.0, other=9),
+        Event("merged", 1.0, 8, 5.0, other=3),
+        Event("died", 1.0, 8, 0.5),
+        Event("born", 1.0, 10, 7.0),
+    )
+    assert lasting(events) == (
+        Event("born", 1.0, 9, 4.0),
+        Event("died", 1.0, 3, 5.0),
+        Event("born", 1.0, 10, 7.0),
+    )

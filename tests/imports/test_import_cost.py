@@ -1,0 +1,60 @@
+"""What importing scstream may load: each check runs in a fresh interpreter."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import scstream
+
+HEAVY = {
+    "matplotlib",
+    "narwhals",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "river",
+    "safetensors",
+    "sklearn",
+}
+
+REPORT = "import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+
+
+def loaded_by(module: str) -> set[str]:
+    source = str(Path(scstream.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT.format(module=module)],
+        env=os.environ | {"PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "scstream",
+        "scstream.errors",
+        "scstream.families",
+        "scstream.core",
+        "scstream.datasets",
+        "scstream.metrics",
+    ],
+)
+def test_nothing_heavy_is_loaded(module: str) -> None:
+    assert loaded_by(module) & HEAVY == set()
+
+
+def test_front_door_opens_no_room() -> None:
+    rooms = {name for name in loaded_by("scstream") if name.startswith("scstream.")}
+    assert rooms & {"scstream.estimator", "scstream.river", "scstream.io", "scstream.core"} == set()
+
+
+def test_the_check_can_fail() -> None:
+    assert "sklearn" in loaded_by("sklearn")
