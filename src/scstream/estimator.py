@@ -14,14 +14,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from scstream.compute.threads import ThreadExecutor
-from scstream.core.query import (
-    choose,
-    expected_at,
-    log_density,
-    log_joint_density,
-    probabilities,
-)
+from scstream.compute.threads import ThreadExecutor, one_blas_thread
+from scstream.core.query import Mixture
 from scstream.core.state import Batch, Config, Event, Info, State
 from scstream.core.step import step
 from scstream.core.window import Exponential
@@ -242,9 +236,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         >>> model.predict([[0.35], [50.0]])
         array([ 0, -1])
         """
-        return self._ask(
-            X, time, lambda state, log_joint, rows: choose(self.config_, state, log_joint)
-        )
+        return self._ask(X, time, Mixture.labels)
 
     def predict_proba(self, X: Any, *, time: Any = None) -> Array:  # (N, K + 1)
         """Probability of every cluster for every row; nothing is learned.
@@ -269,7 +261,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         >>> model.predict_proba([[50.0]]).round(2)
         array([[0., 1.]])
         """
-        return self._ask(X, time, lambda state, log_joint, rows: probabilities(log_joint))
+        return self._ask(X, time, Mixture.probabilities)
 
     def score_samples(self, X: Any, *, time: Any = None) -> Array:  # (N,)
         """Log predictive density of every row under the whole mixture: low means unusual.
@@ -294,9 +286,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         >>> bool(near > far)
         True
         """
-        return self._ask(
-            X, time, lambda state, log_joint, rows: log_density(self.family_, log_joint, rows)
-        )
+        return self._ask(X, time, Mixture.log_density)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file from which it can go on bit for bit.
@@ -413,7 +403,8 @@ class ScStream(ClusterMixin, BaseEstimator):
     def _learn(self, X: Any, *, time: Any, sample_weight: Any, fresh: bool) -> Self:
         before = dict(vars(self))
         try:
-            self._take_in(X, time, sample_weight, fresh=fresh)
+            with one_blas_thread:
+                self._take_in(X, time, sample_weight, fresh=fresh)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -494,21 +485,18 @@ class ScStream(ClusterMixin, BaseEstimator):
         left = self.config_.kernel.weight(np.array([now - time]))
         return Batch(rows, now, left * (np.ones(rows.shape[0]) if weight is None else weight))
 
-    def _ask(self, X: Any, time: Any, question: Callable[[State, Array, Rows], Any]) -> Any:
-        """Put a question to the state as it will be, chunk by chunk of the rows."""
+    def _ask(self, X: Any, time: Any, question: Callable[[Mixture, Rows], Any]) -> Any:
+        """Put a question to the mixture as it will be, chunk by chunk of the rows."""
         check_is_fitted(self, "state_")
         rows = self._rows(X, first=False)
         self.family_.check(rows)
         when = None if time is None else read_time(time)
-        state = expected_at(self.family_, self.config_, self.state_, when)
-
-        def answer(chunk: Rows) -> Any:
-            log_joint = log_joint_density(self.family_, self.config_, state, chunk)
-            return question(state, log_joint, chunk)
-
+        with one_blas_thread:
+            mixture = Mixture.expected(self.family_, self.config_, self.state_, when)
         starts = range(0, max(rows.shape[0], 1), _CHUNK)
         chunks = [rows[start : start + _CHUNK] for start in starts]
-        return np.concatenate(_executor(self.n_threads).map(answer, chunks))
+        answers = _executor(self.n_threads).map(lambda chunk: question(mixture, chunk), chunks)
+        return np.concatenate(answers)
 
 
 def _executor(n_threads: Any) -> ThreadExecutor:

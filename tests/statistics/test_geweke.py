@@ -9,9 +9,9 @@ light-tailed values.
 
 False alarms: of the 15 statistics a right sampler has one below p = 0.01 with probability 14 % at a
 random seed. The seed is pinned. It is the second one tried: seed 0 gave p = 0.0009 on "first count"
-because its fresh draws were off; 51,200 worlds at another seed gave no p below 0.18, and
-SCSTREAM_LONG=1 repeats the test with twenty times as many worlds. What breaks the sampler gives
-p-values below 1e-6, which the mutants show. `pytest -rP` prints the p-values.
+because its fresh draws were off; twenty times as many worlds (SCSTREAM_LONG=1) gave no p below
+0.15. What breaks the sampler gives p-values below 1e-6, which the mutants show. `pytest -rP` prints
+the p-values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pytest
 from scipy import stats
 from tests.statistics import mutants
 from tests.statistics.exact import canonical
-from tests.statistics.worlds import MORE, WORLDS_AT_ONCE, Kernel, split_or_merge, sweep
+from tests.statistics.worlds import BAR, MORE, WORLDS_AT_ONCE, Kernel, split_or_merge, sweep
 
 from scstream.core.rng import ClusterDraws, key_for
 from scstream.families import Gaussian, Multinomial
@@ -179,7 +179,7 @@ def p_values(model, kernel, *, n_worlds=N_WORLDS):
 def test_rounds_leave_the_joint_distribution_alone(name):
     model = MODELS[name]
     p = p_values(model, Kernel(model.family, model.alpha, seed=SEED))
-    assert min(p.values()) > 0.01, p
+    assert min(p.values()) > BAR, p
 
 
 BROKEN = {

@@ -4,19 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from scstream.core.assign import BlockResult, Plan, Tally, assign_block, combine
+from scstream.core.rng import sample_rows
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Family, Labels, Rows
 
 _BLOCK = 4096  # rows; never a function of the number of threads, so that sums do not depend on it
 
 T = TypeVar("T")
+
+
+class _OneBlasThread:
+    """Limit BLAS to one thread while anybody in this process is inside; then put it back.
+
+    Sums of a matrix product depend in their last bits on how many threads share it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._controller: ThreadpoolController | None = None
+        self._limit = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._controller is None:
+                self._controller = ThreadpoolController()
+            if self._inside == 0:
+                self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
+            self._inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.close()
+
+
+one_blas_thread = _OneBlasThread()
 
 
 @dataclass
@@ -30,7 +63,6 @@ class ThreadExecutor:
     """
 
     n_threads: int = 1
-    _blas: ThreadpoolController = field(default_factory=ThreadpoolController, init=False)
 
     def load(self, family: Family, batch: Batch) -> ThreadRows:
         """Take the rows of a batch in."""
@@ -47,7 +79,7 @@ class ThreadExecutor:
 
     def map(self, function: Callable[[_Block], T], blocks: Sequence[_Block]) -> list[T]:
         """Apply a function to blocks, each on one thread of BLAS, results in block order."""
-        with self._blas.limit(limits=1, user_api="blas"):
+        with one_blas_thread:
             if self.n_threads == 1 or len(blocks) == 1:
                 return [function(block) for block in blocks]
             with ThreadPoolExecutor(self.n_threads) as pool:
@@ -79,17 +111,19 @@ class ThreadRows:
         self._choices = self._executor.map(run, self._blocks)
         return combine([choice.tally for choice in self._choices])
 
-    def novel(self, most: int) -> tuple[Rows, Array | None]:
-        """Return the first rows (at most this many) that chose no cluster, with their weights."""
-        found = []
-        for block, choice in zip(self._blocks, self._choices, strict=True):
-            found.append((block, np.flatnonzero(choice.label == NOVEL)[:most]))
-            most -= len(found[-1][1])
-        rows = _stack([block.rows[index] for block, index in found])
-        if self._blocks[0].weight is None:
-            return rows, None
-        weights = [block.weight[index] for block, index in found if block.weight is not None]
-        return rows, np.concatenate(weights)
+    def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
+        """Return rows that chose no cluster, a random `most` of them, with their weights."""
+        label = np.concatenate([choice.label for choice in self._choices])
+        picked = sample_rows(key, np.flatnonzero(label == NOVEL), most)
+        parts: list[Rows] = []
+        weights: list[Array] = []
+        for block in self._blocks:
+            inside = picked - block.start
+            inside = inside[(inside >= 0) & (inside < block.rows.shape[0])]
+            parts.append(block.rows[inside])
+            if block.weight is not None:
+                weights.append(block.weight[inside])
+        return _stack(parts), np.concatenate(weights) if weights else None
 
     def labels(self, names: Labels) -> Labels:
         """Return the ids of the rows by the names (K, 2) of the halves they chose."""

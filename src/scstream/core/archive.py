@@ -46,6 +46,12 @@ def recognise(family: Family, archive: Archive, groups: Array) -> Labels:  # (G,
     return known
 
 
+def born_before(archive: Archive, known: Labels, now: float) -> Array:  # (G,)
+    """Time of the first birth of those that return; now for the others."""
+    born = dict(zip(archive.ids.tolist(), archive.born.tolist(), strict=True))
+    return np.array([born.get(int(id_), now) for id_ in known], dtype=np.float64)
+
+
 def without(archive: Archive, ids: Labels) -> Archive:
     """Return the archive less the clusters that returned."""
     stay = ~np.isin(archive.ids, ids)

@@ -74,8 +74,8 @@ class LoadedRows(Protocol):
     def assign(self, plan: Plan) -> Tally:
         """Let every row choose; remember the choices."""
 
-    def novel(self, most: int) -> tuple[Rows, Array | None]:
-        """Return the rows (at most this many) that chose no cluster, with their weights."""
+    def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
+        """Return rows that chose no cluster, a random `most` of them, with their weights."""
 
     def labels(self, names: Labels) -> Labels:
         """Return the ids of the rows by the names (K, 2) of the halves they chose."""

@@ -12,7 +12,7 @@ from scstream.core.state import Config, Draft
 from scstream.core.surgery import add_clusters, halves_of
 from scstream.families.base import Array, Family, Rows, unit_weight
 
-_MOST_POOLED = 20_000  # rows of a pool that are looked at
+_MOST_POOLED = 5_000  # rows of a pool that are looked at
 _MOST_BIRTHS = 32  # in one batch, or half the number of clusters
 _ROWS_PER_CELL = 4
 _MOST_CELLS = 400
@@ -25,11 +25,13 @@ def welcome(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> D
     room = config.max_clusters - state.n_clusters
     if not first:
         room = min(room, max(_MOST_BIRTHS, state.n_clusters // 2))
-    pool, weight = rows.novel(_MOST_POOLED)
+    address = {"batch": state.n_batches, "sweep": 0}
+    pool, weight = rows.novel(_MOST_POOLED, key_for(config.seed, **address, purpose="pool"))
     if room <= 0 or (unit_weight(pool, weight).sum() < config.birth_floor and not first):
         return draft
-    key = key_for(config.seed, batch=state.n_batches, sweep=0, purpose="seeds")
-    groups = group_pool(family, config, pool, weight, key)
+    groups = group_pool(
+        family, config, pool, weight, key_for(config.seed, **address, purpose="seeds")
+    )
     large = np.flatnonzero(groups[:, 0] >= config.birth_floor)
     if not len(large):
         if not first:

@@ -13,7 +13,7 @@ from scstream.families.base import Array, Family
 _GAIN = 0.3  # share of an innovation that goes into the velocity
 _FIRST_GAIN = 0.7  # the same one batch after birth, when nothing is known yet
 _STEADY = 20.0  # rows whose mean is trusted half as much as that of very many
-PGAIN = 0.3
+_PLACE_GAIN = 0.3  # share of a believed innovation by which the past is moved
 _NEGLIGIBLE = 1e-12  # weights below are dropped
 
 
@@ -50,29 +50,28 @@ def remember(config: Config, state: State) -> Array:  # (K, 2, P)
 
 
 def learn_motion(family: Family, config: Config, state: State, elapsed: float) -> State:
-    """Correct each velocity by how far the new rows lie from where the past was expected (row 9).
+    """Correct place and velocity of the past by where the new rows lie (row 9).
 
-    The past was expected where the velocity so far had moved it. `jitter` is what the squared
-    velocity would be, in units of the cluster's spread, if nothing but chance moved the means.
+    An alpha-beta filter: the innovation is how far the rows lie from where the past was expected.
+    What chance alone would do to it, in units of the cluster's spread, is known from the counts.
     """
     past, current = state.past.sum(axis=1), state.current.sum(axis=1)
     if not (config.motion and family.moves_rigidly) or elapsed <= 0 or not past.any():
         return state
-    n_new, n_old = current[:, :1], past[:, :1]
+    n_new, n_old = current[:, 0], past[:, 0]
     trust = n_new / (n_new + _STEADY) * n_old / (n_old + _STEADY)
-    n_before = np.maximum((state.time - state.born) / elapsed, 1.0)[:, None]
+    n_before = np.maximum((state.time - state.born) / elapsed, 1.0)
     gain = np.maximum(_GAIN, _FIRST_GAIN / n_before) * trust / elapsed
     innovation = family.location(current) - family.location(past)
-    chance = gain / elapsed * (1.0 / np.maximum(n_new, 1.0) + 1.0 / np.maximum(n_old, 1.0))
-    heard = n_new[:, 0] > 0
-    noise = state.velocity.shape[1] * (1.0 / np.maximum(n_new, 1.0) + 1.0 / np.maximum(n_old, 1.0))
-    esize = np.square(innovation / family.spread(past + current)).sum(axis=1, keepdims=True)
-    eshr = np.where(heard[:, None] & (n_old > 1), np.maximum(0.0, 1.0 - noise / np.maximum(esize, 1e-300)), 0.0)
-    state = _translated(family, state, PGAIN * trust * eshr * innovation, ("past", "history"))
+    chance = innovation.shape[1] * (1.0 / np.maximum(n_new, 1.0) + 1.0 / np.maximum(n_old, 1.0))
+    believed = _shrunk(innovation, family.spread(past + current), chance)
+    moved = _translated(
+        family, state, believed * (_PLACE_GAIN * trust)[:, None], ("past", "history")
+    )
     return replace(
-        state,
-        velocity=state.velocity + gain * innovation,
-        jitter=np.where(heard, state.velocity.shape[1] * chance[:, 0], state.jitter),
+        moved,
+        velocity=state.velocity + gain[:, None] * innovation,
+        jitter=np.where(n_new > 0, chance * gain / elapsed, state.jitter),
     )
 
 
@@ -101,20 +100,26 @@ def _faded_by_ring(config: Config, state: State, time: float) -> State:
 
 
 def _moved(family: Family, state: State, elapsed: float) -> State:
-    """Translate every cluster that was heard of in the newest batch along its velocity.
-
-    A velocity that chance would explain is shrunk towards zero (James and Stein): estimates of many
-    features would otherwise carry clusters off by noise alone.
-    """
-    size = np.square(state.velocity / family.spread(state.whole)).sum(axis=1)
-    shrink = np.maximum(0.0, 1.0 - state.jitter / np.maximum(size, np.finfo(float).tiny))
-    shrink[state.seen < state.time] = 0.0
-    shift = state.velocity * (shrink * elapsed)[:, None]
-
+    """Translate every cluster that was heard of in the newest batch along its velocity."""
+    shift = _shrunk(state.velocity, family.spread(state.whole), state.jitter) * elapsed
+    shift[state.seen < state.time] = 0.0
     return _translated(family, state, shift, ("past", "current", "history"))
 
 
+def _shrunk(vectors: Array, spread: Array, chance: Array) -> Array:  # (K, D)
+    """Shrink towards zero what chance would explain (James and Stein).
+
+    `chance` (K,) is the mean square length, in spreads, of a vector of noise. With many features
+    noise is long: it would carry clusters off.
+    """
+    size = np.square(vectors / spread).sum(axis=1)
+    share = np.maximum(0.0, 1.0 - chance / np.maximum(size, 1e-100))
+    return np.asarray(vectors * share[:, None])
+
+
 def _translated(family: Family, state: State, shift: Array, layers: tuple[str, ...]) -> State:
+    """Translate some layers of every cluster by its own shift (K, D)."""
+
     def move(stats: Array) -> Array:  # (..., K, 2, P)
         flat = stats.reshape(-1, stats.shape[-1])
         shifts = np.broadcast_to(shift[:, None, :], (*stats.shape[:-1], shift.shape[1]))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
 from scipy.special import logsumexp
 
+from scstream.core.assign import Plan
 from scstream.core.fading import advance
 from scstream.core.state import NOVEL, Config, State
 from scstream.core.sweep import predictive_plan
@@ -19,30 +23,44 @@ def expected_at(family: Family, config: Config, state: State, time: float | None
     return advance(family, config, state, due)
 
 
-def log_joint_density(family: Family, config: Config, state: State, X: Rows) -> Array:
-    """Log of weight times predictive density of every row under every cluster.
+@dataclass(frozen=True)
+class Mixture:
+    """The mixture that a state expects at some time, ready to be asked about rows."""
 
-    Shape (N, K + 1); the last column is a cluster not seen yet. Weights sum to one.
-    """
-    plan = predictive_plan(family, config, state)
-    known = plan.log_density(family, plan.whole, X) + plan.log_weight
-    new = family.log_predictive(plan.prior, X) + np.log(config.alpha)
-    total = np.log(state.weight.sum() + config.alpha)
-    return np.asarray(np.concatenate([known, new], axis=1) - total)
+    family: Family
+    config: Config
+    ids: Labels  # (K,)
+    plan: Plan
+    log_total: float
 
+    @classmethod
+    def expected(cls, family: Family, config: Config, state: State, time: float | None) -> Self:
+        """Return the mixture at `time`; by default when the next batch is due."""
+        state = expected_at(family, config, state, time)
+        plan = predictive_plan(family, config, state)
+        log_total = float(np.log(state.weight.sum() + config.alpha))
+        return cls(family, config, state.ids, plan, log_total)
 
-def choose(config: Config, state: State, log_joint: Array) -> Labels:  # (N, K + 1) -> (N,)
-    """Id of the most probable cluster of every row, NOVEL where a new one is more probable."""
-    ids = np.append(state.ids, NOVEL)
-    scores = log_joint if config.births else log_joint[:, :-1]
-    return np.asarray(ids[scores.argmax(axis=1)])
+    def log_joint(self, X: Rows) -> Array:  # (N, K + 1)
+        """Log of weight times predictive density of every row under every cluster.
 
+        The last column is a cluster not seen yet. Weights sum to one.
+        """
+        plan = self.plan
+        known = plan.log_density(self.family, plan.whole, X) + plan.log_weight
+        new = self.family.log_predictive(plan.prior, X) + np.log(self.config.alpha)
+        return np.asarray(np.concatenate([known, new], axis=1) - self.log_total)
 
-def probabilities(log_joint: Array) -> Array:  # (N, K + 1)
-    """Posterior probability of every cluster, and of one not seen yet."""
-    return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
+    def labels(self, X: Rows) -> Labels:  # (N,)
+        """Id of the most probable cluster of every row, NOVEL where a new one is more so."""
+        scores = self.log_joint(X) if self.config.births else self.log_joint(X)[:, :-1]
+        return np.asarray(np.append(self.ids, NOVEL)[scores.argmax(axis=1)])
 
+    def probabilities(self, X: Rows) -> Array:  # (N, K + 1)
+        """Posterior probability of every cluster, and of one not seen yet."""
+        scores = self.log_joint(X)
+        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
-def log_density(family: Family, log_joint: Array, X: Rows) -> Array:  # (N,)
-    """Log predictive density of every row under the whole mixture."""
-    return np.asarray(logsumexp(log_joint, axis=1) + family.log_base(X))
+    def log_density(self, X: Rows) -> Array:  # (N,)
+        """Log predictive density of every row under the whole mixture."""
+        return np.asarray(logsumexp(self.log_joint(X), axis=1) + self.family.log_base(X))

@@ -42,6 +42,14 @@ def uniforms(key: int, index: NDArray[np.int64], lane: int | NDArray[np.int64] =
     return (bits.astype(np.float64) + 0.5) * 2.0**-53
 
 
+def sample_rows(key: int, rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """At most so many of these rows, at random by their addresses, in increasing order."""
+    if len(rows) <= most:
+        return rows
+    order = np.argsort(uniforms(key, rows)[:, 0], kind="stable")
+    return np.sort(rows[order[:most]])
+
+
 @dataclass
 class ClusterDraws:
     """Random numbers for the posterior draws of a set of clusters, by their stable ids."""

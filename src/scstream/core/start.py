@@ -7,14 +7,14 @@ from scipy.special import gammaln
 
 from scstream.core.assign import LoadedRows, Plan
 from scstream.core.births import group_pool
-from scstream.core.rng import key_for, uniforms
+from scstream.core.rng import key_for, sample_rows
 from scstream.core.state import NOVEL, Config, Draft
 from scstream.core.surgery import add_clusters
 from scstream.families.base import Array, Family, Rows
 
 _MOST_ROWS = 5_000  # rows of a first batch that the prior is estimated from
 _MOST_ROUNDS = 4
-_WORTH_A_ROUND = 0.05  # nats per row and feature
+_WORTH_A_ROUND = 0.03  # nats per row and feature
 
 
 def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | None) -> Family:
@@ -69,11 +69,8 @@ def _most_probable(candidates: list[Family], groups: Array) -> Family:
 
 def _subsample(config: Config, X: Rows, weight: Array | None) -> tuple[Rows, Array | None]:
     """A random subset of a large batch, chosen by the rows' addresses."""
-    if X.shape[0] <= _MOST_ROWS:
-        return X, weight
     key = key_for(config.seed, batch=0, sweep=0, purpose="pool")
-    order = np.argsort(uniforms(key, np.arange(X.shape[0]))[:, 0], kind="stable")
-    rows = np.sort(order[:_MOST_ROWS])
+    rows = sample_rows(key, np.arange(X.shape[0]), _MOST_ROWS)
     return X[rows], None if weight is None else weight[rows]
 
 

@@ -62,7 +62,8 @@ class Config:
         Split also when new rows, before they are learned, have shown this much log evidence for
         the two halves against the whole (row 11).
     merge_evidence : float or None
-        Merge also when they have shown this much for the union against the pair (row 11).
+        After the first batch, merge when they have shown this much for the union against the
+        pair, and for no other reason (row 11); None: the ratio decides.
     learn_draws : bool
         Learn from labels drawn by their probabilities, and report the most probable ones, instead
         of learning from the most probable (row 10).

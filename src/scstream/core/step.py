@@ -52,11 +52,12 @@ def found_clusters(family: Family, config: Config, state: State, rows: LoadedRow
     """Ask the rows what they think of the clusters; make new ones of those that like none."""
     if state.n_clusters == 0 and not config.segment_start:
         return single_cluster(family, config, Draft.of(state), rows)
-    if state.n_clusters and not config.births:
+    evidence = config.split_evidence is not None or config.merge_evidence is not None
+    if state.n_clusters and not config.births and not evidence:
         return Draft.of(state)
     state, plan = follow_pairs(family, config, state, predictive_plan(family, config, state))
-    state = weigh(state, rows.assign(plan))
-    return welcome(family, config, Draft.of(state), rows)
+    draft = Draft.of(weigh(state, rows.assign(plan)))
+    return welcome(family, config, draft, rows) if plan.log_new is not None else draft
 
 
 def sample(

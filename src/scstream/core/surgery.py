@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.core.archive import retire, without
+from scstream.core.archive import born_before, retire, without
 from scstream.core.state import NOVEL, Config, Draft, Event, Kind, State
 from scstream.families.base import Array, Family, Labels
 
@@ -36,7 +36,7 @@ def add_clusters(draft: Draft, current: Array, known: Labels) -> Draft:
         state,
         ids=ids,
         age=np.zeros(n, dtype=np.int64),
-        born=np.full(n, state.time),
+        born=born_before(state.archive, known, state.time),
         seen=np.full(n, state.time),
         peak=weight,
         velocity=np.zeros((n, state.velocity.shape[1])),

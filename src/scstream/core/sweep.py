@@ -54,7 +54,7 @@ def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -
         log_weight=log_weight,
         log_half=log_half,
         predictive=False,
-        log_new=log_new if config.births else None,
+        log_new=log_new if may_be_novel(config, state) else None,
         prior=family.predictive(np.zeros((1, family.n_stats))),
         key=keys["labels"],
     )
@@ -75,10 +75,17 @@ def predictive_plan(family: Family, config: Config, state: State) -> Plan:
         log_weight=log_weight,
         log_half=log_half,
         predictive=not plug_in,
-        log_new=log_new if config.births or not state.n_clusters else None,
+        log_new=log_new if may_be_novel(config, state) else None,
         prior=family.predictive(np.zeros((1, family.n_stats))),
         key=None,
     )
+
+
+def may_be_novel(config: Config, state: State) -> bool:
+    """Rows may choose no cluster, unless there are hardly enough of them for one."""
+    if state.n_clusters == 0:
+        return True
+    return config.births and float(state.weight.sum()) >= config.birth_floor
 
 
 def relabel(state: State, rows: LoadedRows, plan: Plan) -> Draft:
@@ -132,25 +139,37 @@ def splits(family: Family, config: Config, state: State, *, sweep: int) -> Label
 
 def merges(family: Family, config: Config, state: State, *, sweep: int) -> list[tuple[int, int]]:
     """Disjoint pairs of clusters that are to be united, most probable first."""
-    if state.n_clusters < 2:
+    first, second = merge_candidates(family, config, state)
+    if not len(first):
         return []
-    whole = state.whole
-    if config.n_neighbours is None:
+    ratio = log_merge_ratio(
+        family, config.alpha, state.whole, (first, second), correction=config.merge_correction
+    )
+    if not merges_need_evidence(config, state):
+        key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="merges")
+        accepted = ratio > np.log(uniforms(key, state.ids[first], state.ids[second])[:, 0])
+        first, second, ratio = first[accepted], second[accepted], ratio[accepted]
+    return disjoint(first, second, ratio)
+
+
+def merge_candidates(family: Family, config: Config, state: State) -> tuple[Labels, Labels]:
+    """Pairs that may merge: neighbours, not silent, and proven where evidence decides."""
+    if config.n_neighbours is None or state.n_clusters < 2:
         first, second = np.triu_indices(state.n_clusters, 1)
     else:
-        first, second = nearest_pairs(family, whole, config.n_neighbours)
+        first, second = nearest_pairs(family, state.whole, config.n_neighbours)
+    may = np.ones(len(first), dtype=bool)
     if not config.merge_silent:
         heard = state.seen >= state.time
-        both = heard[first] & heard[second]
-        first, second = first[both], second[both]
-    ratio = log_merge_ratio(
-        family, config.alpha, whole, (first, second), correction=config.merge_correction
-    )
-    key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="merges")
-    accepted = ratio > np.log(uniforms(key, state.ids[first], state.ids[second])[:, 0])
-    if config.merge_evidence is not None and state.n_batches > 0:
-        accepted = proven_pairs(config, state, first, second)
-    return disjoint(first[accepted], second[accepted], ratio[accepted])
+        may &= heard[first] & heard[second]
+    if merges_need_evidence(config, state):
+        may &= proven_pairs(config, state, first, second)
+    return first[may], second[may]
+
+
+def merges_need_evidence(config: Config, state: State) -> bool:
+    """On the first batch there is no evidence yet: there the ratio decides."""
+    return config.merge_evidence is not None and state.n_batches > 0
 
 
 def disjoint(first: Labels, second: Labels, ratio: Array) -> list[tuple[int, int]]:

@@ -38,7 +38,7 @@ class Exponential:
     0.25
     """
 
-    half_life: float | None = 10.0
+    half_life: float | None = 5.0
     capacity: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:

@@ -225,7 +225,7 @@ class Gaussian(Family):
         within[np.diag_indices(d)] = np.maximum(np.diag(within), floor)
         diagonal = np.diag(np.diag(within))
         # mu ~ N(m, Sigma / kappa): the mean square of a standardised centre is 1 / kappa.
-        standard = np.mean(between / np.diag(within))
+        standard = float(np.mean(between / np.diag(within)))
         kappa = float(np.clip(1.0 / max(standard, 1e-12), 1e-4, 1.0))
         out = []
         for extra in _FREEDOMS:

@@ -1,0 +1,58 @@
+"""Same seed, same data: the same bits, whatever the process around the model looks like."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import hashlib, sys
+from dataclasses import fields
+import numpy as np
+from scstream import ScStream
+from scstream.compute import threads
+from scstream.datasets import recurring_gaussians
+
+threads._BLOCK = 64
+model = ScStream(random_state=3, n_threads=int(sys.argv[1]))
+digest = hashlib.sha256()
+choices = {"n_active": 4, "swap": 2, "n_batches": 7, "batch_size": 300, "random_state": 1}
+for batch in recurring_gaussians(8, 16, **choices):
+    digest.update(model.partial_fit(batch.X).labels_.tobytes())
+for field in fields(model.state_):
+    value = getattr(model.state_, field.name)
+    if isinstance(value, np.ndarray):
+        digest.update(value.tobytes())
+print(digest.hexdigest())
+"""
+
+
+def digest(n_threads: int, **environment: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(n_threads)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def reference() -> str:
+    return digest(1, OPENBLAS_NUM_THREADS="1", PYTHONHASHSEED="0")
+
+
+@pytest.mark.parametrize(
+    ("n_threads", "environment"),
+    [
+        (3, {"OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "1"}),
+        (1, {"OPENBLAS_NUM_THREADS": "2", "PYTHONHASHSEED": "2"}),
+        (2, {"OPENBLAS_NUM_THREADS": "4", "PYTHONHASHSEED": "3"}),
+    ],
+)
+def test_threads_blas_and_hash_seed_change_nothing(
+    reference: str, n_threads: int, environment: dict[str, str]
+) -> None:
+    assert digest(n_threads, **environment) == reference

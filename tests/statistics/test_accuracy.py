@@ -1,0 +1,36 @@
+"""The bars of accuracy in short form: one pinned seed of the quick cases, nothing set by hand.
+
+The long form over all seeds is ``python -m benchmarks.accuracy``; its results are committed under
+``benchmarks/results``. Runs are deterministic, so a failure is a change of behaviour, not bad luck.
+"""
+
+import pytest
+from benchmarks.cases import CASES
+from benchmarks.runs import run
+
+SEED = 1000
+CHECKED = (
+    "2-D, speed .08",
+    "2-D, speed .25",
+    "64-D recurring",
+    "births, far",
+    "births, near",
+    "null",
+    "digits, PCA 16, auto less vague",
+)
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_bars_are_reached(name: str) -> None:
+    case = CASES[name]
+    row = run(case, SEED)
+    for bar, bound in case.bars.items():
+        figure = row[bar.removeprefix("max_")]
+        assert figure <= bound if bar.startswith("max_") else figure >= bound, (bar, figure)
+
+
+def test_the_paper_is_beaten_on_the_moving_plane() -> None:
+    case = CASES["2-D, speed .08"]
+    paper = run(case, SEED, {"algorithm": "paper"})
+    default = run(case, SEED)
+    assert default["fraction_of_oracle"] > paper["fraction_of_oracle"] + 0.02
