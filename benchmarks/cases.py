@@ -53,6 +53,13 @@ def counts(seed: int, n_trials: int) -> Any:
     )
 
 
+def still_counts(seed: int, n_trials: int) -> Any:
+    """The same hundred multinomials, but nothing changes."""
+    return datasets.drifting_multinomials(
+        100, 100, n_trials=n_trials, n_batches=50, kind="stationary", random_state=seed
+    )
+
+
 def recurring(seed: int) -> Any:
     """Forty-eight Gaussians in 64 dimensions, sixteen of them active at a time."""
     return datasets.recurring_gaussians(48, 64, n_active=16, n_batches=60, random_state=seed)
@@ -199,6 +206,20 @@ CASES = {
             {},
             _COUNTS,
             oracle=False,
+        ),
+        Case(
+            "multinomial, 100 trials, nothing drifts",
+            partial(still_counts, n_trials=100),
+            _FIVE[:2],
+            {},
+            _COUNTS,
+        ),
+        Case(
+            "multinomial, 60 trials, nothing drifts",
+            partial(still_counts, n_trials=60),
+            _FIVE[:2],
+            {},
+            _COUNTS,
         ),
     )
 }

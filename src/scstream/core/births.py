@@ -16,6 +16,7 @@ _MOST_POOLED = 5_000  # rows of a pool that are looked at
 _MOST_BIRTHS = 32  # in one batch, or half the number of clusters
 _ROWS_PER_CELL = 4
 _MOST_CELLS = 400
+_MOST_NUMBERS = 1 << 25  # statistics of all cells together: a quarter of a gigabyte
 
 
 def welcome(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> Draft:
@@ -51,6 +52,7 @@ def group_pool(
         pool, weight = pool[weight > 0], weight[weight > 0]
     if not pool.shape[0]:
         return np.zeros((1, family.n_stats))
-    n_cells = int(np.clip(pool.shape[0] // _ROWS_PER_CELL, 1, _MOST_CELLS))
+    most = min(_MOST_CELLS, max(1, _MOST_NUMBERS // family.n_stats))
+    n_cells = int(np.clip(pool.shape[0] // _ROWS_PER_CELL, 1, most))
     group = segment(family, config, pool, weight, n_cells=n_cells, key=key)
     return family.stats(pool, group, int(group.max()) + 1, weight)
