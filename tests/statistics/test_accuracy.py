@@ -5,6 +5,7 @@ The long form over all seeds is ``python -m benchmarks.accuracy``; its results a
 """
 
 import pytest
+from benchmarks.ablation import PAPER_2D
 from benchmarks.cases import CASES
 from benchmarks.runs import run
 
@@ -29,8 +30,8 @@ def test_bars_are_reached(name: str) -> None:
         assert figure <= bound if bar.startswith("max_") else figure >= bound, (bar, figure)
 
 
-def test_the_paper_is_beaten_on_the_moving_plane() -> None:
+def test_the_paper_with_its_own_prior_is_beaten_on_the_moving_plane() -> None:
     case = CASES["2-D, speed .08"]
-    paper = run(case, SEED, {"algorithm": "paper"})
+    paper = run(case, SEED, {"algorithm": "paper", "prior": PAPER_2D})
     default = run(case, SEED)
     assert default["fraction_of_oracle"] > paper["fraction_of_oracle"] + 0.02

@@ -6,6 +6,7 @@ import numpy as np
 
 from scstream.core.archive import recognise
 from scstream.core.assign import LoadedRows
+from scstream.core.moves import log_joint
 from scstream.core.rng import key_for
 from scstream.core.segment import segment
 from scstream.core.state import Config, Draft
@@ -33,6 +34,8 @@ def welcome(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> D
     groups = group_pool(
         family, config, pool, weight, key_for(config.seed, **address, purpose="seeds")
     )
+    if first:
+        groups = one_or_many(family, config, groups)
     large = np.flatnonzero(groups[:, 0] >= config.birth_floor)
     if not len(large):
         if not first:
@@ -56,3 +59,15 @@ def group_pool(
     n_cells = int(np.clip(pool.shape[0] // _ROWS_PER_CELL, 1, most))
     group = segment(family, config, pool, weight, n_cells=n_cells, key=key)
     return family.stats(pool, group, int(group.max()) + 1, weight)
+
+
+def one_or_many(family: Family, config: Config, groups: Array) -> Array:  # (G, P)
+    """Return the groups, or their union where that is more probable than all of them.
+
+    With many features agglomeration can stop half way: no single union pays, although all of them
+    together would.
+    """
+    union = np.asarray(groups.sum(axis=0, keepdims=True))
+    if log_joint(family, config.alpha, union) >= log_joint(family, config.alpha, groups):
+        return union
+    return groups

@@ -64,3 +64,11 @@ def log_half_weights(alpha: float, first: Array, second: Array) -> Array:
         + gammaln(second + alpha / 2.0)
         - gammaln(first + second + alpha)
     )
+
+
+def log_joint(family: Family, alpha: float, stats: Array) -> float:
+    """Log of the Dirichlet process prior of a partition times its marginal likelihood."""
+    total = stats[:, 0].sum()
+    crp = len(stats) * np.log(alpha) + gammaln(stats[:, 0]).sum()
+    crp += gammaln(alpha) - gammaln(alpha + total)
+    return float(crp + family.log_marginal(stats).sum())

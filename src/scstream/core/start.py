@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln
 
 from scstream.core.assign import LoadedRows, Plan
-from scstream.core.births import group_pool
+from scstream.core.births import group_pool, one_or_many
+from scstream.core.moves import log_joint
 from scstream.core.rng import key_for, sample_rows
 from scstream.core.state import NOVEL, Config, Draft
 from scstream.core.surgery import add_clusters
@@ -26,7 +26,9 @@ def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | N
     because it would cut clusters that are not quite of the family into ever smaller ones.
     """
     X, weight = _subsample(config, X, weight)
-    groups = group_pool(family, config, X, weight, _key(config, 0))
+    groups = one_or_many(family, config, group_pool(family, config, X, weight, _key(config, 0)))
+    if len(groups) == 1:
+        return family
     explained = log_joint(family, config.alpha, groups)
     for round_ in range(1, _MOST_ROUNDS + 1):
         fitted = _most_probable(family.candidates(groups), groups)
@@ -52,14 +54,6 @@ def single_cluster(family: Family, config: Config, draft: Draft, rows: LoadedRow
         key=key_for(config.seed, batch=draft.state.n_batches, sweep=0, purpose="halves"),
     )
     return add_clusters(draft, rows.assign(plan).stats, np.array([NOVEL]))
-
-
-def log_joint(family: Family, alpha: float, stats: Array) -> float:
-    """Log of the Dirichlet process prior of a partition times its marginal likelihood."""
-    total = stats[:, 0].sum()
-    crp = len(stats) * np.log(alpha) + gammaln(stats[:, 0]).sum()
-    crp += gammaln(alpha) - gammaln(alpha + total)
-    return float(crp + family.log_marginal(stats).sum())
 
 
 def _most_probable(candidates: list[Family], groups: Array) -> Family:

@@ -129,7 +129,8 @@ class Config:
             "motion": False,
             "remember_silent": False,
             "archive": False,
-            "start_sweeps": 100,
+            "start_sweeps": 500,
+            "start_patience": 50,
         }
         return cls(**(as_printed | choices))
 

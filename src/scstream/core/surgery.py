@@ -79,6 +79,7 @@ def split_clusters(family: Family, config: Config, draft: Draft, which: Labels) 
         ids=ids,
         born=np.full(n, state.time),
     )
+    stayer, child = (replace(part, peak=part.weight) for part in (stayer, child))
     others = np.setdiff1d(np.arange(state.n_clusters), which)
     grown = _by_id(_join(_join(take(state, others), stayer), child))
     grown = replace(_forget_pairs(grown, state.ids[which]), next_id=state.next_id + n)
@@ -88,7 +89,7 @@ def split_clusters(family: Family, config: Config, draft: Draft, which: Labels) 
         old_id = int(state.ids[k])
         names[names[:, side] == old_id, side] = new_id
         events.append(Event("split", state.time, old_id, float(w[side]), other=int(new_id)))
-    return draft.after(replace(grown, peak=grown.weight), *events, names=names)
+    return draft.after(grown, *events, names=names)
 
 
 def merge_clusters(config: Config, draft: Draft, pairs: Sequence[tuple[int, int]]) -> Draft:

@@ -1,0 +1,58 @@
+"""The start: what a first batch tells about the prior and about the number of clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scstream.compute.threads import ThreadExecutor
+from scstream.core.births import one_or_many
+from scstream.core.moves import log_joint, log_split_ratio
+from scstream.core.start import data_driven_prior
+from scstream.core.state import Batch, Config, State
+from scstream.core.step import step
+from scstream.families import Gaussian
+
+CONFIG = Config()
+
+
+def first_batch(X):
+    family = data_driven_prior(Gaussian.vague(X), CONFIG, X, None)
+    state, labels, _ = step(family, CONFIG, State.empty(family), Batch(X, 0.0), ThreadExecutor())
+    return family, state, labels
+
+
+@pytest.mark.parametrize(("n", "d"), [(200, 2), (400, 30), (500, 100)])
+def test_one_cloud_is_one_cluster_and_the_prior_stays_vague(n, d):
+    X = np.random.default_rng(0).normal(size=(n, d))
+    family, state, _ = first_batch(X)
+    assert state.n_clusters == 1
+    assert family.nu == Gaussian.vague(X).nu
+
+
+def test_two_clouds_apart_are_two_clusters_under_a_fitted_prior():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(30, 1, (100, 2))])
+    family, state, labels = first_batch(X)
+    assert state.n_clusters == 2
+    assert len(set(labels[:100].tolist())) == len(set(labels[100:].tolist())) == 1
+    assert np.diag(family.psi).max() < 0.1 * X.var()
+
+
+def test_the_union_is_taken_only_where_it_is_more_probable():
+    rng = np.random.default_rng(1)
+    near, far = rng.normal(0, 1, (60, 2)), rng.normal(40, 1, (60, 2))
+    family = Gaussian(mean=np.zeros(2), kappa=0.01, nu=4.0, psi=np.eye(2))
+    sides = np.repeat([0, 1], 60)
+    apart = family.stats(np.concatenate([near, far]), sides, 2)
+    alike = family.stats(np.concatenate([near, rng.normal(0, 1, (60, 2))]), sides, 2)
+    assert len(one_or_many(family, CONFIG, apart)) == 2
+    assert len(one_or_many(family, CONFIG, alike)) == 1
+
+
+def test_joint_densities_differ_by_the_split_ratio():
+    rng = np.random.default_rng(2)
+    family = Gaussian(mean=np.zeros(2), kappa=0.5, nu=4.0, psi=np.eye(2))
+    groups = family.stats(rng.normal(size=(30, 2)), np.arange(30) % 2, 2)
+    odds = log_joint(family, 0.7, groups) - log_joint(family, 0.7, groups.sum(0, keepdims=True))
+    assert odds == pytest.approx(log_split_ratio(family, 0.7, groups[:1], groups[1:])[0], rel=1e-9)
