@@ -7,14 +7,16 @@ import numpy as np
 from scstream.errors import InputError
 from scstream.families.base import Array, Rows, unit_weight
 
+_SMALLEST = 1e-100  # a scale whose square is still a number
 _FARTHEST = 1e7  # prior standard deviations; beyond it second moments lose all their digits
 
 
 def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:  # (D,), (D,)
     """Weighted mean and standard deviation of each column, missing entries left out.
 
-    A constant column gets a millionth of the largest scale (or of its own size), so that it is
-    harmless rather than infinitely informative.
+    A constant column tells nothing about its scale. It gets a tenth of the median scale of the
+    others, or of its own size where all are constant: harmless if it stays as it is, and not
+    infinitely surprised if it starts to vary.
     """
     X = np.asarray(X, dtype=np.float64)
     present = ~np.isnan(X)
@@ -27,10 +29,11 @@ def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:
     centre = anchor + (weights * shifted).sum(axis=0) / total
     residual = np.where(present, filled - centre, 0.0)
     scale = np.sqrt((weights * residual**2).sum(axis=0) / total)
-    floor = 1e-6 * scale.max(initial=0.0)
-    if floor == 0.0:
-        floor = max(1e-6 * float(np.abs(centre).max(initial=0.0)), 1.0)
-    return centre, np.maximum(scale, np.maximum(floor, 1e-12 * np.abs(centre)))
+    constant = scale <= np.maximum(1e-9 * np.abs(centre), _SMALLEST)
+    size = np.where(np.abs(centre) <= _SMALLEST, 1.0, 0.1 * np.abs(centre))
+    if not constant.all():
+        size = np.full_like(scale, 0.1 * np.median(scale[~constant]))
+    return centre, np.where(constant, size, scale)
 
 
 def spread_out(X: Rows, origin: Array, scale: Array) -> None:
