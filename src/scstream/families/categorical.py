@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Labels, Rows, unit_weight
-from scstream.families.bernoulli import positive
+from scstream.families.columns import positive
 
 
 @dataclass(frozen=True, eq=False)

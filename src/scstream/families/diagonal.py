@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
-from scstream.families.bernoulli import observed, positive
+from scstream.families.columns import observed, positive
 from scstream.families.scales import feature_scales, spread_out
 
 _LOG_PI = float(np.log(np.pi))

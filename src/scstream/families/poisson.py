@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
-from scstream.families.bernoulli import observed, positive
+from scstream.families.columns import observed, positive
 from scstream.families.multinomial import check_counts
 from scstream.families.scales import feature_scales
 
