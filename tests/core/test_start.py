@@ -56,3 +56,12 @@ def test_joint_densities_differ_by_the_split_ratio():
     groups = family.stats(rng.normal(size=(30, 2)), np.arange(30) % 2, 2)
     odds = log_joint(family, 0.7, groups) - log_joint(family, 0.7, groups.sum(0, keepdims=True))
     assert odds == pytest.approx(log_split_ratio(family, 0.7, groups[:1], groups[1:])[0], rel=1e-9)
+
+
+def test_three_clouds_of_too_many_columns_stay_one_under_the_vague_prior():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(3, 100))
+    X = centres[rng.integers(0, 3, 500)] + rng.normal(size=(500, 100))
+    family, state, _ = first_batch(X)
+    assert state.n_clusters == 1  # docs/explanation/limits.md: a limit, not a virtue
+    assert family.nu == Gaussian.vague(X).nu
