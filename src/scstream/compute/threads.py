@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TypeVar
 
 import numpy as np
+from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from scstream.core.assign import BlockResult, Plan, Tally, assign_block, combine
@@ -137,6 +138,4 @@ class ThreadRows:
 def _stack(parts: list[Rows]) -> Rows:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
-    from scipy import sparse
-
     return sparse.vstack(parts, format="csr")

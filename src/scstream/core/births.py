@@ -9,12 +9,11 @@ from scstream.core.assign import LoadedRows
 from scstream.core.moves import log_joint
 from scstream.core.rng import key_for
 from scstream.core.segment import segment
-from scstream.core.state import Config, Draft
-from scstream.core.surgery import add_clusters, halves_of
+from scstream.core.state import Config, Draft, State
+from scstream.core.surgery import add_clusters, halves_of, room_to_grow
 from scstream.families.base import Array, Family, Rows, unit_weight
 
 _MOST_POOLED = 5_000  # rows of a pool that are looked at
-_MOST_BIRTHS = 32  # in one batch, or half the number of clusters
 _ROWS_PER_CELL = 4
 _MOST_CELLS = 400
 _MOST_NUMBERS = 1 << 25  # statistics of all cells together: a quarter of a gigabyte
@@ -24,23 +23,20 @@ def welcome(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> D
     """Group the rows that chose no cluster; every group that is large enough is born."""
     state = draft.state
     first = state.n_clusters == 0
-    room = config.max_clusters - state.n_clusters
-    if not first:
-        room = min(room, max(_MOST_BIRTHS, state.n_clusters // 2))
-    address = {"batch": state.n_batches, "sweep": 0}
-    pool, weight = rows.novel(_MOST_POOLED, key_for(config.seed, **address, purpose="pool"))
-    if room <= 0 or (unit_weight(pool, weight).sum() < config.birth_floor and not first):
+    room = config.max_clusters if first else room_to_grow(config, state)
+    if room <= 0:
         return draft
-    groups = group_pool(
-        family, config, pool, weight, key_for(config.seed, **address, purpose="seeds")
-    )
+    pool, weight = rows.novel(_MOST_POOLED, _key(config, state, "pool"))
+    if not first and unit_weight(pool, weight).sum() < config.birth_floor:
+        return draft
+    groups = group_pool(family, config, pool, weight, _key(config, state, "seeds"))
     if first:
         groups = one_or_many(family, config, groups)
     large = np.flatnonzero(groups[:, 0] >= config.birth_floor)
-    if not len(large):
-        if not first:
-            return draft
+    if first and not len(large):
         groups, large = groups.sum(axis=0, keepdims=True), np.array([0])
+    if not len(large):
+        return draft
     heaviest = np.argsort(-groups[large, 0], kind="stable")[:room]
     newborn = groups[np.sort(large[heaviest])]
     known = recognise(family, state.archive, newborn)
@@ -71,3 +67,7 @@ def one_or_many(family: Family, config: Config, groups: Array) -> Array:  # (G, 
     if log_joint(family, config.alpha, union) >= log_joint(family, config.alpha, groups):
         return union
     return groups
+
+
+def _key(config: Config, state: State, purpose: str) -> int:
+    return key_for(config.seed, batch=state.n_batches, sweep=0, purpose=purpose)

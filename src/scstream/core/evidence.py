@@ -14,13 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scstream.core.assign import Plan, Tally
 from scstream.core.moves import log_merge_ratio
 from scstream.core.segment import nearest_pairs
 from scstream.core.state import Config, State
-from scstream.families.base import Family, Labels
+from scstream.families.base import Family
 
 _NEIGHBOURS = 5
 
@@ -56,9 +55,7 @@ def weigh(state: State, tally: Tally) -> State:
     )
 
 
-def proven_pairs(config: Config, state: State, first: Labels, second: Labels) -> NDArray[np.bool_]:
-    """Tell which pairs of indices have shown enough evidence to be one cluster."""
+def proven_pairs(config: Config, state: State) -> set[tuple[int, ...]]:
+    """Pairs of ids that have shown enough evidence to be one cluster."""
     enough = state.merge_evidence > (config.merge_evidence or 0.0)
-    proven = set(map(tuple, state.merge_pairs[enough].tolist()))
-    ids = np.column_stack([state.ids[first], state.ids[second]]).tolist()
-    return np.array([tuple(pair) in proven for pair in ids], dtype=bool)
+    return set(map(tuple, state.merge_pairs[enough].tolist()))

@@ -72,3 +72,19 @@ def log_joint(family: Family, alpha: float, stats: Array) -> float:
     crp = len(stats) * np.log(alpha) + gammaln(stats[:, 0]).sum()
     crp += gammaln(alpha) - gammaln(alpha + total)
     return float(crp + family.log_marginal(stats).sum())
+
+
+def disjoint(
+    first: Labels, second: Labels, ratio: Array, *, above: float = -np.inf
+) -> list[tuple[int, int]]:
+    """Take pairs in falling order of ratio down to `above`, each cluster at most once."""
+    taken: set[int] = set()
+    pairs = []
+    for p in np.argsort(-ratio, kind="stable"):
+        if ratio[p] <= above:
+            break
+        i, j = int(first[p]), int(second[p])
+        if i not in taken and j not in taken:
+            pairs.append((i, j))
+            taken |= {i, j}
+    return pairs

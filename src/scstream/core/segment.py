@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scstream.core.moves import log_merge_ratio
+from scstream.core.moves import disjoint, log_merge_ratio
 from scstream.core.rng import uniforms
 from scstream.core.state import Config
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
@@ -38,7 +38,7 @@ def settle_cells(
     """Let every row move to the cell that predicts it best without it, a few times."""
     if family.n_stats > _MOST_STATS:
         return cell
-    alone = family.log_predictive(family.predictive(np.zeros((1, family.n_stats))), X)[:, 0]
+    alone = family.log_predictive(family.prior_predictive, X)[:, 0]
     for _ in range(_SETTLE_ROUNDS):
         stats = family.stats(X, cell, int(cell.max()) + 1, weight)
         count = np.maximum(stats[:, 0], np.finfo(float).tiny)  # rows may weigh nothing
@@ -85,9 +85,12 @@ def agglomerate(family: Family, alpha: float, stats: Array) -> Labels:  # (G, P)
     while len(stats) > 1:
         pairs = nearest_pairs(family, stats, _CANDIDATES)
         gain = log_merge_ratio(family, alpha, stats, pairs, correction=False)
-        target = _match(len(stats), *pairs, gain)
-        if (target == np.arange(len(stats))).all():
+        united = disjoint(*pairs, gain, above=0.0)
+        if not united:
             break
+        target = np.arange(len(stats))
+        for i, j in united:
+            target[j] = i
         _, new = np.unique(target, return_inverse=True)
         pooled = np.zeros((new.max() + 1, stats.shape[1]))
         np.add.at(pooled, new, stats)
@@ -106,20 +109,6 @@ def nearest_pairs(family: Family, stats: Array, n_neighbours: int) -> tuple[Labe
     pairs = np.sort(np.column_stack([first, near.ravel()]), axis=1)
     pairs = np.unique(pairs, axis=0)
     return pairs[:, 0], pairs[:, 1]
-
-
-def _match(n: int, first: Labels, second: Labels, gain: Array) -> Labels:  # (n,)
-    """Greedy disjoint pairs with a positive gain; the second of a pair points at the first."""
-    target = np.arange(n)
-    free = np.ones(n, dtype=bool)
-    for pair in np.argsort(-gain, kind="stable"):
-        if gain[pair] <= 0:
-            break
-        i, j = first[pair], second[pair]
-        if free[i] and free[j]:
-            target[j] = i
-            free[[i, j]] = False
-    return target
 
 
 def _plus_plus(points: Array, weight: Array, n_cells: int, key: int) -> Array:  # (C, D)

@@ -42,15 +42,15 @@ def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | N
 
 def single_cluster(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> Draft:
     """All rows in one cluster, its halves at random."""
-    nothing = family.predictive(np.zeros((2, family.n_stats)))
+    nothing = family.prior_predictive
     plan = Plan(
-        whole=nothing[:1],
-        halves=nothing,
+        whole=nothing,
+        halves=np.repeat(nothing, 2, axis=0),
         log_weight=np.zeros(1),
         log_half=np.zeros((1, 2)),
         predictive=True,
         log_new=None,
-        prior=nothing[:1],
+        prior=nothing,
         key=key_for(config.seed, batch=draft.state.n_batches, sweep=0, purpose="halves"),
     )
     return add_clusters(draft, rows.assign(plan).stats, np.array([NOVEL]))

@@ -81,6 +81,12 @@ class Config:
         A silent cluster dies below this weight.
     late : {"error", "add"}
         What to do with a batch older than the last one.
+
+    Examples
+    --------
+    >>> from scstream import Config
+    >>> Config().births, Config.paper().births
+    (True, False)
     """
 
     seed: int = 0

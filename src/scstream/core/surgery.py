@@ -17,8 +17,14 @@ from scstream.core.archive import born_before, retire, without
 from scstream.core.state import NOVEL, Config, Draft, Event, Kind, State
 from scstream.families.base import Array, Family, Labels
 
+_MOST_ADDED = 32  # by births or by the splits of a sweep, or half the number of clusters
 _LAYERS = ("past", "current", "history")
 _PER_CLUSTER = ("ids", "age", "born", "seen", "peak", "velocity", "jitter", "split_evidence")
+
+
+def room_to_grow(config: Config, state: State) -> int:
+    """How many clusters may be added at a time, so that a strange batch cannot flood the state."""
+    return min(config.max_clusters - state.n_clusters, max(_MOST_ADDED, state.n_clusters // 2))
 
 
 def add_clusters(draft: Draft, current: Array, known: Labels) -> Draft:

@@ -9,11 +9,16 @@ import numpy as np
 from scstream.core.assign import LoadedRows, Plan
 from scstream.core.evidence import proven_pairs
 from scstream.core.fading import remember
-from scstream.core.moves import log_merge_ratio, log_split_ratio
+from scstream.core.moves import disjoint, log_merge_ratio, log_split_ratio
 from scstream.core.rng import ClusterDraws, key_for, uniforms
 from scstream.core.segment import nearest_pairs
 from scstream.core.state import Config, Draft, State
-from scstream.core.surgery import bury_clusters, merge_clusters, split_clusters
+from scstream.core.surgery import (
+    bury_clusters,
+    merge_clusters,
+    room_to_grow,
+    split_clusters,
+)
 from scstream.core.weights import drawn_weights, mean_weights
 from scstream.families.base import Array, Family, Labels
 
@@ -55,7 +60,7 @@ def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -
         log_half=log_half,
         predictive=False,
         log_new=log_new if may_be_novel(config, state) else None,
-        prior=family.predictive(np.zeros((1, family.n_stats))),
+        prior=family.prior_predictive,
         key=keys["labels"],
     )
 
@@ -65,20 +70,23 @@ def predictive_plan(family: Family, config: Config, state: State) -> Plan:
     log_weight, log_new, log_half = mean_weights(state, config.alpha)
     remembered = remember(config, state)
     halves = remembered.reshape(-1, family.n_stats)
-    tables = family.predictive
-    plug_in = not config.exact_predictive and family.expected(halves) is not None
-    if plug_in:
-        tables = family.expected  # type: ignore[assignment]
+    whole, exact = _tables(family, config, remembered.sum(axis=1))
     return Plan(
-        whole=tables(remembered.sum(axis=1)),
-        halves=tables(halves),
+        whole=whole,
+        halves=_tables(family, config, halves)[0],
         log_weight=log_weight,
         log_half=log_half,
-        predictive=not plug_in,
+        predictive=exact,
         log_new=log_new if may_be_novel(config, state) else None,
-        prior=family.predictive(np.zeros((1, family.n_stats))),
+        prior=family.prior_predictive,
         key=None,
     )
+
+
+def _tables(family: Family, config: Config, stats: Array) -> tuple[Array, bool]:
+    """Tables to compare rows with, and whether they are exact predictives or plug-in means."""
+    plugged = None if config.exact_predictive else family.expected(stats)
+    return (family.predictive(stats), True) if plugged is None else (plugged, False)
 
 
 def may_be_novel(config: Config, state: State) -> bool:
@@ -121,7 +129,7 @@ def splits(family: Family, config: Config, state: State, *, sweep: int) -> Label
     """Indices of the clusters that are to be split."""
     halves = state.halves
     lighter = halves[:, :, 0].min(axis=1)
-    room = min(config.max_clusters - state.n_clusters, max(32, state.n_clusters // 2))
+    room = room_to_grow(config, state)
     may = (lighter > 0) & (lighter >= config.split_floor) & (state.age >= config.split_age)
     open_ = np.flatnonzero(may)
     if not len(open_) or room <= 0:
@@ -154,7 +162,12 @@ def merges(family: Family, config: Config, state: State, *, sweep: int) -> list[
 
 def merge_candidates(family: Family, config: Config, state: State) -> tuple[Labels, Labels]:
     """Pairs that may merge: neighbours, not silent, and proven where evidence decides."""
-    if config.n_neighbours is None or state.n_clusters < 2:
+    none = np.zeros(0, dtype=np.int64)
+    by_evidence = merges_need_evidence(config, state)
+    proven = proven_pairs(config, state) if by_evidence else set()
+    if state.n_clusters < 2 or (by_evidence and not proven):
+        return none, none
+    if config.n_neighbours is None:
         first, second = np.triu_indices(state.n_clusters, 1)
     else:
         first, second = nearest_pairs(family, state.whole, config.n_neighbours)
@@ -162,26 +175,15 @@ def merge_candidates(family: Family, config: Config, state: State) -> tuple[Labe
     if not config.merge_silent:
         heard = state.seen >= state.time
         may &= heard[first] & heard[second]
-    if merges_need_evidence(config, state):
-        may &= proven_pairs(config, state, first, second)
+    if by_evidence:
+        ids = zip(state.ids[first].tolist(), state.ids[second].tolist(), strict=True)
+        may &= np.array([pair in proven for pair in ids])
     return first[may], second[may]
 
 
 def merges_need_evidence(config: Config, state: State) -> bool:
     """On the first batch there is no evidence yet: there the ratio decides."""
     return config.merge_evidence is not None and state.n_batches > 0
-
-
-def disjoint(first: Labels, second: Labels, ratio: Array) -> list[tuple[int, int]]:
-    """Take pairs in falling order of ratio, each cluster at most once."""
-    taken: set[int] = set()
-    pairs = []
-    for p in np.argsort(-ratio, kind="stable"):
-        i, j = int(first[p]), int(second[p])
-        if i not in taken and j not in taken:
-            pairs.append((i, j))
-            taken |= {i, j}
-    return pairs
 
 
 def nearest_to(family: Family, state: State, index: int) -> int:

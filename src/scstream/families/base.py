@@ -10,6 +10,7 @@ Shapes: N rows, D features, G groups, P statistics, Q parameters, R predictive e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -100,6 +101,11 @@ class Family(ABC):
     @abstractmethod
     def hyperparameters(self) -> dict[str, Any]:
         """Return the keyword arguments that rebuild this instance: numbers, strings and arrays."""
+
+    @cached_property
+    def prior_predictive(self) -> Array:  # (1, R)
+        """Predictive table of a group without rows."""
+        return self.predictive(np.zeros((1, self.n_stats)))
 
     def expected(self, stats: Array) -> Array | None:  # (G, P) -> (G, Q)
         """Parameters at their posterior mean, for the plug-in rule; None where not offered."""
