@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +27,9 @@ from scstream.io.schema import check_entries, read_time, read_weight
 
 _COUNTS = ("multinomial", "poisson")
 _CHUNK = 4096  # rows that are asked about at once, so that memory does not grow with the question
+# The last question to each state that is alive, and the mixture that answered it.
+_READY: WeakKeyDictionary[State, tuple[tuple[int, int, float | None], Mixture]]
+_READY = WeakKeyDictionary()
 
 
 class ScStream(ClusterMixin, BaseEstimator):
@@ -446,6 +449,9 @@ class ScStream(ClusterMixin, BaseEstimator):
 
     def _rows(self, X: Any, *, first: bool) -> Rows:
         """Return the rows as float64, in CSR where they are sparse and the family takes them so."""
+        if not first and self._is_plain(X):
+            check_entries(X, self.family_)
+            return X
         kind = family_kind(self.family) if first else self.family_
         how = {
             "accept_sparse": "csr" if kind.accepts_sparse else False,
@@ -470,6 +476,16 @@ class ScStream(ClusterMixin, BaseEstimator):
         check_entries(rows, kind)
         return rows
 
+    def _is_plain(self, X: Any) -> bool:
+        """Whether scikit-learn would give back exactly this array, after a much longer look."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )
+
     def _batch(self, rows: Rows, weight: Array | None, time: Any) -> Batch:
         now = self.state_.time
         if time is None:
@@ -490,13 +506,21 @@ class ScStream(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "state_")
         rows = self._rows(X, first=False)
         self.family_.check(rows)
-        when = None if time is None else read_time(time)
-        with one_blas_thread:
-            mixture = Mixture.expected(self.family_, self.config_, self.state_, when)
+        mixture = self._expected(None if time is None else read_time(time))
         starts = range(0, max(rows.shape[0], 1), _CHUNK)
         chunks = [rows[start : start + _CHUNK] for start in starts]
         answers = _executor(self.n_threads).map(lambda chunk: question(mixture, chunk), chunks)
         return np.concatenate(answers)
+
+    def _expected(self, time: float | None) -> Mixture:
+        """Return the mixture at `time`: the one that is ready, for who asks row by row."""
+        question = id(self.family_), id(self.config_), time
+        answered, mixture = _READY.get(self.state_, (None, None))
+        if mixture is None or answered != question:
+            with one_blas_thread:
+                mixture = Mixture.expected(self.family_, self.config_, self.state_, time)
+            _READY[self.state_] = question, mixture
+        return mixture
 
 
 def _executor(n_threads: Any) -> ThreadExecutor:
@@ -536,10 +560,7 @@ def _newest(old: list[Event], new: tuple[Event, ...], most: Any) -> list[Event]:
 
 
 def _read_only(state: State) -> State:
-    for field in fields(state):
-        value = getattr(state, field.name)
+    for value in (*vars(state).values(), *vars(state.archive).values()):
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
-        elif is_dataclass(value):
-            _read_only(value)  # type: ignore[arg-type]
     return state

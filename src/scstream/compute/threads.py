@@ -13,7 +13,8 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from scstream.core.assign import BlockResult, Plan, Tally, assign_block, combine
+from scstream.compute.compiled import CompiledRows
+from scstream.core.assign import BlockResult, LoadedRows, Plan, Tally, assign_block, combine
 from scstream.core.rng import sample_rows
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Family, Labels, Rows
@@ -65,8 +66,10 @@ class ThreadExecutor:
 
     n_threads: int = 1
 
-    def load(self, family: Family, batch: Batch) -> ThreadRows:
+    def load(self, family: Family, batch: Batch) -> LoadedRows:
         """Take the rows of a batch in."""
+        if family.kernel is not None:
+            return CompiledRows(family.kernel, batch, self.n_threads)
         starts = range(0, batch.n_rows, _BLOCK)
         blocks = [
             _Block(

@@ -34,6 +34,8 @@ class Plan:
     prior: Array  # (1, R) predictive table of no rows at all
     key: int | None  # draw the labels to learn from under this key; None: the most probable ones
     settle: bool = False  # whatever is learned, report the most probable labels
+    listen: bool = False  # before learning: sum up evidence, and nothing else
+    single: bool = False  # compare in float32, where the kernels offer it
     pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2) may be one
     unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R) predictive tables
 
@@ -46,7 +48,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Tally:
-    """What a pass over some rows found, a sum over the rows."""
+    """What a pass over some rows found, a sum over the rows.
+
+    A pass that listens finds evidence, one that learns finds statistics and density; the others
+    are zero.
+    """
 
     stats: Array  # (K, 2, P)
     novel_weight: float
@@ -103,10 +109,11 @@ def assign_block(
     threshold = 0.0 if chance is None else np.log(chance[:, 1]) - np.log1p(-chance[:, 1])
     side = (halves[:, 1] - halves[:, 0] > threshold).astype(np.int8)
     chosen = _Chosen(X, unit_weight(X, weight), scores, halves, label, side)
+    density = 0.0 if plan.listen else float(log_density @ chosen.weight)
     tally = Tally(
         stats=_half_stats(family, plan, chosen),
         novel_weight=float(chosen.weight[label == NOVEL].sum()),
-        log_density=float(log_density @ chosen.weight),
+        log_density=density,
         split_evidence=_split_evidence(plan, chosen),
         merge_evidence=_merge_evidence(family, plan, chosen),
     )
@@ -137,6 +144,8 @@ class _Chosen:
 
 def _half_stats(family: Family, plan: Plan, chosen: _Chosen) -> Array:  # (K, 2, P)
     n_clusters = len(plan.whole)
+    if plan.listen:
+        return np.zeros((n_clusters, 2, family.n_stats))
     group = np.where(chosen.label == NOVEL, NOVEL, 2 * chosen.label + chosen.side)
     stats = family.stats(chosen.X, group, 2 * n_clusters, chosen.weight)
     return stats.reshape(n_clusters, 2, family.n_stats)
@@ -144,6 +153,8 @@ def _half_stats(family: Family, plan: Plan, chosen: _Chosen) -> Array:  # (K, 2,
 
 def _split_evidence(plan: Plan, chosen: _Chosen) -> Array:  # (K,)
     """How much denser the rows of each cluster are under its two halves than under the whole."""
+    if not plan.listen:
+        return np.zeros(len(plan.whole))
     rows = np.flatnonzero(chosen.label != NOVEL)
     label = chosen.label[rows]
     apart = np.logaddexp(chosen.halves[rows, 0], chosen.halves[rows, 1])

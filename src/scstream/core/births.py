@@ -11,7 +11,7 @@ from scstream.core.rng import key_for
 from scstream.core.segment import segment
 from scstream.core.state import Config, Draft, State
 from scstream.core.surgery import add_clusters, halves_of, room_to_grow
-from scstream.families.base import Array, Family, Rows, unit_weight
+from scstream.families.base import Array, Family, Rows
 
 _MOST_POOLED = 5_000  # rows of a pool that are looked at
 _ROWS_PER_CELL = 4
@@ -27,8 +27,6 @@ def welcome(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> D
     if room <= 0:
         return draft
     pool, weight = rows.novel(_MOST_POOLED, _key(config, state, "pool"))
-    if not first and unit_weight(pool, weight).sum() < config.birth_floor:
-        return draft
     groups = group_pool(family, config, pool, weight, _key(config, state, "seeds"))
     if first:
         groups = one_or_many(family, config, groups)

@@ -34,6 +34,9 @@ def follow_pairs(family: Family, config: Config, state: State, plan: Plan) -> tu
     # A silent cluster says nothing about itself; that its place is empty is no evidence.
     heard = state.seen >= state.time - 1.5 * state.stride
     likely = (ratio > 0) & heard[first] & heard[second]
+    if not likely.any():
+        none = {"merge_pairs": state.merge_pairs[:0], "merge_evidence": state.merge_evidence[:0]}
+        return state.but(**none), plan
     first, second = first[likely], second[likely]
     pairs = np.column_stack([state.ids[first], state.ids[second]])
     known = dict(zip(map(tuple, state.merge_pairs.tolist()), state.merge_evidence, strict=True))
@@ -43,13 +46,12 @@ def follow_pairs(family: Family, config: Config, state: State, plan: Plan) -> tu
         pairs=np.column_stack([first, second]),
         unions=family.predictive(whole[first] + whole[second]),
     )
-    return replace(state, merge_pairs=pairs, merge_evidence=evidence), plan
+    return state.but(merge_pairs=pairs, merge_evidence=evidence), plan
 
 
 def weigh(state: State, tally: Tally) -> State:
     """Add what the rows of a batch say, before they are learned."""
-    return replace(
-        state,
+    return state.but(
         split_evidence=np.maximum(state.split_evidence + tally.split_evidence, 0.0),
         merge_evidence=np.maximum(state.merge_evidence + tally.merge_evidence, 0.0),
     )
@@ -57,5 +59,7 @@ def weigh(state: State, tally: Tally) -> State:
 
 def proven_pairs(config: Config, state: State) -> set[tuple[int, ...]]:
     """Pairs of ids that have shown enough evidence to be one cluster."""
+    if not len(state.merge_pairs):
+        return set()
     enough = state.merge_evidence > (config.merge_evidence or 0.0)
     return set(map(tuple, state.merge_pairs[enough].tolist()))

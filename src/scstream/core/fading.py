@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,16 @@ _NEGLIGIBLE = 1e-12  # weights below are dropped
 def advance(family: Family, config: Config, state: State, time: float) -> State:
     """Let time pass until a batch at `time`: fade, move, and make room for the new rows."""
     if state.is_new:
-        return replace(state, time=time)
+        return state.but(time=time)
     elapsed = time - state.time
     factor = float(config.kernel.weight(np.asarray(elapsed)))
     if config.motion and family.moves_rigidly:
         state = _moved(family, state, elapsed)
-    state = _faded_by_ring(config, state, time) if config.kernel.capacity else _faded(state, factor)
-    return replace(
-        state,
-        current=np.zeros_like(state.current),
+    ring = config.kernel.capacity > 0
+    past = _faded_by_ring(config, state, time) if ring else _faded(state, factor)
+    return state.but(
+        **past,
+        current=np.zeros(state.current.shape),
         rest_now=0.0,
         split_evidence=factor * state.split_evidence,
         merge_evidence=factor * state.merge_evidence,
@@ -37,16 +37,16 @@ def advance(family: Family, config: Config, state: State, time: float) -> State:
     )
 
 
-def remember(config: Config, state: State) -> Array:  # (K, 2, P)
-    """Statistics of the halves, with those of silent clusters as they were when last heard of.
+def remember(config: Config, state: State) -> State:
+    """Return the state with silent clusters as they were when last heard of.
 
     A cluster that sends no rows grows lighter, but what is known of its shape does not get worse.
     """
     silence = np.maximum(state.time - state.seen - state.stride, 0.0)
-    faded = np.maximum(config.kernel.weight(silence), _NEGLIGIBLE)
     if not config.remember_silent or config.kernel.capacity or not silence.any():
-        return state.halves
-    return state.past / faded[:, None, None] + state.current
+        return state
+    faded = np.maximum(config.kernel.weight(silence), _NEGLIGIBLE)
+    return state.but(past=state.past / faded[:, None, None])
 
 
 def learn_motion(family: Family, config: Config, state: State, elapsed: float) -> State:
@@ -55,9 +55,9 @@ def learn_motion(family: Family, config: Config, state: State, elapsed: float) -
     An alpha-beta filter: the innovation is how far the rows lie from where the past was expected.
     What chance alone would do to it, in units of the cluster's spread, is known from the counts.
     """
-    past, current = state.past.sum(axis=1), state.current.sum(axis=1)
-    if not (config.motion and family.moves_rigidly) or elapsed <= 0 or not past.any():
+    if not (config.motion and family.moves_rigidly) or elapsed <= 0 or not state.past.any():
         return state
+    past, current = (layer[:, 0] + layer[:, 1] for layer in (state.past, state.current))
     n_new, n_old = current[:, 0], past[:, 0]
     trust = n_new / (n_new + _STEADY) * n_old / (n_old + _STEADY)
     n_before = np.maximum((state.time - state.born) / elapsed, 1.0)
@@ -65,23 +65,22 @@ def learn_motion(family: Family, config: Config, state: State, elapsed: float) -
     innovation = family.location(current) - family.location(past)
     chance = innovation.shape[1] * (1.0 / np.maximum(n_new, 1.0) + 1.0 / np.maximum(n_old, 1.0))
     believed = _shrunk(innovation, family.spread(past + current), chance)
-    moved = _translated(
-        family, state, believed * (_PLACE_GAIN * trust)[:, None], ("past", "history")
-    )
-    return replace(
-        moved,
+    shift = believed * (_PLACE_GAIN * trust)[:, None]
+    return state.but(
+        **_translated(family, state, shift, ("past", "history")),
         velocity=state.velocity + gain[:, None] * innovation,
         jitter=np.where(n_new > 0, chance * gain / elapsed, state.jitter),
     )
 
 
-def _faded(state: State, factor: float) -> State:
-    past = factor * (state.past + state.current)
+def _faded(state: State, factor: float) -> dict[str, Any]:
+    """Fields of the past, with the newest batch in it."""
+    past = factor * state.halves
     past[past[:, :, 0] < _NEGLIGIBLE] = 0.0
-    return replace(state, past=past, rest=factor * (state.rest + state.rest_now))
+    return {"past": past, "rest": factor * (state.rest + state.rest_now)}
 
 
-def _faded_by_ring(config: Config, state: State, time: float) -> State:
+def _faded_by_ring(config: Config, state: State, time: float) -> dict[str, Any]:
     """Append the newest batch to the ring, drop what weighs nothing, sum up the rest."""
     history = np.concatenate([state.history, state.current[None]])
     times = np.append(state.history_times, state.time)
@@ -89,21 +88,20 @@ def _faded_by_ring(config: Config, state: State, time: float) -> State:
     weight = config.kernel.weight(time - times)
     keep = np.flatnonzero(weight > 0.0)[-config.kernel.capacity :]
     weight = weight[keep]
-    return replace(
-        state,
-        history=history[keep],
-        history_times=times[keep],
-        history_rest=rest[keep],
-        past=np.einsum("h,hkjp->kjp", weight, history[keep]),
-        rest=float(weight @ rest[keep]),
-    )
+    return {
+        "history": history[keep],
+        "history_times": times[keep],
+        "history_rest": rest[keep],
+        "past": np.einsum("h,hkjp->kjp", weight, history[keep]),
+        "rest": float(weight @ rest[keep]),
+    }
 
 
 def _moved(family: Family, state: State, elapsed: float) -> State:
     """Translate every cluster that was heard of in the newest batch along its velocity."""
     shift = _shrunk(state.velocity, family.spread(state.whole), state.jitter) * elapsed
     shift[state.seen < state.time] = 0.0
-    return _translated(family, state, shift, ("past", "current", "history"))
+    return state.but(**_translated(family, state, shift, ("past", "current", "history")))
 
 
 def _shrunk(vectors: Array, spread: Array, chance: Array) -> Array:  # (K, D)
@@ -117,13 +115,18 @@ def _shrunk(vectors: Array, spread: Array, chance: Array) -> Array:  # (K, D)
     return np.asarray(vectors * share[:, None])
 
 
-def _translated(family: Family, state: State, shift: Array, layers: tuple[str, ...]) -> State:
-    """Translate some layers of every cluster by its own shift (K, D)."""
+def _translated(
+    family: Family, state: State, shift: Array, layers: tuple[str, ...]
+) -> dict[str, Array]:
+    """Some layers, with every cluster translated by its own shift (K, D)."""
 
-    def move(stats: Array) -> Array:  # (..., K, 2, P)
-        flat = stats.reshape(-1, stats.shape[-1])
-        shifts = np.broadcast_to(shift[:, None, :], (*stats.shape[:-1], shift.shape[1]))
-        return family.translate(flat, shifts.reshape(-1, shift.shape[1])).reshape(stats.shape)
+    by_half = shift.repeat(2, axis=0)  # (2K, D)
 
-    moved: dict[str, Any] = {layer: move(getattr(state, layer)) for layer in layers}
-    return replace(state, **moved)
+    moved = {}
+    for layer in layers:
+        stats = getattr(state, layer)  # (K, 2, P), or with a batch axis in front
+        if stats.size:
+            shifts = by_half if stats.ndim == 3 else np.tile(by_half, (len(stats), 1))
+            flat = stats.reshape(-1, stats.shape[-1])
+            moved[layer] = family.translate(flat, shifts).reshape(stats.shape)
+    return moved

@@ -37,7 +37,7 @@ class Mixture:
     def expected(cls, family: Family, config: Config, state: State, time: float | None) -> Self:
         """Return the mixture at `time`; by default when the next batch is due."""
         state = expected_at(family, config, state, time)
-        plan = predictive_plan(family, config, state)
+        plan = predictive_plan(family, config, state, halves=False)
         log_total = float(np.log(state.weight.sum() + config.alpha))
         return cls(family, config, state.ids, plan, log_total)
 

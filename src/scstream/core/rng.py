@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from scstream.families.base import Array
+from scstream.native import twin_function
 
 Words = NDArray[np.uint64]
 
@@ -35,6 +36,7 @@ def key_for(seed: int, *, batch: int, sweep: int, purpose: str) -> int:
     return key
 
 
+@twin_function
 def uniforms(key: int, index: NDArray[np.int64], lane: int | NDArray[np.int64] = 0) -> Array:
     """Two uniforms in the open unit interval for every (index, lane); shape (..., 2)."""
     first, second = _philox(key, np.asarray(index, dtype=np.uint64), np.asarray(lane, np.uint64))
@@ -60,37 +62,50 @@ class ClusterDraws:
 
     def normal(self, n: int) -> Array:
         """Return (G, n) standard normals."""
-        pairs = uniforms(self.key, self.ids[:, None], self._lanes((n + 1) // 2))
-        return np.asarray(ndtri(pairs.reshape(len(self.ids), -1)[:, :n]))
+        return normals(self.key, self.ids, self._reserve((n + 1) // 2), n)
 
     def log_gamma(self, shape: Array) -> Array:
-        """Return logarithms of Gamma(shape, 1) variates (Marsaglia and Tsang), shape (G, n).
+        """Return logarithms of Gamma(shape, 1) variates, shape (G, n)."""
+        return log_gammas(self.key, self.ids, self._reserve(shape.shape[1]), shape)
 
-        Below shape 1 the variate is that of shape + 1 times U^(1/shape), which only the logarithm
-        can represent when the shape is tiny.
-        """
-        index, lanes = self.ids[:, None], self._lanes(shape.shape[1])
-        boost = uniforms(self.key, index, lanes)[..., 0]
-        d = np.where(shape < 1.0, shape + 1.0, shape) - 1.0 / 3.0
-        c = 1.0 / np.sqrt(9.0 * d)
-        out = np.zeros(shape.shape)
-        waiting = np.ones(shape.shape, dtype=bool)
-        attempt = 0
-        while waiting.any():
-            attempt += 1
-            pair = uniforms(self.key, index, lanes + attempt * _ATTEMPT)
-            x = ndtri(pair[..., 0])
-            v = np.maximum(1.0 + c * x, 1e-100) ** 3  # never accepted at the bound
-            accept = np.log(pair[..., 1]) < 0.5 * x**2 + d * (1.0 - v + np.log(v))
-            out = np.where(waiting & accept, np.log(d * v), out)
-            waiting &= ~accept
-        return np.where(shape < 1.0, out + np.log(boost) / shape, out)
-
-    def _lanes(self, n: int) -> NDArray[np.int64]:
-        """Reserve n lanes; a rejected attempt takes lanes of its own, above all of these."""
-        lanes = np.arange(self._lane, self._lane + n, dtype=np.int64)
+    def _reserve(self, n: int) -> int:
+        """Take n lanes and return the first."""
+        first = self._lane
         self._lane += n
-        return lanes
+        return first
+
+
+@twin_function
+def normals(key: int, ids: NDArray[np.int64], lane: int, n: int) -> Array:  # (G, n)
+    """Return standard normals, two per lane from `lane` upwards."""
+    lanes = np.arange(lane, lane + (n + 1) // 2)
+    pairs = uniforms(key, ids[:, None], lanes)
+    return np.asarray(ndtri(pairs.reshape(len(ids), -1)[:, :n]))
+
+
+@twin_function
+def log_gammas(key: int, ids: NDArray[np.int64], lane: int, shape: Array) -> Array:  # (G, n)
+    """Return logarithms of Gamma(shape, 1) variates (Marsaglia and Tsang), one per lane.
+
+    A rejected attempt takes lanes of its own, above all others. Below shape 1 the variate is that
+    of shape + 1 times U^(1/shape), which only the logarithm can represent when the shape is tiny.
+    """
+    index, lanes = ids[:, None], np.arange(lane, lane + shape.shape[1])
+    boost = uniforms(key, index, lanes)[..., 0]
+    d = np.where(shape < 1.0, shape + 1.0, shape) - 1.0 / 3.0
+    c = 1.0 / np.sqrt(9.0 * d)
+    out = np.zeros(shape.shape)
+    waiting = np.ones(shape.shape, dtype=bool)
+    attempt = 0
+    while waiting.any():
+        attempt += 1
+        pair = uniforms(key, index, lanes + attempt * _ATTEMPT)
+        x = ndtri(pair[..., 0])
+        v = np.maximum(1.0 + c * x, 1e-100) ** 3  # never accepted at the bound
+        accept = np.log(pair[..., 1]) < 0.5 * x**2 + d * (1.0 - v + np.log(v))
+        out = np.where(waiting & accept, np.log(d * v), out)
+        waiting &= ~accept
+    return np.where(shape < 1.0, out + np.log(boost) / shape, out)
 
 
 def _mix(word: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -81,6 +82,8 @@ class Config:
         A silent cluster dies below this weight.
     late : {"error", "add"}
         What to do with a batch older than the last one.
+    precision : {"float64", "float32"}
+        How rows are compared with clusters by the compiled kernels; statistics are always float64.
 
     Examples
     --------
@@ -115,6 +118,7 @@ class Config:
     birth_floor: float = 5.0
     death_weight: float = 1.0
     late: Literal["error", "add"] = "error"
+    precision: Literal["float64", "float32"] = "float64"
 
     @classmethod
     def paper(cls, **choices: Any) -> Self:
@@ -175,8 +179,18 @@ class Archive:
         return cls(none.astype(np.int64), np.zeros((0, n_stats)), none)
 
 
-@dataclass(frozen=True)
-class State:
+class Frozen:
+    """A frozen dataclass that changes by copies."""
+
+    def but(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed: `dataclasses.replace` without the ceremony."""
+        other = object.__new__(type(self))
+        object.__setattr__(other, "__dict__", self.__dict__ | changes)
+        return other
+
+
+@dataclass(frozen=True, eq=False)
+class State(Frozen):
     """The mixture between two batches. A cluster is the sum of its two halves by construction."""
 
     past: Array  # (K, 2, P) statistics of earlier batches, faded to `time`
@@ -237,20 +251,31 @@ class State:
         """Number of clusters K."""
         return len(self.ids)
 
-    @property
+    @cached_property
     def halves(self) -> Array:  # (K, 2, P)
         """Statistics of the sub-clusters."""
-        return self.past + self.current
+        return _locked(self.past + self.current)
 
-    @property
+    @cached_property
     def whole(self) -> Array:  # (K, P)
         """Statistics of the clusters."""
-        return np.asarray(self.halves.sum(axis=1))
+        return _locked(self.halves[:, 0] + self.halves[:, 1])
 
-    @property
+    @cached_property
     def weight(self) -> Array:  # (K,)
         """Faded number of rows of each cluster."""
-        return np.asarray(self.halves[:, :, 0].sum(axis=1))
+        return _locked(self.whole[:, 0].copy())
+
+    def but(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed; sums of layers that stay are not made again."""
+        other = super().but(**changes)
+        if "past" in changes or "current" in changes:
+            for sums in ("halves", "whole", "weight"):
+                other.__dict__.pop(sums, None)
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def is_new(self) -> bool:
@@ -275,7 +300,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Draft:
+class Draft(Frozen):
     """A state in the making: what its rows are called so far, and what happened to it."""
 
     state: State
@@ -284,14 +309,14 @@ class Draft:
     log_density: float = float("nan")  # sum over rows after the last pass, weights not normalised
 
     @classmethod
-    def of(cls, state: State) -> Self:
-        """Begin with a state whose rows have not chosen yet."""
-        return cls(state, np.repeat(state.ids[:, None], 2, axis=1))
+    def of(cls, state: State, *, log_density: float = float("nan")) -> Self:
+        """Begin with a state whose rows go by the ids of their clusters."""
+        return cls(state, state.ids.repeat(2).reshape(-1, 2), log_density=log_density)
 
     def after(self, state: State, *events: Event, names: Labels | None = None) -> Draft:
         """Go on with a changed state."""
         names = self.names if names is None else names
-        return replace(self, state=state, names=names, events=self.events + events)
+        return self.but(state=state, names=names, events=self.events + events)
 
 
 @dataclass(frozen=True)
@@ -301,6 +326,11 @@ class Info:
     events: tuple[Event, ...] = ()
     n_novel: int = 0  # rows that belong to no cluster
     mean_log_density: float = float("nan")  # of the rows, after they were learned
+
+
+def _locked(array: Array) -> Array:
+    array.setflags(write=False)
+    return array
 
 
 def check_config(config: Config) -> None:
@@ -316,3 +346,5 @@ def check_config(config: Config) -> None:
         raise InputError(f"max_clusters must be at least 1, got {config.max_clusters!r}.")
     if config.late not in ("error", "add"):
         raise InputError(f"late must be 'error' or 'add', got {config.late!r}.")
+    if config.precision not in ("float64", "float32"):
+        raise InputError(f"precision must be 'float64' or 'float32', got {config.precision!r}.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from scstream.core.assign import Executor, LoadedRows
@@ -15,6 +13,8 @@ from scstream.core.state import Batch, Config, Draft, Event, Info, State
 from scstream.core.surgery import bury_clusters, merge_clusters, number_from_zero
 from scstream.core.sweep import nearest_to, predictive_plan, predictive_sweep, sampling_sweep
 from scstream.families.base import Family, Labels
+
+_TINY = np.finfo(float).tiny
 
 
 def step(
@@ -30,19 +30,19 @@ def step(
     elapsed = 0.0 if state.is_new else batch.time - state.time
     state = advance(family, config, state, batch.time)
     if batch.n_rows == 0:
-        return replace(state, n_batches=state.n_batches + 1), np.zeros(0, dtype=np.int64), Info()
+        return state.but(n_batches=state.n_batches + 1), np.zeros(0, dtype=np.int64), Info()
     rows = executor.load(family, batch)
     founded = found_clusters(family, config, state, rows)
     sampled, n_sweeps = sample(family, config, founded, rows, converge=first)
     draft = predictive_sweep(family, config, sampled.state, rows, sweep=n_sweeps + 1)
     draft = let_go(family, config, draft)
-    draft = replace(draft, events=lasting(sampled.events + draft.events))
+    draft = draft.but(events=lasting(sampled.events + draft.events))
     if first:
         draft = number_from_zero(draft)
     labels = rows.labels(draft.names)
     state = learn_motion(family, config, draft.state, elapsed)
     return (
-        replace(state, n_batches=state.n_batches + 1),
+        state.but(n_batches=state.n_batches + 1),
         labels,
         report(config, batch, draft, labels),
     )
@@ -55,9 +55,12 @@ def found_clusters(family: Family, config: Config, state: State, rows: LoadedRow
     evidence = config.split_evidence is not None or config.merge_evidence is not None
     if state.n_clusters and not config.births and not evidence:
         return Draft.of(state)
-    state, plan = follow_pairs(family, config, state, predictive_plan(family, config, state))
-    draft = Draft.of(weigh(state, rows.assign(plan)))
-    return welcome(family, config, draft, rows) if plan.log_new is not None else draft
+    plan = predictive_plan(family, config, state, listen=True)
+    state, plan = follow_pairs(family, config, state, plan)
+    tally = rows.assign(plan)
+    draft = Draft.of(weigh(state, tally))
+    enough = state.n_clusters == 0 or tally.novel_weight >= config.birth_floor
+    return welcome(family, config, draft, rows) if enough else draft
 
 
 def sample(
@@ -68,7 +71,7 @@ def sample(
     while sweep < (config.start_sweeps if converge else config.n_sweeps):
         sweep += 1
         swept = sampling_sweep(family, config, draft.state, rows, sweep=sweep)
-        draft = replace(swept, events=draft.events + swept.events)
+        draft = swept.but(events=draft.events + swept.events)
         quiet = 0 if swept.events else quiet + 1
         if converge and quiet >= config.start_patience:
             break
@@ -77,6 +80,17 @@ def sample(
 
 def let_go(family: Family, config: Config, draft: Draft) -> Draft:
     """Dissolve newborns without support, bury the silent, make room; one cluster always stays."""
+    if draft.state.weight.min() < max(config.death_weight, config.birth_floor):
+        draft = bury_unsupported(config, draft)
+    state = draft.state
+    if 1 < state.n_clusters >= config.max_clusters:
+        lightest = int(np.argmin(state.weight))
+        draft = merge_clusters(config, draft, [(nearest_to(family, state, lightest), lightest)])
+    return draft
+
+
+def bury_unsupported(config: Config, draft: Draft) -> Draft:
+    """Bury silent clusters and newborns that are too light."""
     state = draft.state
     gone = (state.current[:, :, 0].sum(axis=1) <= 0) & (state.weight < config.death_weight)
     if config.births:
@@ -84,13 +98,7 @@ def let_go(family: Family, config: Config, draft: Draft) -> Draft:
         gone |= newborn & (state.weight < config.birth_floor)
     if gone.all():
         gone[np.argmax(state.weight)] = False
-    if gone.any():
-        draft = bury_clusters(config, draft, gone)
-    state = draft.state
-    if 1 < state.n_clusters >= config.max_clusters:
-        lightest = int(np.argmin(state.weight))
-        draft = merge_clusters(config, draft, [(nearest_to(family, state, lightest), lightest)])
-    return draft
+    return bury_clusters(config, draft, gone) if gone.any() else draft
 
 
 def lasting(events: tuple[Event, ...]) -> tuple[Event, ...]:
@@ -113,5 +121,5 @@ def lasting(events: tuple[Event, ...]) -> tuple[Event, ...]:
 def report(config: Config, batch: Batch, draft: Draft, labels: Labels) -> Info:
     """Sum up what happened."""
     log_total = np.log(draft.state.weight.sum() + config.alpha)
-    density = draft.log_density / max(batch.total_weight, np.finfo(float).tiny) - log_total
-    return Info(draft.events, int((labels < 0).sum()), float(density))
+    density = draft.log_density / max(batch.total_weight, _TINY) - log_total
+    return Info(draft.events, int(np.count_nonzero(labels < 0)), float(density))

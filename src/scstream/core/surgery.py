@@ -7,7 +7,6 @@ increasing order and the names of rows follow their clusters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,8 +37,7 @@ def add_clusters(draft: Draft, current: Array, known: Labels) -> Draft:
     ids = known.copy()
     ids[~returns] = np.arange(state.next_id, state.next_id + n_born)
     weight = current[:, :, 0].sum(axis=1)
-    added = replace(
-        state,
+    added = state.but(
         ids=ids,
         age=np.zeros(n, dtype=np.int64),
         born=born_before(state.archive, known, state.time),
@@ -53,8 +51,8 @@ def add_clusters(draft: Draft, current: Array, known: Labels) -> Draft:
         history=np.zeros((len(state.history), *current.shape)),
     )
     grown = _by_id(_join(state, added))
-    grown = replace(
-        grown, next_id=state.next_id + n_born, archive=without(state.archive, known[returns])
+    grown = grown.but(
+        next_id=state.next_id + n_born, archive=without(state.archive, known[returns])
     )
     kinds: list[Kind] = ["returned" if back else "born" for back in returns]
     events = [
@@ -73,22 +71,20 @@ def split_clusters(family: Family, config: Config, draft: Draft, which: Labels) 
         leaver = (weight[:, 1] <= weight[:, 0]).astype(np.int64)
     ids = np.arange(state.next_id, state.next_id + n)
     stayer = take(state, which)
-    stayer = replace(
-        stayer,
+    stayer = stayer.but(
         **_child_layers(family, config, stayer, 1 - leaver),
         age=np.zeros(n, dtype=np.int64),
         split_evidence=np.zeros(n),
     )
-    child = replace(
-        stayer,
+    child = stayer.but(
         **_child_layers(family, config, take(state, which), leaver),
         ids=ids,
         born=np.full(n, state.time),
     )
-    stayer, child = (replace(part, peak=part.weight) for part in (stayer, child))
+    stayer, child = (part.but(peak=part.weight) for part in (stayer, child))
     others = np.setdiff1d(np.arange(state.n_clusters), which)
     grown = _by_id(_join(_join(take(state, others), stayer), child))
-    grown = replace(_forget_pairs(grown, state.ids[which]), next_id=state.next_id + n)
+    grown = _forget_pairs(grown, state.ids[which]).but(next_id=state.next_id + n)
     names = draft.names.copy()
     events = []
     for k, side, new_id, w in zip(which, leaver, ids, weight, strict=True):
@@ -122,7 +118,7 @@ def merge_clusters(config: Config, draft: Draft, pairs: Sequence[tuple[int, int]
     for k, g, w in zip(state.ids[keep], state.ids[gone], total, strict=True):
         names[names == g] = k
         events.append(Event("merged", state.time, int(k), float(w), other=int(g)))
-    united = _forget_pairs(replace(state, **changed), state.ids[np.append(keep, gone)])
+    united = _forget_pairs(state.but(**changed), state.ids[np.append(keep, gone)])
     rest = np.setdiff1d(np.arange(state.n_clusters), gone)
     return draft.after(take(united, rest), *events, names=names)
 
@@ -133,8 +129,7 @@ def bury_clusters(config: Config, draft: Draft, dead: NDArray[np.bool_]) -> Draf
     events = [
         Event("died", state.time, int(state.ids[k]), float(weight[k])) for k in np.flatnonzero(dead)
     ]
-    smaller = replace(
-        _forget_pairs(state, state.ids[dead]),
+    smaller = _forget_pairs(state, state.ids[dead]).but(
         rest=state.rest + float(state.past[dead, :, 0].sum()),
         rest_now=state.rest_now + float(state.current[dead, :, 0].sum()),
         history_rest=state.history_rest + state.history[:, dead][..., 0].sum(axis=(1, 2)),
@@ -149,12 +144,12 @@ def number_from_zero(draft: Draft) -> Draft:
     state = draft.state
     ids = np.arange(state.n_clusters)
     place = np.searchsorted(state.ids, np.maximum(draft.names, 0))
-    numbered = replace(_forget_pairs(state, state.ids), ids=ids, next_id=state.n_clusters)
+    numbered = _forget_pairs(state, state.ids).but(ids=ids, next_id=state.n_clusters)
     events = [
         Event("born", state.time, int(k), float(w)) for k, w in zip(ids, state.weight, strict=True)
     ]
     names = np.where(draft.names == NOVEL, NOVEL, place)
-    return replace(draft, state=numbered, names=names, events=tuple(events))
+    return draft.but(state=numbered, names=names, events=tuple(events))
 
 
 def take(state: State, index: Labels) -> State:
@@ -162,7 +157,7 @@ def take(state: State, index: Labels) -> State:
     kept: dict[str, Any] = {
         name: getattr(state, name)[index] for name in (*_PER_CLUSTER, "past", "current")
     }
-    return replace(state, history=state.history[:, index], **kept)
+    return state.but(history=state.history[:, index], **kept)
 
 
 def _join(first: State, second: State) -> State:
@@ -171,7 +166,7 @@ def _join(first: State, second: State) -> State:
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in (*_PER_CLUSTER, "past", "current")
     }
-    return replace(first, history=np.concatenate([first.history, second.history], axis=1), **both)
+    return first.but(history=np.concatenate([first.history, second.history], axis=1), **both)
 
 
 def _by_id(state: State) -> State:
@@ -202,8 +197,7 @@ def halves_of(family: Family, config: Config, stats: Array, along: Array) -> Arr
 
 def _forget_pairs(state: State, ids: Labels) -> State:
     keep = ~np.isin(state.merge_pairs, ids).any(axis=1)
-    return replace(
-        state,
+    return state.but(
         merge_pairs=state.merge_pairs[keep],
         merge_evidence=state.merge_evidence[keep],
     )

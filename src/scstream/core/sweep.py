@@ -50,11 +50,11 @@ def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -
     }
     log_weight, log_new, log_half = drawn_weights(state, config.alpha, keys["weights"])
     remembered = remember(config, state)
-    halves = remembered.reshape(-1, family.n_stats)
+    halves = remembered.halves.reshape(-1, family.n_stats)
     # A half draws under twice the id of its cluster, plus its side.
     half_ids = (2 * state.ids[:, None] + np.arange(2)).reshape(-1)
     return Plan(
-        whole=family.draw(remembered.sum(axis=1), ClusterDraws(keys["params"], state.ids)),
+        whole=family.draw(remembered.whole, ClusterDraws(keys["params"], state.ids)),
         halves=family.draw(halves, ClusterDraws(keys["halves"], half_ids)),
         log_weight=log_weight,
         log_half=log_half,
@@ -62,24 +62,27 @@ def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -
         log_new=log_new if may_be_novel(config, state) else None,
         prior=family.prior_predictive,
         key=keys["labels"],
+        single=config.precision == "float32",
     )
 
 
-def predictive_plan(family: Family, config: Config, state: State) -> Plan:
+def predictive_plan(family: Family, config: Config, state: State, *, halves: bool = True) -> Plan:
     """Compare rows with the posterior predictive, and take the most probable label."""
     log_weight, log_new, log_half = mean_weights(state, config.alpha)
     remembered = remember(config, state)
-    halves = remembered.reshape(-1, family.n_stats)
-    whole, exact = _tables(family, config, remembered.sum(axis=1))
+    whole, exact = _tables(family, config, remembered.whole)
+    parts = remembered.halves.reshape(-1, family.n_stats) if halves else remembered.whole[:0]
     return Plan(
         whole=whole,
-        halves=_tables(family, config, halves)[0],
+        halves=_tables(family, config, parts)[0],
         log_weight=log_weight,
         log_half=log_half,
         predictive=exact,
         log_new=log_new if may_be_novel(config, state) else None,
         prior=family.prior_predictive,
         key=None,
+        listen=listen,
+        single=config.precision == "float32",
     )
 
 
@@ -100,15 +103,14 @@ def relabel(state: State, rows: LoadedRows, plan: Plan) -> Draft:
     """Let the rows choose and replace the statistics of this batch by those of the choices."""
     tally = rows.assign(plan)
     touched = tally.stats[:, :, 0].sum(axis=1) > 0
-    state = replace(
-        state,
+    state = state.but(
         current=tally.stats,
         rest_now=tally.novel_weight,
         age=state.age + 1,
         seen=np.where(touched, state.time, state.seen),
     )
-    state = replace(state, peak=np.maximum(state.peak, state.weight))
-    return replace(Draft.of(state), log_density=tally.log_density)
+    state = state.but(peak=np.maximum(state.peak, state.weight))
+    return Draft.of(state, log_density=tally.log_density)
 
 
 def move(family: Family, config: Config, draft: Draft, *, sweep: int) -> Draft:
@@ -127,15 +129,15 @@ def move(family: Family, config: Config, draft: Draft, *, sweep: int) -> Draft:
 
 def splits(family: Family, config: Config, state: State, *, sweep: int) -> Labels:
     """Indices of the clusters that are to be split."""
-    halves = state.halves
-    lighter = halves[:, :, 0].min(axis=1)
+    left, right = state.halves[:, 0], state.halves[:, 1]
+    lighter = np.minimum(left[:, 0], right[:, 0])
     room = room_to_grow(config, state)
     may = (lighter > 0) & (lighter >= config.split_floor) & (state.age >= config.split_age)
-    open_ = np.flatnonzero(may)
+    (open_,) = may.nonzero()
     if not len(open_) or room <= 0:
         return open_[:0]
     key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="splits")
-    ratio = log_split_ratio(family, config.alpha, halves[open_, 0], halves[open_, 1])
+    ratio = log_split_ratio(family, config.alpha, left[open_], right[open_])
     chance = np.log(uniforms(key, state.ids[open_])[:, 0])
     accepted = ratio > chance
     if config.split_evidence is not None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from types import ModuleType
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import InputError
+from scstream.native import compiled
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -101,6 +103,23 @@ class Family(ABC):
     @abstractmethod
     def hyperparameters(self) -> dict[str, Any]:
         """Return the keyword arguments that rebuild this instance: numbers, strings and arrays."""
+
+    def compiled(self, native: ModuleType) -> Any:
+        """Return the twin of this family in the compiled module, or None where there is none."""
+        return None
+
+    @property
+    def kernel(self) -> Any:
+        """The compiled twin, where there is one and it is in use (see `scstream.native`)."""
+        return None if compiled() is None else self._twin
+
+    @cached_property
+    def _twin(self) -> Any:
+        native = compiled()
+        return None if native is None else self.compiled(native)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_twin"}
 
     @cached_property
     def prior_predictive(self) -> Array:  # (1, R)

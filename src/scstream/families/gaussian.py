@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.special import gammaln
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
 from scstream.families.scales import feature_scales, spread_out
+from scstream.native import twin
 
 _LOG_PI = float(np.log(np.pi))
 _CHUNK = 1 << 22  # doubles held by one chunk of whitened rows
@@ -77,6 +79,7 @@ class Gaussian(Family):
     def n_stats(self) -> int:
         return 1 + self.n_features + self.n_features * (self.n_features + 1) // 2
 
+    @twin
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -97,6 +100,7 @@ class Gaussian(Family):
             out[g, 1 + self.n_features :] = second[i, j]
         return out
 
+    @twin
     def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
         flat = stats.reshape(-1, self.n_stats)
         kappa, _, nu, scale = self._posterior(flat)
@@ -114,15 +118,21 @@ class Gaussian(Family):
 
     def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
         """Draw (W, W mu, log|W|) with Sigma^-1 = W^T W by a reversed Bartlett decomposition."""
-        kappa, mean, nu, scale = self._posterior(stats)
+        d = self.n_features
+        # A^T A ~ Wishart(nu, I) for A lower triangular with A_ii^2 ~ chi2(nu - (D - 1 - i)).
+        freedom = (self.nu + stats[:, :1]) - np.arange(d - 1, -1, -1)
+        normals = draws.normal(d * (d + 1) // 2)
+        return self.parameters(stats, normals, draws.log_gamma(freedom / 2))
+
+    @twin
+    def parameters(self, stats: Array, normals: Array, log_gammas: Array) -> Array:  # (G, Q)
+        """Make a draw of standard normals (G, D(D+1)/2) and gamma variates (G, D)."""
+        kappa, mean, _, scale = self._posterior(stats)
         d = self.n_features
         n_below = d * (d - 1) // 2
-        normals = draws.normal(n_below + d)
-        # A^T A ~ Wishart(nu, I) for A lower triangular with A_ii^2 ~ chi2(nu - (D - 1 - i)).
-        freedom = nu[:, None] - np.arange(d - 1, -1, -1)
         bartlett = np.zeros_like(scale)
         bartlett[:, *np.tril_indices(d, -1)] = normals[:, :n_below]
-        diagonal = np.exp(0.5 * (np.log(2.0) + draws.log_gamma(freedom / 2)))
+        diagonal = np.exp(0.5 * (np.log(2.0) + log_gammas))
         bartlett[:, np.arange(d), np.arange(d)] = diagonal
         whiten = bartlett @ _inverse_lower(self._cholesky(scale))
         noise = normals[:, n_below:] / np.sqrt(kappa)[:, None]
@@ -130,9 +140,11 @@ class Gaussian(Family):
         constant = _log_diagonal(whiten) - 0.5 * d * (np.log(2.0) + _LOG_PI)
         return self._pack(whiten, centre, constant)
 
+    @twin
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
         return params[:, -1] - 0.5 * self._square_distances(params, X)
 
+    @twin
     def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, R)
         """Student-t with df = nu - D + 1 written as constant - power log1p(|W x - b|^2)."""
         kappa, mean, nu, scale = self._posterior(stats)
@@ -151,6 +163,7 @@ class Gaussian(Family):
         centre = np.einsum("gij,gj->gi", whiten, mean)
         return np.column_stack([self._pack(whiten, centre, constant), power])
 
+    @twin
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         return table[:, -2] - table[:, -1] * np.log1p(self._square_distances(table[:, :-1], X))
 
@@ -250,6 +263,9 @@ class Gaussian(Family):
     def check(self, X: Rows) -> None:
         super().check(X)
         spread_out(X, self._origin, np.sqrt(np.diag(self.psi)))
+
+    def compiled(self, native: ModuleType) -> Any:
+        return native.Gaussian(self.mean, self.kappa, self.nu, self.psi, self._origin)
 
     @property
     def _origin(self) -> Array:

@@ -1,0 +1,127 @@
+"""What the candidate is measured against, and the candidate itself, as tasks without arguments."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from benchmarks.speed.timing import Task
+from benchmarks.speed.workloads import Workload
+from scstream import Config
+from scstream.compute.threads import ThreadExecutor
+from scstream.core.assign import Plan
+from scstream.core.state import Batch
+from scstream.core.sweep import predictive_plan, sampling_plan
+
+_BLOCK = 1 << 23  # numbers that the output of one matrix product may hold
+_SETTLING = 30  # batches
+
+
+def precisions() -> tuple[str, ...]:
+    """The precisions of likelihoods that can be chosen."""
+    return ("float64", "float32") if hasattr(Config(), "precision") else ("float64",)
+
+
+def chosen(precision: str) -> dict[str, Any]:
+    """The choice of a precision, as keyword arguments of `Config`."""
+    return {} if len(precisions()) == 1 else {"precision": precision}
+
+
+def gemm(n: int, inner: int, outer: int, precision: str) -> Task:
+    """Bare product (n x inner) @ (inner x outer) into memory that is there.
+
+    A large product is cut into blocks whose output is used again, which is kind to the engine.
+    """
+    rng = np.random.default_rng(0)
+    left = rng.standard_normal((n, inner)).astype(precision)
+    right = rng.standard_normal((inner, outer)).astype(precision)
+    columns = min(outer, max(1, _BLOCK // min(n, 4096)))
+    rows = min(n, max(1, _BLOCK // columns))
+    output = np.empty(rows * columns, precision)
+    parts = [np.ascontiguousarray(right[:, c : c + columns]) for c in range(0, outer, columns)]
+    blocks = [
+        (a, b, output[: len(a) * b.shape[1]].reshape(len(a), b.shape[1]))
+        for b in parts
+        for a in (left[r : r + rows] for r in range(0, n, rows))
+    ]
+
+    def run() -> None:
+        for a, b, out in blocks:
+            np.matmul(a, b, out=out)
+
+    return run
+
+
+def expansion(work: Workload, precision: str) -> Task:
+    """The product with as many multiplications as triangular whitening; of counts the plain one."""
+    d, k = work.n_features, work.n_clusters
+    inner = d * (d + 3) // 2 if work.kind == "gaussian" else d
+    return gemm(work.n_rows, inner, k, precision)
+
+
+def whitening(work: Workload, precision: str) -> Task:
+    """The product with square whitening matrices: twice the multiplications."""
+    return gemm(work.n_rows, work.n_features, work.n_clusters * work.n_features, precision)
+
+
+def one_pass(work: Workload, plan: Plan, *, n_threads: int = 1) -> Task:
+    """One complete pass: labels, halves, statistics."""
+    executor = ThreadExecutor(n_threads)
+    batch = Batch(work.batches[0], time=0.0)
+    return lambda: executor.load(work.family, batch).assign(plan)
+
+
+def sampling(work: Workload, precision: str) -> Plan:
+    """The plan of a sampling sweep."""
+    config = work.config(**chosen(precision))
+    return sampling_plan(work.family, config, work.state, sweep=1)
+
+
+def predicting(work: Workload, precision: str) -> Plan:
+    """The plan of the last sweep: labels drawn to learn from, the most probable to report."""
+    config = work.config(**chosen(precision))
+    return replace(predictive_plan(work.family, config, work.state), settle=True, key=1)
+
+
+class Learner:
+    """Calls `partial_fit` with one batch after the other, and watches the number of clusters.
+
+    The first batches, or seconds, settle the model and do not count.
+    """
+
+    def __init__(self, model: Any, work: Workload, *, settle: float = 10.0) -> None:
+        self.model = model
+        self._batches = cycle(work.batches)
+        self._given = work.n_clusters
+        self._seen: list[int] = []
+        began = time.monotonic()
+        for n in range(_SETTLING):
+            if n >= 3 and time.monotonic() - began > settle:
+                break
+            self()
+        self._seen.clear()
+
+    def __call__(self) -> None:
+        self.model.partial_fit(next(self._batches))
+        self._seen.append(getattr(self.model, "n_clusters_", self._given))
+
+    @property
+    def n_clusters(self) -> float:
+        """Mean number of clusters over the batches."""
+        return float(np.mean(self._seen))
+
+    @property
+    def steady(self) -> bool:
+        """Whether that is within a twentieth of what it should be."""
+        return abs(self.n_clusters / self._given - 1.0) <= 0.05
+
+
+def kmeans(work: Workload) -> Any:
+    """`MiniBatchKMeans` of the right size."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    return MiniBatchKMeans(work.n_clusters, batch_size=work.n_rows, n_init=1, random_state=0)

@@ -1,0 +1,68 @@
+"""One pass with every set of kernels that this machine can run; as a module, with one of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+from threadpoolctl import threadpool_limits
+
+from benchmarks.speed import engines, fresh
+from benchmarks.speed.machine import kernels
+from benchmarks.speed.rows import chosen_cases
+from benchmarks.speed.timing import Budget, Row, by_turns, ratio
+from scstream import native
+
+
+def run(*, quick: bool, only: str) -> Iterator[Row]:
+    """Pass over GEMM for each choice, as multiples of the best one."""
+    found: dict[str, dict[str, Row]] = {}
+    for environment in choices():
+        reports, why = fresh.reports(
+            "benchmarks.speed.isa", int(quick), only, environment=environment
+        )
+        if why:
+            yield {"case": str(environment), "figure": "pass", "verdict": "cut off", "note": why}
+        for report in reports:
+            by_kernels = found.setdefault(f"{report['case']}, {report['precision']}", {})
+            by_kernels[report["kernels"]] = report
+    for by_kernels in found.values():
+        best = min(report["value"] for report in by_kernels.values())
+        for name, report in by_kernels.items():
+            yield {
+                "case": report["case"],
+                "precision": report["precision"],
+                "figure": f"sampling pass with {name}, over the best",
+                "value": report["value"] / best,
+                "verdict": "report",
+                "note": f"{report['value']:.3g} of the expansion GEMM",
+            }
+
+
+def choices() -> Iterator[dict[str, str]]:
+    """Environments that choose kernels."""
+    module = native.compiled()
+    for isa in () if module is None else module.available():
+        yield {"SCSTREAM_KERNELS": "native", "SCSTREAM_ISA": isa}
+    yield {"SCSTREAM_KERNELS": "numpy"}
+
+
+def measure(*, quick: bool, only: str) -> Iterator[Row]:
+    """Pass over GEMM of every case, with the kernels of this process."""
+    budget = Budget(0.05, 2) if quick else Budget(2.0, 3)
+    with threadpool_limits(1):
+        for case in chosen_cases(quick=quick, only=only):
+            for precision in engines.precisions():
+                plan = engines.sampling(case.work, precision)
+                tasks = {
+                    "pass": engines.one_pass(case.work, plan),
+                    "gemm": engines.expansion(case.work, precision),
+                }
+                row = {"case": case.name, "precision": precision, "kernels": kernels()}
+                yield row | ratio(by_turns(tasks, budget), "pass", "gemm")
+
+
+if __name__ == "__main__":
+    for report in measure(quick=bool(int(sys.argv[1])), only=sys.argv[2]):
+        print(json.dumps(report), flush=True)

@@ -1,0 +1,116 @@
+// What the module asks of the kernels, the same for every instruction set. Plain memory only.
+#pragma once
+
+#include <cstdint>
+
+namespace scstream {
+
+// Rows of a batch: dense (n, d), or CSR where `indptr` is given.
+struct Rows {
+    const double* x = nullptr;
+    const int64_t* indptr = nullptr;
+    const int32_t* indices = nullptr;
+    const double* weight = nullptr;  // may be null: every row weighs one
+    int64_t n = 0;
+    int64_t d = 0;
+};
+
+// What rows are compared with and how they choose; the fields of `scstream.core.assign.Plan`.
+struct Plan {
+    int64_t n_clusters = 0;
+    int64_t n_pairs = 0;
+    const double* whole = nullptr;
+    const double* halves = nullptr;
+    const double* log_weight = nullptr;
+    const double* log_half = nullptr;
+    const double* prior = nullptr;
+    const int64_t* pairs = nullptr;
+    const double* unions = nullptr;
+    double log_new = 0.0;
+    uint64_t key = 0;
+    int64_t first_row = 0;  // of the rows that are passed, in the batch
+    bool predictive = false;
+    bool may_be_new = false;
+    bool draw = false;
+    bool settle = false;
+    bool listen = false;
+    bool single = false;  // compare in float32
+};
+
+// Sums over rows, in one block of memory so that adding two tallies is adding two arrays.
+struct Tally {
+    double* stats;
+    double* split;
+    double* merge;
+    double* novel;
+    double* density;
+
+    static int64_t size(const Plan& plan, int64_t n_stats) {
+        return plan.n_clusters * (2 * n_stats + 1) + plan.n_pairs + 2;
+    }
+    Tally(double* block, const Plan& plan, int64_t n_stats)
+        : stats(block),
+          split(stats + 2 * plan.n_clusters * n_stats),
+          merge(split + plan.n_clusters),
+          novel(merge + plan.n_pairs),
+          density(novel + 1) {}
+};
+
+// Choices of rows, by their place in the batch.
+struct Choices {
+    int64_t* label;
+    int8_t* side;
+};
+
+// Tables made ready for one pass; slices of rows may be passed in any order, on any thread.
+class Pass {
+  public:
+    virtual ~Pass();
+    virtual void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
+                       double* tally) const = 0;
+};
+
+struct GaussianPrior {
+    int64_t d = 0;
+    double kappa = 0.0;
+    double nu = 0.0;
+    double log_det = 0.0;            // of nu Psi
+    const double* mean = nullptr;    // (d,) about the origin
+    const double* scale = nullptr;   // packed lower nu Psi + kappa m m^T
+    const double* origin = nullptr;  // (d,)
+    int64_t n_stats() const { return 1 + d + d * (d + 1) / 2; }
+};
+
+// Row widths of parameters and of predictive tables of the Gaussian family.
+inline int64_t gaussian_params(int64_t d) { return d * (d + 1) / 2 + d + 1; }
+
+// Every function on groups works on groups [begin, end) and returns whether all went well.
+struct Kernels {
+    const char* name;
+    int lanes;  // groups that share a vector; ranges of groups should begin at multiples
+
+    Pass* (*gaussian_pass)(const GaussianPrior&, const Plan&);
+    bool (*gaussian_log_marginal)(const GaussianPrior&, const double* stats, int64_t begin,
+                                  int64_t end, double* out);
+    bool (*gaussian_predictive)(const GaussianPrior&, const double* stats, int64_t begin,
+                                int64_t end, double* out);
+    bool (*gaussian_draw)(const GaussianPrior&, const double* stats, const double* normals,
+                          const double* log_gammas, int64_t begin, int64_t end, double* out);
+    void (*gaussian_scores)(const GaussianPrior&, const double* table, int64_t groups,
+                            bool predictive, const Rows&, int64_t begin, int64_t end, double* out);
+    void (*gaussian_stats)(const GaussianPrior&, const Rows&, const int64_t* group, int64_t groups,
+                           double* out);
+    // `lanes` may be null: then all take `lane`.
+    void (*uniforms)(uint64_t key, const int64_t* index, const int64_t* lanes, int64_t lane,
+                     int64_t n, double* out);
+    void (*normals)(uint64_t key, const int64_t* ids, int64_t groups, int64_t first_lane, int64_t n,
+                    double* out);
+    void (*log_gammas)(uint64_t key, const int64_t* ids, int64_t groups, int64_t first_lane,
+                       const double* shape, int64_t n, double* out);
+};
+
+const Kernels* kernels_portable();
+const Kernels* kernels_avx2();
+const Kernels* kernels_avx512();
+
+}  // namespace scstream

@@ -1,0 +1,59 @@
+// Arrays between Python and the kernels.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "api.h"
+#include "parallel.h"
+
+namespace nb = nanobind;
+
+namespace scstream {
+
+struct Refused : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Ids = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
+using Output = nb::ndarray<nb::numpy, double>;
+
+// Memory that becomes a numpy array.
+template <class T> struct Fresh {
+    std::unique_ptr<T[]> memory;
+    explicit Fresh(int64_t n) : memory(new T[size_t(n > 0 ? n : 1)]()) {}
+    T* data() const { return memory.get(); }
+    nb::ndarray<nb::numpy, T> array(const std::vector<size_t>& shape) {
+        T* data = memory.release();
+        nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+        return nb::ndarray<nb::numpy, T>(data, shape.size(), shape.data(), owner);
+    }
+    // In the shape of the first axes of another array, followed by `more`.
+    template <class A>
+    nb::ndarray<nb::numpy, T> array_like(const A& source, size_t axes,
+                                         std::initializer_list<size_t> more = {}) {
+        std::vector<size_t> shape;
+        for (size_t i = 0; i < axes; ++i) shape.push_back(source.shape(i));
+        shape.insert(shape.end(), more);
+        return array(shape);
+    }
+};
+
+// The kernels of the instruction set in use.
+const Kernels*& kernels();
+
+inline void require(bool met, const char* what) {
+    if (!met) throw nb::value_error(what);
+}
+
+}  // namespace scstream

@@ -1,0 +1,130 @@
+// What the compiled kernels of all families share: the pass over the rows of a batch.
+#pragma once
+
+#include "arrays.h"
+
+namespace scstream {
+
+// Rows are cut into slices by their number only, so that no sum depends on the threads.
+constexpr int64_t SLICE = 4096, MOST_SLICES = 64;
+
+inline int64_t slice_length(int64_t n) {
+    const int64_t each = (n + MOST_SLICES - 1) / MOST_SLICES;
+    return (each + SLICE - 1) / SLICE * SLICE;
+}
+
+// The arrays of a plan, as the fields of `scstream.core.assign.Plan`.
+struct PlanArrays {
+    Matrix whole, halves;
+    Vector log_weight;
+    Matrix log_half, prior;
+    Ids pairs;
+    Matrix unions;
+};
+
+class Family {
+  public:
+    virtual ~Family() = default;
+    virtual int64_t n_features() const = 0;
+    virtual int64_t n_stats() const = 0;
+    virtual int64_t table_width(bool predictive) const = 0;
+    virtual std::unique_ptr<Pass> pass(const Plan& plan) const = 0;
+
+    // Let every row choose: labels, sides, and the tally in the order of its fields.
+    nb::tuple assign(Matrix X, std::optional<Vector> weight, const PlanArrays& arrays,
+                     std::optional<double> log_new, std::optional<uint64_t> key, bool predictive,
+                     bool settle, bool listen, bool single, int64_t first_row) const {
+        return assign_rows(dense(X, weight), read(arrays, log_new, key, predictive, settle, listen,
+                                                  single, first_row));
+    }
+
+  protected:
+    Rows dense(const Matrix& X, const std::optional<Vector>& weight) const {
+        require(int64_t(X.shape(1)) == n_features(), "rows have the wrong width");
+        require(!weight || weight->size() == X.shape(0), "one weight per row is needed");
+        Rows rows;
+        rows.x = X.data();
+        rows.weight = weight ? weight->data() : nullptr;
+        rows.n = int64_t(X.shape(0));
+        rows.d = n_features();
+        return rows;
+    }
+
+    Plan read(const PlanArrays& a, std::optional<double> log_new, std::optional<uint64_t> key,
+              bool predictive, bool settle, bool listen, bool single, int64_t first_row) const {
+        const size_t k = a.whole.shape(0), m = a.unions.shape(0);
+        const size_t width = size_t(table_width(predictive)), full = size_t(table_width(true));
+        require(a.whole.shape(1) == width && a.halves.shape(0) == 2 * k &&
+                    a.halves.shape(1) == width && a.log_weight.size() == k &&
+                    a.log_half.size() == 2 * k && a.prior.size() == full &&
+                    a.pairs.size() == 2 * m && (m == 0 || a.unions.shape(1) == full),
+                "the arrays of the plan do not fit together");
+        for (size_t i = 0; i < 2 * m; ++i)
+            require(a.pairs.data()[i] >= 0 && a.pairs.data()[i] < int64_t(k),
+                    "a pair names no cluster");
+        require(k > 0 || log_new.has_value(), "a plan needs something to choose");
+        Plan plan;
+        plan.n_clusters = int64_t(k);
+        plan.n_pairs = int64_t(m);
+        plan.whole = a.whole.data();
+        plan.halves = a.halves.data();
+        plan.log_weight = a.log_weight.data();
+        plan.log_half = a.log_half.data();
+        plan.prior = a.prior.data();
+        plan.pairs = a.pairs.data();
+        plan.unions = a.unions.data();
+        plan.log_new = log_new.value_or(0.0);
+        plan.key = key.value_or(0);
+        plan.first_row = first_row;
+        plan.predictive = predictive;
+        plan.may_be_new = log_new.has_value();
+        plan.draw = key.has_value();
+        plan.settle = settle;
+        plan.listen = listen;
+        plan.single = single;
+        return plan;
+    }
+
+    nb::tuple assign_rows(const Rows& rows, const Plan& plan) const {
+        const int64_t size = Tally::size(plan, n_stats()), k = plan.n_clusters;
+        Fresh<int64_t> label(rows.n);
+        Fresh<int8_t> side(rows.n);
+        Fresh<double> stats(k * 2 * n_stats()), split(k), merge(plan.n_pairs);
+        double novel = 0.0, density = 0.0;
+        {
+            nb::gil_scoped_release free;
+            const std::vector<double> block = sum_slices(rows, plan, size,
+                                                         {label.data(), side.data()});
+            const double* from = block.data();
+            for (auto [out, n] : {std::pair<double*, int64_t>{stats.data(), k * 2 * n_stats()},
+                                  {split.data(), k},
+                                  {merge.data(), plan.n_pairs}}) {
+                std::memcpy(out, from, size_t(n) * sizeof(double));
+                from += n;
+            }
+            novel = from[0];
+            density = from[1];
+        }
+        return nb::make_tuple(label.array({size_t(rows.n)}), side.array({size_t(rows.n)}),
+                              stats.array({size_t(k), 2, size_t(n_stats())}), novel, density,
+                              split.array({size_t(k)}), merge.array({size_t(plan.n_pairs)}));
+    }
+
+  private:
+    std::vector<double> sum_slices(const Rows& rows, const Plan& plan, int64_t size,
+                                   Choices choices) const {
+        const int64_t length = slice_length(rows.n), slices = (rows.n + length - 1) / length;
+        const double work = double(rows.n) * double(plan.n_clusters * table_width(plan.predictive));
+        const std::unique_ptr<Pass> ready = pass(plan);
+        TreeSum sum(slices, size);
+        run_tasks(slices, threads_for(work, slices), [&](int64_t i) {
+            std::vector<double> block(size_t(size), 0.0);
+            const int64_t end = (i + 1) * length;
+            ready->slice(rows, i * length, end < rows.n ? end : rows.n, choices, block.data());
+            sum.add(i, std::move(block));
+        });
+        return sum.take();
+    }
+};
+
+}  // namespace scstream

@@ -1,0 +1,191 @@
+// The Gaussian family on groups: posterior, marginal likelihood, predictive tables, draws.
+// Formulas: src/scstream/families/gaussian.py, which is the specification.
+#pragma once
+
+#include "api.h"
+#include "lanes.h"
+#include "special.h"
+
+namespace SCSTREAM_ISA {
+
+using scstream::GaussianPrior;
+
+constexpr double LOG_2 = 0.693147180559945309417;
+constexpr double LOG_PI = 1.14472988584940017414;
+constexpr int LD = LANES<double>;
+
+// Posterior of as many groups as a vector has lanes.
+class Posterior {
+  public:
+    explicit Posterior(const GaussianPrior& prior)
+        : prior_(prior),
+          d_(prior.d),
+          mean(prior.d),
+          factor(prior.d * (prior.d + 1) / 2),
+          inverse(prior.d) {}
+
+    // Read groups [begin, begin + count); lanes without a group repeat the last one.
+    bool read(const double* stats, int64_t begin, int64_t count) {
+        const int64_t width = prior_.n_stats();
+        const double* row[LD];
+        for (int l = 0; l < LD; ++l) row[l] = stats + (begin + (l < count ? l : count - 1)) * width;
+        vd n = gather(row, 0);
+        kappa = n + prior_.kappa;
+        nu = n + prior_.nu;
+        for (int64_t i = 0; i < d_; ++i)
+            mean[i] = (gather(row, 1 + i) + prior_.kappa * prior_.mean[i]) / kappa;
+        const double* second_of_prior = prior_.scale;
+        int64_t upper = 1 + d_;
+        for (int64_t j = 0; j < d_; ++j) {
+            vd scaled = kappa * mean[j];
+            for (int64_t i = j; i < d_; ++i, ++upper)
+                factor[at(i, j)] =
+                    (gather(row, upper) + second_of_prior[at(i, j)]) - scaled * mean[i];
+        }
+        cholesky(factor.get(), d_, inverse.get());
+        return finite(log_det());
+    }
+
+    // log |nu* Psi*| / 2
+    vd log_det() const {
+        vd out = {};
+        for (int64_t i = 0; i < d_; ++i) out += log_of(factor[at(i, i)]);
+        return out;
+    }
+
+    static bool finite(vd v) {
+        for (int l = 0; l < LD; ++l)
+            if (!(v[l] - v[l] == 0.0)) return false;
+        return true;
+    }
+
+    static vd gather(const double* const (&row)[LD], int64_t entry) {
+        vd out;
+        for (int l = 0; l < LD; ++l) out[l] = row[l][entry];
+        return out;
+    }
+
+  private:
+    const GaussianPrior& prior_;
+    const int64_t d_;
+
+  public:
+    vd kappa, nu;
+    Buffer<vd> mean;     // (d,) about the origin
+    Buffer<vd> factor;   // Cholesky factor of nu* Psi*
+    Buffer<vd> inverse;  // of its diagonal
+};
+
+// log of the multivariate gamma function, without its power of pi:
+// the sum of lgamma(a - i / 2) over i < d, from two values of lgamma and the recurrence.
+INLINE vd log_multigamma(vd a, int64_t d) {
+    vd out = {};
+    for (int64_t start = 0; start < 2 && start < d; ++start) {
+        const int64_t terms = (d - start + 1) / 2;
+        vd top = a - 0.5 * double(start);
+        for (int l = 0; l < LD; ++l) out[l] += double(terms) * log_gamma_function(top[l]);
+        for (int64_t m = 1; m < terms; ++m) out -= double(terms - m) * log_of(top - double(m));
+    }
+    return out;
+}
+
+static bool gaussian_log_marginal(const GaussianPrior& prior, const double* stats, int64_t begin,
+                                  int64_t end, double* out) {
+    Posterior posterior(prior);
+    const int64_t d = prior.d;
+    const vd of_prior = log_multigamma(all(prior.nu / 2.0), d);
+    bool well = true;
+    for (int64_t g = begin; g < end; g += LD) {
+        const int64_t count = end - g < LD ? end - g : LD;
+        well &= posterior.read(stats, g, count);
+        vd n = posterior.kappa - prior.kappa;
+        for (int l = 0; l < count; ++l) n[l] = stats[(g + l) * prior.n_stats()];
+        vd value = -0.5 * double(d) * LOG_PI * n + log_multigamma(posterior.nu * 0.5, d) - of_prior;
+        value += 0.5 * (prior.nu * prior.log_det - posterior.nu * (2.0 * posterior.log_det()));
+        value += 0.5 * double(d) * log_of(prior.kappa / posterior.kappa);
+        for (int l = 0; l < count; ++l) out[g + l] = value[l];
+    }
+    return well;
+}
+
+// Write one table per group: packed lower W, W m, constant and, of a predictive, the power.
+INLINE void write_tables(const vd* W, const vd* centre, int64_t d, vd constant, vd power,
+                         int64_t width, int64_t count, double* out) {
+    const int64_t lower = d * (d + 1) / 2;
+    for (int l = 0; l < count; ++l) {
+        double* table = out + l * width;
+        for (int64_t p = 0; p < lower; ++p) table[p] = W[p][l];
+        for (int64_t i = 0; i < d; ++i) table[lower + i] = centre[i][l];
+        table[lower + d] = constant[l];
+        if (width > lower + d + 1) table[lower + d + 1] = power[l];
+    }
+}
+
+INLINE void whitened_mean(const vd* W, const vd* mean, int64_t d, vd* centre) {
+    for (int64_t i = 0; i < d; ++i) {
+        vd value = {};
+        for (int64_t j = 0; j <= i; ++j) value += W[at(i, j)] * mean[j];
+        centre[i] = value;
+    }
+}
+
+static bool gaussian_predictive(const GaussianPrior& prior, const double* stats, int64_t begin,
+                                int64_t end, double* out) {
+    const int64_t d = prior.d, lower = d * (d + 1) / 2, width = scstream::gaussian_params(d) + 1;
+    Posterior posterior(prior);
+    Buffer<vd> W(lower), centre(d);
+    bool well = true;
+    for (int64_t g = begin; g < end; g += LD) {
+        const int64_t count = end - g < LD ? end - g : LD;
+        well &= posterior.read(stats, g, count);
+        invert(posterior.factor.get(), W.get(), d, posterior.inverse.get());
+        vd shrink = posterior.kappa / (posterior.kappa + 1.0);
+        vd scale = root(shrink);
+        for (int64_t p = 0; p < lower; ++p) W[p] *= scale;
+        whitened_mean(W.get(), posterior.mean.get(), d, centre.get());
+        vd power = 0.5 * (posterior.nu + 1.0);
+        vd constant = 0.5 * double(d) * (log_of(shrink) - LOG_PI) - posterior.log_det();
+        for (int l = 0; l < LD; ++l)
+            constant[l] += log_gamma_function(power[l]) -
+                           log_gamma_function(0.5 * (posterior.nu[l] - double(d) + 1.0));
+        write_tables(W.get(), centre.get(), d, constant, power, width, count, out + g * width);
+    }
+    return well;
+}
+
+// `normals` (G, d(d-1)/2 + d) and `log_gammas` (G, d) are the draws of the specification.
+static bool gaussian_draw(const GaussianPrior& prior, const double* stats, const double* normals,
+                          const double* log_gammas, int64_t begin, int64_t end, double* out) {
+    const int64_t d = prior.d, lower = d * (d + 1) / 2, below = d * (d - 1) / 2;
+    const int64_t width = scstream::gaussian_params(d), per_group = below + d;
+    Posterior posterior(prior);
+    Buffer<vd> W(lower), centre(d), bartlett(lower);
+    bool well = true;
+    for (int64_t g = begin; g < end; g += LD) {
+        const int64_t count = end - g < LD ? end - g : LD;
+        well &= posterior.read(stats, g, count);
+        invert(posterior.factor.get(), W.get(), d, posterior.inverse.get());
+        const double *normal[LD], *gamma[LD];
+        for (int l = 0; l < LD; ++l) {
+            const int64_t group = g + (l < count ? l : count - 1);
+            normal[l] = normals + group * per_group;
+            gamma[l] = log_gammas + group * d;
+        }
+        for (int64_t i = 0, p = 0; i < d; ++i) {
+            for (int64_t j = 0; j < i; ++j, ++p)
+                bartlett[at(i, j)] = Posterior::gather(normal, p);
+            bartlett[at(i, i)] = exp_of(0.5 * (LOG_2 + Posterior::gather(gamma, i)));
+        }
+        vd log_det = -posterior.log_det();
+        for (int64_t i = 0; i < d; ++i) log_det += 0.5 * (LOG_2 + Posterior::gather(gamma, i));
+        multiply(bartlett.get(), W.get(), d);
+        whitened_mean(W.get(), posterior.mean.get(), d, centre.get());
+        vd noise = 1.0 / root(posterior.kappa);
+        for (int64_t i = 0; i < d; ++i) centre[i] += Posterior::gather(normal, below + i) * noise;
+        vd constant = log_det - 0.5 * double(d) * (LOG_2 + LOG_PI);
+        write_tables(W.get(), centre.get(), d, constant, vd{}, width, count, out + g * width);
+    }
+    return well;
+}
+
+}  // namespace SCSTREAM_ISA

@@ -1,0 +1,76 @@
+// The kernels of one instruction set: compiled once for each, with SCSTREAM_ISA as its name.
+#include "gaussian_rows.h"
+#include "pass.h"
+#include "special.h"
+
+namespace SCSTREAM_ISA {
+
+static scstream::Pass* gaussian_pass(const GaussianPrior& prior, const Plan& plan) {
+    if (plan.single) return new RowPass<GaussianFamily<float>>(GaussianFamily<float>(prior), plan);
+    return new RowPass<GaussianFamily<double>>(GaussianFamily<double>(prior), plan);
+}
+
+// Log densities of rows under groups, one line per row.
+static void gaussian_scores(const GaussianPrior& prior, const double* table, int64_t groups,
+                            bool predictive, const Rows& rows, int64_t begin, int64_t end,
+                            double* out) {
+    const GaussianFamily<double> family(prior);
+    const auto tables = family.tables<double>(table, groups, predictive);
+    constexpr int R = TILE<double>;
+    Buffer<double> x(family.tile_size()), scores(groups * R), top(R);
+    for (int64_t first = begin; first < end; first += R) {
+        const int64_t count = end - first < R ? end - first : R;
+        family.pack_tile(rows, first, count, x.get());
+        tables.scores(x.get(), 1, scores.get(), R, top.get(), INFINITY);
+        for (int64_t r = 0; r < count; ++r)
+            for (int64_t g = 0; g < groups; ++g) out[(first + r) * groups + g] = scores[g * R + r];
+    }
+}
+
+static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const int64_t* group,
+                           int64_t groups, double* out) {
+    const GaussianFamily<double> family(prior);
+    const int64_t n_stats = prior.n_stats();
+    Buffer<int32_t> label(rows.n);
+    for (int64_t r = 0; r < rows.n; ++r) label[r] = int32_t(group[r]);
+    Sorted sorted(label.get(), rows.n, groups);
+    Buffer<double> x(family.vector_size()), halves(2 * n_stats);
+    GaussianSums sums(prior.d);
+    for (int64_t g = 0; g < groups; ++g) {
+        for (int64_t i = sorted.start[g]; i < sorted.start[g + 1]; i += LD) {
+            int64_t row[LD];
+            vd weight;
+            for (int l = 0; l < LD; ++l) {
+                const bool real = i + l < sorted.start[g + 1];
+                row[l] = sorted.row[real ? i + l : i];
+                weight[l] = !real ? 0.0 : rows.weight ? rows.weight[row[l]] : 1.0;
+            }
+            family.pack_vector(rows, row, x.get());
+            sums.add(x.get(), weight, vd{}, halves.get());
+        }
+        if (sorted.start[g] == sorted.start[g + 1]) continue;
+        sums.flush(halves.get());
+        for (int64_t p = 0; p < n_stats; ++p) {
+            out[g * n_stats + p] = halves[p];
+            halves[p] = halves[n_stats + p] = 0.0;
+        }
+    }
+}
+
+}  // namespace SCSTREAM_ISA
+
+#define JOIN(a, b) a##b
+#define NAMED(isa) JOIN(kernels_, isa)
+#define TEXT(x) #x
+#define NAME(x) TEXT(x)
+
+const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
+    namespace isa = SCSTREAM_ISA;
+    static const Kernels kernels = {
+        NAME(SCSTREAM_ISA),         isa::LANES<double>,       isa::gaussian_pass,
+        isa::gaussian_log_marginal, isa::gaussian_predictive, isa::gaussian_draw,
+        isa::gaussian_scores,       isa::gaussian_stats,      isa::uniforms,
+        isa::normals,               isa::log_gammas,
+    };
+    return &kernels;
+}

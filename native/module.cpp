@@ -1,0 +1,135 @@
+// The Python module: the choice of instruction set and of threads, random numbers, and families.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+
+#include "gaussian_object.h"
+
+namespace scstream {
+
+Pass::~Pass() = default;
+
+std::vector<const Kernels*> usable() {
+    std::vector<const Kernels*> out;
+#if defined(SCSTREAM_HAS_avx512)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+        out.push_back(kernels_avx512());
+#endif
+#if defined(SCSTREAM_HAS_avx2)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        out.push_back(kernels_avx2());
+#endif
+    out.push_back(kernels_portable());
+    return out;
+}
+
+void choose(const std::string& name) {
+    for (const Kernels* k : usable())
+        if (name == k->name) {
+            kernels() = k;
+            return;
+        }
+    throw nb::value_error(("no kernels for instruction set " + name).c_str());
+}
+
+const Kernels*& kernels() {
+    static const Kernels* chosen = usable().front();
+    return chosen;
+}
+
+std::vector<std::string> available() {
+    std::vector<std::string> out;
+    for (const Kernels* k : usable()) out.push_back(k->name);
+    return out;
+}
+
+int set_threads(int n) {
+    const int before = threads_wanted();
+    threads_wanted() = n < 1 ? 1 : n;
+    return before;
+}
+
+Output uniforms(uint64_t key, Ids index, int64_t lane) {
+    Fresh<double> out(2 * int64_t(index.size()));
+    kernels()->uniforms(key, index.data(), nullptr, lane, int64_t(index.size()), out.data());
+    return out.array_like(index, index.ndim(), {2});
+}
+
+Output uniforms_by_lane(uint64_t key, Ids index, Ids lane) {
+    require(index.size() == lane.size(), "one lane per index is needed");
+    Fresh<double> out(2 * int64_t(index.size()));
+    kernels()->uniforms(key, index.data(), lane.data(), 0, int64_t(index.size()), out.data());
+    return out.array_like(index, index.ndim(), {2});
+}
+
+Output normals(uint64_t key, Ids ids, int64_t first_lane, int64_t n) {
+    const int64_t groups = int64_t(ids.size());
+    Fresh<double> out(groups * n);
+    {
+        nb::gil_scoped_release free;
+        run_ranges(groups, 1, threads_for(50.0 * double(groups * n), groups),
+                   [&](int64_t begin, int64_t end) {
+                       kernels()->normals(key, ids.data() + begin, end - begin, first_lane, n,
+                                          out.data() + begin * n);
+                   });
+    }
+    return out.array({size_t(groups), size_t(n)});
+}
+
+Output log_gammas(uint64_t key, Ids ids, int64_t first_lane, Matrix shape) {
+    require(shape.shape(0) == ids.size(), "one row of shapes per group is needed");
+    const int64_t groups = int64_t(ids.size()), n = int64_t(shape.shape(1));
+    Fresh<double> out(groups * n);
+    {
+        nb::gil_scoped_release free;
+        run_ranges(groups, 1, threads_for(100.0 * double(groups * n), groups),
+                   [&](int64_t begin, int64_t end) {
+                       kernels()->log_gammas(key, ids.data() + begin, end - begin, first_lane,
+                                             shape.data() + begin * n, n, out.data() + begin * n);
+                   });
+    }
+    return out.array({size_t(groups), size_t(n)});
+}
+
+}  // namespace scstream
+
+NB_MODULE(_native, m) {
+    using namespace scstream;
+    using namespace nb::literals;
+    nb::exception<Refused>(m, "Refused");
+    m.def("available", available, "Instruction sets of this build and machine, the best first.");
+    m.def("isa", [] { return std::string(kernels()->name); }, "The instruction set in use.");
+    m.def("choose", choose, "isa"_a, "Use another of the available instruction sets.");
+    m.def("set_threads", set_threads, "n"_a, "Set this thread's number of threads; return the old.");
+    m.def("uniforms", uniforms, "key"_a, "index"_a, "lane"_a = 0);
+    m.def("uniforms", uniforms_by_lane, "key"_a, "index"_a, "lane"_a);
+    m.def("normals", normals);
+    m.def("log_gammas", log_gammas);
+    nb::class_<Family>(m, "Family")
+        .def(
+            "assign",
+            [](const Family& self, Matrix X, std::optional<Vector> weight, Matrix whole,
+               Matrix halves, Vector log_weight, Matrix log_half, Matrix prior, Ids pairs,
+               Matrix unions, std::optional<double> log_new, std::optional<uint64_t> key,
+               bool predictive, bool settle, bool listen, bool single, int64_t first_row) {
+                const PlanArrays arrays = {whole, halves, log_weight, log_half,
+                                           prior, pairs,  unions};
+                return self.assign(X, weight, arrays, log_new, key, predictive, settle, listen,
+                                   single, first_row);
+            },
+            "X"_a, "weight"_a.none(), "whole"_a, "halves"_a, "log_weight"_a, "log_half"_a,
+            "prior"_a, "pairs"_a, "unions"_a, "log_new"_a.none(), "key"_a.none(), "predictive"_a,
+            "settle"_a, "listen"_a, "single"_a, "first_row"_a);
+    nb::class_<Gaussian, Family>(m, "Gaussian")
+        .def(nb::init<Vector, double, double, Matrix, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
+             "psi"_a, "origin"_a)
+        .def("log_marginal", &Gaussian::log_marginal, "stats"_a)
+        .def("predictive", &Gaussian::predictive, "stats"_a)
+        .def("parameters", &Gaussian::parameters, "stats"_a, "normals"_a, "log_gammas"_a)
+        .def("log_likelihood", &Gaussian::log_likelihood, "params"_a, "X"_a)
+        .def("log_predictive", &Gaussian::log_predictive, "table"_a, "X"_a)
+        .def("stats", &Gaussian::stats, "X"_a, "group"_a, "n_groups"_a, "weight"_a.none() = nb::none());
+}

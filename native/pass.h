@@ -1,0 +1,272 @@
+// One pass over rows: every row chooses a cluster, then a half of it; the statistics of the halves,
+// or the evidence for splits and merges, are summed. The specification is core/assign.py.
+//
+// First, tile by tile, all rows choose their clusters. Then rows are sorted by cluster, and cluster
+// by cluster, a vector of rows at a time, they choose a half and are summed.
+#pragma once
+
+#include "api.h"
+#include "simd.h"
+
+namespace SCSTREAM_ISA {
+
+using scstream::Choices;
+using scstream::Plan;
+using scstream::Rows;
+using scstream::Tally;
+
+constexpr double NEGLIGIBLE = 45.0;        // nats below the best: no share of a sum of doubles
+constexpr double LOUDEST = 1.0;            // nats that one row may say for or against a move
+constexpr int64_t MOST_SCORES = 1 << 20;   // scores held at a time
+constexpr int LD_ = LANES<double>;
+
+// Rows in the order of their labels; those of label k stand in [start[k], start[k + 1]).
+class Sorted {
+  public:
+    Sorted(const int32_t* label, int64_t n, int64_t n_labels)
+        : start(n_labels + 2), row(n) {
+        for (int64_t r = 0; r < n; ++r)
+            if (label[r] >= 0) ++start[label[r] + 2];
+        for (int64_t k = 2; k < n_labels + 2; ++k) start[k] += start[k - 1];
+        for (int64_t r = 0; r < n; ++r)
+            if (label[r] >= 0) row[start[label[r] + 1]++] = int32_t(r);
+    }
+    Buffer<int64_t> start;
+    Buffer<int32_t> row;
+};
+
+template <class Family> class RowPass final : public scstream::Pass {
+    using T = typename Family::T;
+    template <class R> using Tables = typename Family::template Tables<R>;
+
+  public:
+    RowPass(const Family& family, const Plan& plan)
+        : family_(family),
+          plan_(plan),
+          whole_(family.template tables<T>(plan.whole, plan.n_clusters, plan.predictive,
+                                           plan.log_weight)),
+          prior_(family.template tables<T>(plan.prior, plan.may_be_new ? 1 : 0, true,
+                                           &plan_.log_new)),
+          halves_(family.template tables<double>(plan.halves, 2 * plan.n_clusters, plan.predictive,
+                                                 plan.log_half)),
+          exact_(family.template tables<double>(plan.whole, plan.listen ? plan.n_clusters : 0,
+                                                plan.predictive)),
+          unions_(family.template tables<double>(plan.unions, plan.n_pairs, true)) {}
+
+    void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
+               double* block) const override {
+        const int64_t n = end - begin, k = plan_.n_clusters;
+        Tally tally(block, plan_, family_.n_stats());
+        Buffer<int32_t> label(n), best(plan_.settle ? n : 0);
+        Buffer<double> chance(plan_.draw ? n : 0);
+        choose(rows, begin, end, label.get(), best.get(), chance.get(), tally);
+        Sorted sorted(label.get(), n, k + 1);
+        int8_t* side = choices.side + begin;
+        if (plan_.listen)
+            listen(rows, begin, sorted, tally);
+        else
+            learn(rows, begin, sorted, chance.get(), side, tally);
+        for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; ++i)
+            *tally.novel += rows.weight ? rows.weight[begin + sorted.row[i]] : 1.0;
+        if (plan_.settle) settle(rows, begin, n, best.get(), label.get(), side);
+        const int32_t* chosen = plan_.settle ? best.get() : label.get();
+        for (int64_t r = 0; r < n; ++r) choices.label[begin + r] = chosen[r] == k ? -1 : chosen[r];
+    }
+
+  private:
+    void choose(const Rows& rows, int64_t begin, int64_t end, int32_t* label, int32_t* best,
+                double* chance, Tally& tally) const {
+        const int64_t k = plan_.n_clusters, groups = k + prior_.groups;
+        int64_t most = MOST_SCORES / (groups * TILE<T>);
+        const int64_t needed = (end - begin + TILE<T> - 1) / TILE<T>;
+        most = most < 1 ? 1 : most < needed ? most : needed;
+        const int64_t stride = most * TILE<T>;
+        const T slack = T(plan_.listen ? 0.0 : NEGLIGIBLE);
+        Buffer<T> x(most * family_.tile_size()), scores(groups * stride), top(stride);
+        for (int64_t first = begin; first < end; first += stride) {
+            const int64_t count = end - first < stride ? end - first : stride;
+            const int64_t tiles = (count + TILE<T> - 1) / TILE<T>;
+            for (int64_t t = 0; t < tiles; ++t) {
+                const int64_t here = count - t * TILE<T>;
+                family_.pack_tile(rows, first + t * TILE<T>, here < TILE<T> ? here : TILE<T>,
+                                  x.get() + t * family_.tile_size());
+            }
+            for (int64_t r = 0; r < stride; ++r) top[r] = T(-INFINITY);
+            whole_.scores(x.get(), tiles, scores.get(), stride, top.get(), slack);
+            if (prior_.groups)
+                prior_.scores(x.get(), tiles, scores.get() + k * stride, stride, top.get(), slack);
+            for (int64_t t = 0; t < tiles; ++t) {
+                const int64_t row = first + t * TILE<T>;
+                const int64_t here = end - row < TILE<T> ? end - row : TILE<T>;
+                choose_tile(scores.get() + t * TILE<T>, stride, groups, top.get() + t * TILE<T>,
+                            rows, row, here, label + (row - begin),
+                            best ? best + (row - begin) : nullptr,
+                            chance ? chance + (row - begin) : nullptr, tally);
+            }
+        }
+    }
+
+    // Scores of a tile become cumulative masses in place; labels are drawn from them.
+    void choose_tile(T* scores, int64_t stride, int64_t groups, const T* best_score,
+                     const Rows& rows, int64_t row, int64_t count, int32_t* label, int32_t* best,
+                     double* chance, Tally& tally) const {
+        constexpr int RV = ROW_VECTORS, L = LANES<T>;
+        Vec<T> top[RV];
+        for (int v = 0; v < RV; ++v) top[v] = load(best_score + v * L);
+        if (!plan_.draw || plan_.settle)
+            most_probable(scores, stride, groups, top, count, plan_.draw ? best : label);
+        if (plan_.listen) return;
+        Vec<T> total[RV] = {};
+        for (int64_t g = 0; g < groups; ++g)
+            for (int v = 0; v < RV; ++v) {
+                T* place = scores + g * stride + v * L;
+                const Vec<T> below = load(place) - top[v];
+                if (any<T>(below > T(-NEGLIGIBLE))) total[v] += exp_of(below);
+                store(place, total[v]);
+            }
+        T density[TILE<T>];
+        for (int v = 0; v < RV; ++v) store(density + v * L, top[v] + log_of(total[v]));
+        for (int64_t r = 0; r < count; ++r)
+            *tally.density += (rows.weight ? rows.weight[row + r] : 1.0) * double(density[r]);
+        if (!plan_.draw) return;
+        T first[TILE<T>];
+        draw_chances(row, count, first, chance);
+        Int<T> drawn[RV] = {};
+        for (int v = 0; v < RV; ++v) total[v] *= load(first + v * L);
+        for (int64_t g = 0; g + 1 < groups; ++g)
+            for (int v = 0; v < RV; ++v)
+                drawn[v] -= (Int<T>)(load(scores + g * stride + v * L) < total[v]);
+        for (int64_t r = 0; r < count; ++r) label[r] = int32_t(drawn[r / L][r % L]);
+    }
+
+    static void most_probable(const T* scores, int64_t stride, int64_t groups,
+                              const Vec<T> (&top)[ROW_VECTORS], int64_t count, int32_t* out) {
+        constexpr int L = LANES<T>;
+        Int<T> which[ROW_VECTORS] = {};
+        for (int64_t g = groups - 1; g >= 0; --g)
+            for (int v = 0; v < ROW_VECTORS; ++v) {
+                const Int<T> here = (Int<T>)(load(scores + g * stride + v * L) == top[v]);
+                which[v] = here ? Int<T>{} + typename Types<T>::Scalar(g) : which[v];
+            }
+        for (int64_t r = 0; r < count; ++r) out[r] = int32_t(which[r / L][r % L]);
+    }
+
+    // Two uniforms per row: one for the cluster, one for the half.
+    void draw_chances(int64_t row, int64_t count, T* first, double* second) const {
+        for (int64_t r = 0; r < TILE<T>; r += LD_) {
+            vu index, one, two;
+            for (int l = 0; l < LD_; ++l) index[l] = uint64_t(plan_.first_row + row + r + l);
+            philox(plan_.key, index, vu{}, one, two);
+            const vd u = unit(one), w = unit(two);
+            for (int l = 0; l < LD_; ++l) {
+                first[r + l] = T(u[l]);
+                if (r + l < count) second[r + l] = w[l];
+            }
+        }
+    }
+
+    // A vector of rows of one cluster; lanes beyond the last row repeat it and weigh nothing.
+    struct Block {
+        int64_t row[LD_];  // in the batch
+        int count;
+        vd weight;
+    };
+    Block block(const Rows& rows, int64_t begin, const Sorted& sorted, int64_t from,
+                int64_t end) const {
+        Block out;
+        out.count = int(end - from < LD_ ? end - from : LD_);
+        for (int l = 0; l < LD_; ++l) {
+            out.row[l] = begin + sorted.row[from + (l < out.count ? l : out.count - 1)];
+            out.weight[l] = l >= out.count ? 0.0 : rows.weight ? rows.weight[out.row[l]] : 1.0;
+        }
+        return out;
+    }
+
+    void learn(const Rows& rows, int64_t begin, const Sorted& sorted, const double* chance,
+               int8_t* side, Tally& tally) const {
+        Buffer<double> x(family_.vector_size());
+        auto sums = family_.sums();
+        for (int64_t k = 0; k < plan_.n_clusters; ++k) {
+            double* stats = tally.stats + 2 * k * family_.n_stats();
+            const int64_t end = sorted.start[k + 1];
+            if (sorted.start[k] == end) continue;
+            for (int64_t i = sorted.start[k]; i < end; i += LD_) {
+                const Block b = block(rows, begin, sorted, i, end);
+                family_.pack_vector(rows, b.row, x.get());
+                const vd gain = halves_.score(2 * k + 1, x.get()) - halves_.score(2 * k, x.get());
+                const Int<double> settled = gain > 0.0;
+                Int<double> right = settled;
+                if (plan_.draw) {
+                    vd u;
+                    for (int l = 0; l < LD_; ++l) u[l] = chance[b.row[l] - begin];
+                    // The right half has probability 1 / (1 + exp(-gain)).
+                    const vd odds = exp_of(gain > 700.0 ? all(700.0) : gain);
+                    right = (1.0 - u) * odds > u;
+                }
+                sums.add(x.get(), right ? vd{} : b.weight, right ? b.weight : vd{}, stats);
+                const Int<double> told = plan_.settle ? settled : right;
+                for (int l = 0; l < b.count; ++l) side[b.row[l] - begin] = told[l] ? 1 : 0;
+            }
+            sums.flush(stats);
+        }
+    }
+
+    static vd clipped(vd gain) {
+        gain = gain > LOUDEST ? all(LOUDEST) : gain;
+        return gain < -LOUDEST ? all(-LOUDEST) : gain;
+    }
+
+    void listen(const Rows& rows, int64_t begin, const Sorted& sorted, Tally& tally) const {
+        Buffer<double> x(family_.vector_size());
+        for (int64_t k = 0; k < plan_.n_clusters; ++k) {
+            vd total = {};
+            for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
+                const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);
+                family_.pack_vector(rows, b.row, x.get());
+                const vd apart =
+                    log_add(halves_.score(2 * k, x.get()), halves_.score(2 * k + 1, x.get()));
+                total += clipped(apart - exact_.score(k, x.get())) * b.weight;
+            }
+            tally.split[k] += sum<double>(total);
+        }
+        for (int64_t m = 0; m < plan_.n_pairs; ++m) {
+            const int64_t pair[2] = {plan_.pairs[2 * m], plan_.pairs[2 * m + 1]};
+            const vd one = all(plan_.log_weight[pair[0]]), two = all(plan_.log_weight[pair[1]]);
+            const vd both = log_add(one, two);
+            vd total = {};
+            for (int64_t k : pair)
+                for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
+                    const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);
+                    family_.pack_vector(rows, b.row, x.get());
+                    const vd apart = log_add(exact_.score(pair[0], x.get()) + one,
+                                             exact_.score(pair[1], x.get()) + two);
+                    const vd gain = unions_.score(m, x.get()) - (apart - both);
+                    total += clipped(gain) * b.weight;
+                }
+            tally.merge[m] += sum<double>(total);
+        }
+    }
+
+    // Sides of the rows whose most probable cluster is not the one they drew.
+    void settle(const Rows& rows, int64_t begin, int64_t n, const int32_t* best, int32_t* label,
+                int8_t* side) const {
+        for (int64_t r = 0; r < n; ++r)
+            label[r] = best[r] == label[r] || best[r] == plan_.n_clusters ? -1 : best[r];
+        Sorted sorted(label, n, plan_.n_clusters);
+        Buffer<double> x(family_.vector_size());
+        for (int64_t k = 0; k < plan_.n_clusters; ++k)
+            for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
+                const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);
+                family_.pack_vector(rows, b.row, x.get());
+                const vd gain = halves_.score(2 * k + 1, x.get()) - halves_.score(2 * k, x.get());
+                for (int l = 0; l < b.count; ++l) side[b.row[l] - begin] = gain[l] > 0.0;
+            }
+    }
+
+    const Family family_;
+    const Plan plan_;
+    const Tables<T> whole_, prior_;
+    const Tables<double> halves_, exact_, unions_;
+};
+
+}  // namespace SCSTREAM_ISA

@@ -1,0 +1,261 @@
+// Vectors of one instruction set, and the elementary functions on them.
+//
+// Everything here lives in the namespace of its instruction set, and nothing from the standard
+// library that could be emitted out of line is used: the linker would keep one copy for all.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
+namespace SCSTREAM_ISA {
+
+#if defined(__AVX512F__)
+constexpr int BYTES = 64;
+constexpr int ROW_VECTORS = 4;  // vectors of rows in a tile: 32 registers
+#elif defined(__AVX2__)
+constexpr int BYTES = 32;
+constexpr int ROW_VECTORS = 2;  // 16 registers
+#else
+constexpr int BYTES = 16;
+constexpr int ROW_VECTORS = 2;
+#endif
+
+template <class T> struct Types;
+template <> struct Types<double> {
+    typedef double Vec __attribute__((vector_size(BYTES), may_alias));
+    typedef double Loose __attribute__((vector_size(BYTES), aligned(8), may_alias));
+    typedef int64_t Int __attribute__((vector_size(BYTES), may_alias));
+    typedef uint64_t Word __attribute__((vector_size(BYTES), may_alias));
+    typedef int64_t Scalar;
+};
+template <> struct Types<float> {
+    typedef float Vec __attribute__((vector_size(BYTES), may_alias));
+    typedef float Loose __attribute__((vector_size(BYTES), aligned(4), may_alias));
+    typedef int32_t Int __attribute__((vector_size(BYTES), may_alias));
+    typedef int32_t Scalar;
+};
+template <class T> using Vec = typename Types<T>::Vec;
+template <class T> using Int = typename Types<T>::Int;
+template <class T> constexpr int LANES = BYTES / int(sizeof(T));
+template <class T> constexpr int TILE = ROW_VECTORS * LANES<T>;  // rows in a tile
+
+typedef Vec<double> vd;
+typedef Types<double>::Word vu;
+
+#define INLINE static inline __attribute__((always_inline))
+#define INLINE_MEMBER inline __attribute__((always_inline))
+
+template <class T> INLINE Vec<T> load(const T* p) {
+    return *reinterpret_cast<const typename Types<T>::Loose*>(p);
+}
+template <class T> INLINE void store(T* p, Vec<T> v) {
+    *reinterpret_cast<typename Types<T>::Loose*>(p) = v;
+}
+template <class T> INLINE Vec<T> all(T x) { return x - Vec<T>{}; }
+
+template <class T> INLINE Vec<T> larger(Vec<T> a, Vec<T> b) { return a > b ? a : b; }
+
+// Whether a comparison holds in any lane.
+template <class T> INLINE bool any(Int<T> mask) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#else
+    int64_t words[BYTES / 8], found = 0;
+    memcpy(words, &mask, BYTES);
+    for (int i = 0; i < BYTES / 8; ++i) found |= words[i];
+    return found != 0;
+#endif
+}
+
+INLINE vd root(vd v) {
+#if defined(__AVX512F__)
+    return (vd)_mm512_sqrt_pd((__m512d)v);
+#elif defined(__AVX2__)
+    return (vd)_mm256_sqrt_pd((__m256d)v);
+#else
+    for (int l = 0; l < LANES<double>; ++l) v[l] = std::sqrt(v[l]);
+    return v;
+#endif
+}
+
+template <class T> INLINE T sum(Vec<T> v) {
+    T out = 0;
+    for (int l = 0; l < LANES<T>; ++l) out += v[l];
+    return out;
+}
+
+// exp(x) for x <= 709; below -708 the result is zero. x = n log 2 + r, |r| <= log(2) / 2.
+INLINE vd exp_of(vd x) {
+    const vd magic = all(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to whole numbers
+    vd shifted = x * 1.4426950408889634 + magic;
+    vd n = shifted - magic;
+    vd r = x - n * 6.93147180369123816490e-01;
+    r = r - n * 1.90821492927058770002e-10;
+    vd p = all(1.0 / 6227020800.0);
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    Int<double> bits = ((Int<double>)shifted << 52) + (Int<double>)p;
+    return x < -708.0 ? vd{} : (vd)bits;
+}
+INLINE Vec<float> exp_of(Vec<float> x) {
+    typedef Vec<float> vf;
+    const vf magic = all(12582912.0f);  // 1.5 * 2^23
+    vf shifted = x * 1.44269504f + magic;
+    vf n = shifted - magic;
+    vf r = x - n * 0.693145752f;
+    r = r - n * 1.42860677e-6f;
+    vf p = all(1.0f / 5040.0f);
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    Int<float> bits = ((Int<float>)shifted << 23) + (Int<float>)p;
+    return x < -87.0f ? vf{} : (vf)bits;
+}
+
+// log(u) for finite u > 0, normal: u = m 2^e with m in [sqrt(1/2), sqrt(2)).
+INLINE vd log_of(vd u) {
+    Int<double> bits = (Int<double>)u;
+    Int<double> e = (bits - 0x3FE6A09E667F3BCDll) >> 52;
+    vd m = (vd)(bits - (e << 52));
+    // e + 1.5 * 2^52, written into the mantissa, becomes a float without a conversion instruction.
+    vd n = (vd)(e + 0x4338000000000000ll) - 6755399441055744.0;
+    vd t = (m - 1.0) / (m + 1.0);
+    vd z = t * t;
+    vd p = all(2.0 / 21.0);
+    p = p * z + 2.0 / 19.0;
+    p = p * z + 2.0 / 17.0;
+    p = p * z + 2.0 / 15.0;
+    p = p * z + 2.0 / 13.0;
+    p = p * z + 2.0 / 11.0;
+    p = p * z + 2.0 / 9.0;
+    p = p * z + 2.0 / 7.0;
+    p = p * z + 2.0 / 5.0;
+    p = p * z + 2.0 / 3.0;
+    p = p * z * t + 2.0 * t;
+    return n * 6.93147180369123816490e-01 + (p + n * 1.90821492927058770002e-10);
+}
+INLINE Vec<float> log_of(Vec<float> u) {
+    typedef Vec<float> vf;
+    Int<float> bits = (Int<float>)u;
+    Int<float> e = (bits - 0x3F3504F3) >> 23;
+    vf m = (vf)(bits - (e << 23));
+    vf n = (vf)(e + 0x4B400000) - 12582912.0f;
+    vf t = (m - 1.0f) / (m + 1.0f);
+    vf z = t * t;
+    vf p = all(2.0f / 9.0f);
+    p = p * z + 2.0f / 7.0f;
+    p = p * z + 2.0f / 5.0f;
+    p = p * z + 2.0f / 3.0f;
+    p = p * z * t + 2.0f * t;
+    return n * 0.693145752f + (p + n * 1.42860677e-6f);
+}
+
+// log(1 + s) for s >= 0, with what 1 + s rounds off put back where it matters.
+template <class T> INLINE Vec<T> log1p_of(Vec<T> s) {
+    Vec<T> u = s + T(1);
+    Vec<T> lost = s - (u - T(1));
+    return log_of(u) + (u < T(1.5) ? lost : Vec<T>{});
+}
+
+// A lower bound of log(1 + s): the bits of a number, read as a whole number, are its logarithm
+// with the mantissa taken for a straight line.
+INLINE vd at_most_log1p_bits(vd u) {
+    vu high = (vu)u >> 32;
+    return ((vd)(high | 0x4330000000000000ull) - 4503599627370496.0) * (0x1p-20 * 0.6931471805599453) -
+           (1023.0 * 0.6931471805599453 + 1e-9);
+}
+INLINE Vec<float> at_most_log1p_bits(Vec<float> u) {
+    Vec<float> bits = __builtin_convertvector((Int<float>)u, Vec<float>);
+    return bits * (0x1p-23f * 0.69314715f) - 127.0f * 0.69314715f - 1e-4f;
+}
+template <class T> INLINE Vec<T> at_most_log1p(Vec<T> s) { return at_most_log1p_bits(s + T(1)); }
+
+// log(exp(a) + exp(b))
+INLINE vd log_add(vd a, vd b) {
+    vd top = larger<double>(a, b);
+    vd apart = (a > b ? b - a : a - b);
+    return top + log1p_of<double>(exp_of(apart));
+}
+
+// Philox 4x32-10 on the counter (index, lane): two 64-bit words.
+INLINE vu times32(vu a, uint32_t m) {
+#if defined(__AVX512F__)
+    return (vu)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(m));
+#elif defined(__AVX2__)
+    return (vu)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(m));
+#elif defined(__SSE2__)
+    return (vu)_mm_mul_epu32((__m128i)a, _mm_set1_epi64x(m));
+#else
+    return (a & 0xFFFFFFFFull) * (uint64_t)m;
+#endif
+}
+INLINE void philox(uint64_t key, vu index, vu lane, vu& first, vu& second) {
+    const uint64_t low = 0xFFFFFFFFull;
+    vu c0 = index & low, c1 = index >> 32, c2 = lane & low, c3 = lane >> 32;
+    uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+        vu p0 = times32(c0, 0xD2511F53u), p1 = times32(c2, 0xCD9E8D57u);
+        c0 = (p1 >> 32) ^ c1 ^ (uint64_t)k0;
+        c1 = p1 & low;
+        c2 = (p0 >> 32) ^ c3 ^ (uint64_t)k1;
+        c3 = p0 & low;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    first = (c1 << 32) | c0;
+    second = (c3 << 32) | c2;
+}
+INLINE vd unit(vu word) {
+    // 53 bits and a half, exactly: high and low parts are put into mantissas of known exponents.
+    vu bits = word >> 11;
+    vd high = (vd)((bits >> 32) | 0x4530000000000000ull) - 19342813113834066795298816.0;  // 2^84
+    vd low = (vd)((bits & 0xFFFFFFFFull) | 0x4330000000000000ull) - 4503599627370496.0;   // 2^52
+    return ((high + low) + 0.5) * 0x1p-53;
+}
+
+// Memory that no other instruction set's code touches.
+template <class T> class Buffer {
+  public:
+    explicit Buffer(size_t n) : data_(static_cast<T*>(aligned(n * sizeof(T)))) {}
+    ~Buffer() { free(raw_); }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    T* get() const { return data_; }
+    T& operator[](size_t i) const { return data_[i]; }
+
+  private:
+    void* aligned(size_t bytes) {
+        raw_ = calloc(bytes + 64, 1);
+        if (!raw_) throw std::bad_alloc();
+        return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(raw_) + 63) & ~uintptr_t(63));
+    }
+    void* raw_ = nullptr;
+    T* data_;
+};
+
+}  // namespace SCSTREAM_ISA

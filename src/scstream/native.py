@@ -1,0 +1,124 @@
+"""The compiled twin of the kernels, where there is one.
+
+The numpy kernels are the specification; compiled ones, built from `native/`, answer to the same
+names with the same labels, only faster. Two environment variables choose, when this is imported:
+
+``SCSTREAM_KERNELS``
+    "auto" (the default) takes the compiled kernels if they are there, "native" insists on them,
+    "numpy" leaves them alone.
+``SCSTREAM_ISA``
+    Instruction set of the compiled kernels, such as "avx2"; the best of this machine by default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Choice:
+    """Which kernels are in use."""
+
+    module: ModuleType | None = None
+
+
+def compiled() -> ModuleType | None:
+    """Return the compiled kernels if they are in use."""
+    return _Choice.module
+
+
+def twin(method: F) -> F:
+    """Let the compiled kernel of the same name answer, where `self.kernel` is one.
+
+    The method itself is the specification. It also answers when the kernel refuses, as it does with
+    a matrix that round-off made indefinite.
+    """
+    name = method.__name__
+
+    @wraps(method)
+    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kernel = self.kernel
+        if kernel is not None:
+            try:
+                return getattr(kernel, name)(*args, **kwargs)
+            except _Choice.module.Refused:  # type: ignore[union-attr]
+                pass
+        return method(self, *args, **kwargs)
+
+    return cast(F, answer)
+
+
+def twin_function(function: F) -> F:
+    """Let the compiled function of the same name answer; the function is its specification."""
+    name = function.__name__
+
+    @wraps(function)
+    def answer(*args: Any) -> Any:
+        native = _Choice.module
+        return function(*args) if native is None else getattr(native, name)(*args)
+
+    return cast(F, answer)
+
+
+class threads:  # noqa: N801
+    """Let the kernels use up to `n` threads inside a ``with`` block, on work that is worth it."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __enter__(self) -> None:
+        if _Choice.module is not None:
+            self._before = _Choice.module.set_threads(self._n)
+
+    def __exit__(self, *exception: object) -> None:
+        if _Choice.module is not None:
+            _Choice.module.set_threads(self._before)
+
+
+@contextmanager
+def using(kernels: str) -> Iterator[None]:
+    """Use "numpy" or "native" kernels inside a ``with`` block; for tests and measurements."""
+    before = _Choice.module
+    _Choice.module = _load(kernels)
+    try:
+        yield
+    finally:
+        _Choice.module = before
+
+
+def _load(kernels: str) -> ModuleType | None:
+    if kernels not in ("auto", "native", "numpy"):
+        raise ImportError(f"SCSTREAM_KERNELS must be 'auto', 'native' or 'numpy', not {kernels!r}.")
+    if kernels == "numpy":
+        return None
+    try:
+        from scstream import _native
+    except ImportError as error:
+        if kernels == "native":
+            raise ImportError(
+                "the compiled kernels are not installed; install a wheel for this platform or a "
+                "C++17 compiler, or unset SCSTREAM_KERNELS to use the numpy kernels."
+            ) from error
+        return None
+    return cast(ModuleType, _native)
+
+
+def _begin() -> None:
+    _Choice.module = _load(os.environ.get("SCSTREAM_KERNELS", "auto"))
+    wanted = os.environ.get("SCSTREAM_ISA")
+    if _Choice.module is not None and wanted:
+        if wanted not in _Choice.module.available():
+            raise ImportError(
+                f"SCSTREAM_ISA is {wanted!r}, but this machine and build offer "
+                f"{', '.join(_Choice.module.available())}."
+            )
+        _Choice.module.choose(wanted)
+
+
+_begin()
