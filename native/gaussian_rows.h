@@ -77,6 +77,14 @@ INLINE void squares(const T* table, int64_t d, const T* x, int64_t stride, Vec<T
         squares_in_strips<T, RV>(table, d, x, stride, s);
 }
 
+// How a square distance s becomes a score: -s/2, or -power log(1 + s), the latter only where an
+// upper bound says that it matters.
+enum Form { EXPONENT, STUDENT, BOUNDED_STUDENT };
+#ifndef LOOKK
+#define LOOKK 24
+#endif
+constexpr int64_t WORTH_A_BOUND = LOOKK;  // groups
+
 // Tables of groups, rounded to T and laid out for the kernels above.
 template <class T> class GaussianTables {
   public:
@@ -86,9 +94,9 @@ template <class T> class GaussianTables {
           d_(d),
           predictive_(predictive),
           size_(d <= SMALL ? d * (d + 1) / 2 + d : strips_size(d)),
-          packed_(groups * size_),
-          constant_(groups),
-          power_(groups) {
+          packed_(groups * size_, RAW),
+          constant_(groups, RAW),
+          power_(groups, RAW) {
         const int64_t lower = d * (d + 1) / 2, width = lower + d + 1 + (predictive ? 1 : 0);
         for (int64_t g = 0; g < groups; ++g) {
             const double* row = table + g * width;
@@ -125,6 +133,9 @@ template <class T> class GaussianTables {
         }
     }
 
+    // Whether all tables fit where every tile of rows may come back to them.
+    bool in_cache() const { return groups * size_ <= IN_CACHE; }
+
     const int64_t groups;
 
   private:
@@ -152,31 +163,44 @@ template <class T> class GaussianTables {
 
     template <int D>
     void scores_at(const T* x, int64_t tiles, T* out, int64_t stride, T* top, T slack) const {
+        if (!predictive_)
+            scores_by<D, EXPONENT>(x, tiles, out, stride, top, slack);
+        else if (groups < WORTH_A_BOUND)
+            scores_by<D, STUDENT>(x, tiles, out, stride, top, slack);
+        else
+            scores_by<D, BOUNDED_STUDENT>(x, tiles, out, stride, top, slack);
+    }
+
+    template <int D, Form FORM>
+    void scores_by(const T* x, int64_t tiles, T* out, int64_t stride, T* top, T slack) const {
         const int64_t tile_size = d_ * TILE<T>;
-        if (groups * size_ <= IN_CACHE) {
+        if (in_cache()) {
             for (int64_t t = 0; t < tiles; ++t)
                 for (int64_t g = 0; g < groups; ++g)
-                    scores_of<D>(g, x + t * tile_size, out + g * stride + t * TILE<T>,
-                                 top + t * TILE<T>, slack);
+                    scores_of<D, FORM>(g, x + t * tile_size, out + g * stride + t * TILE<T>,
+                                       top + t * TILE<T>, slack);
         } else {
             for (int64_t g = 0; g < groups; ++g)
                 for (int64_t t = 0; t < tiles; ++t)
-                    scores_of<D>(g, x + t * tile_size, out + g * stride + t * TILE<T>,
-                                 top + t * TILE<T>, slack);
+                    scores_of<D, FORM>(g, x + t * tile_size, out + g * stride + t * TILE<T>,
+                                       top + t * TILE<T>, slack);
         }
     }
 
-    template <int D>
+    template <int D, Form FORM>
     INLINE_MEMBER void scores_of(int64_t g, const T* x, T* out, T* top, T slack) const {
+        const T constant = constant_[g], power = power_[g];
         Vec<T> s[ROW_VECTORS];
         squares<T, D, ROW_VECTORS>(packed_.get() + g * size_, d_, x, TILE<T>, s);
+#pragma GCC unroll 4
         for (int v = 0; v < ROW_VECTORS; ++v) {
             const Vec<T> best = load(top + v * LANES<T>);
             Vec<T> value = all(T(-INFINITY));
-            if (!predictive_)
-                value = constant_[g] - T(0.5) * s[v];
-            else if (any<T>(constant_[g] - power_[g] * at_most_log1p<T>(s[v]) > best - slack))
-                value = constant_[g] - power_[g] * log1p_of<T>(s[v]);
+            if (FORM == EXPONENT)
+                value = constant - T(0.5) * s[v];
+            else if (FORM == STUDENT ||
+                     any<T>(constant - power * at_most_log1p<T>(s[v]) > best - slack))
+                value = constant - power * log1p_of<T>(s[v]);
             store(out + v * LANES<T>, value);
             store(top + v * LANES<T>, larger<T>(value, best));
         }

@@ -18,13 +18,17 @@ using scstream::Tally;
 constexpr double NEGLIGIBLE = 45.0;        // nats below the best: no share of a sum of doubles
 constexpr double LOUDEST = 1.0;            // nats that one row may say for or against a move
 constexpr int64_t MOST_SCORES = 1 << 20;   // scores held at a time
+#ifndef LOOKK
+#define LOOKK 24
+#endif
+constexpr int64_t WORTH_A_LOOK = LOOKK;       // groups, of which most may have no share worth an exp
 constexpr int LD_ = LANES<double>;
 
 // Rows in the order of their labels; those of label k stand in [start[k], start[k + 1]).
 class Sorted {
   public:
     Sorted(const int32_t* label, int64_t n, int64_t n_labels)
-        : start(n_labels + 2), row(n) {
+        : start(n_labels + 2), row(n, RAW) {
         for (int64_t r = 0; r < n; ++r)
             if (label[r] >= 0) ++start[label[r] + 2];
         for (int64_t k = 2; k < n_labels + 2; ++k) start[k] += start[k - 1];
@@ -57,8 +61,8 @@ template <class Family> class RowPass final : public scstream::Pass {
                double* block) const override {
         const int64_t n = end - begin, k = plan_.n_clusters;
         Tally tally(block, plan_, family_.n_stats());
-        Buffer<int32_t> label(n), best(plan_.settle ? n : 0);
-        Buffer<double> chance(plan_.draw ? n : 0);
+        Buffer<int32_t> label(n, RAW), best(plan_.settle ? n : 0, RAW);
+        Buffer<double> chance(plan_.draw ? n : 0, RAW);
         choose(rows, begin, end, label.get(), best.get(), chance.get(), tally);
         Sorted sorted(label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
@@ -77,12 +81,13 @@ template <class Family> class RowPass final : public scstream::Pass {
     void choose(const Rows& rows, int64_t begin, int64_t end, int32_t* label, int32_t* best,
                 double* chance, Tally& tally) const {
         const int64_t k = plan_.n_clusters, groups = k + prior_.groups;
-        int64_t most = MOST_SCORES / (groups * TILE<T>);
+        int64_t most = whole_.in_cache() ? 1 : MOST_SCORES / (groups * TILE<T>);
         const int64_t needed = (end - begin + TILE<T> - 1) / TILE<T>;
         most = most < 1 ? 1 : most < needed ? most : needed;
         const int64_t stride = most * TILE<T>;
         const T slack = T(plan_.listen ? 0.0 : NEGLIGIBLE);
-        Buffer<T> x(most * family_.tile_size()), scores(groups * stride), top(stride);
+        Buffer<T> x(most * family_.tile_size(), RAW), scores(groups * stride, RAW);
+        Buffer<T> top(stride, RAW);
         for (int64_t first = begin; first < end; first += stride) {
             const int64_t count = end - first < stride ? end - first : stride;
             const int64_t tiles = (count + TILE<T> - 1) / TILE<T>;
@@ -117,17 +122,16 @@ template <class Family> class RowPass final : public scstream::Pass {
             most_probable(scores, stride, groups, top, count, plan_.draw ? best : label);
         if (plan_.listen) return;
         Vec<T> total[RV] = {};
-        for (int64_t g = 0; g < groups; ++g)
-            for (int v = 0; v < RV; ++v) {
-                T* place = scores + g * stride + v * L;
-                const Vec<T> below = load(place) - top[v];
-                if (any<T>(below > T(-NEGLIGIBLE))) total[v] += exp_of(below);
-                store(place, total[v]);
-            }
-        T density[TILE<T>];
-        for (int v = 0; v < RV; ++v) store(density + v * L, top[v] + log_of(total[v]));
-        for (int64_t r = 0; r < count; ++r)
-            *tally.density += (rows.weight ? rows.weight[row + r] : 1.0) * double(density[r]);
+        if (groups < WORTH_A_LOOK)
+            add_masses<false>(scores, stride, groups, top, total);
+        else
+            add_masses<true>(scores, stride, groups, top, total);
+        T weight[TILE<T>];
+        for (int64_t r = 0; r < TILE<T>; ++r)
+            weight[r] = r >= count ? T(0) : rows.weight ? T(rows.weight[row + r]) : T(1);
+        Vec<T> density = {};
+        for (int v = 0; v < RV; ++v) density += load(weight + v * L) * (top[v] + log_of(total[v]));
+        *tally.density += double(sum<T>(density));
         if (!plan_.draw) return;
         T first[TILE<T>];
         draw_chances(row, count, first, chance);
@@ -136,7 +140,28 @@ template <class Family> class RowPass final : public scstream::Pass {
         for (int64_t g = 0; g + 1 < groups; ++g)
             for (int v = 0; v < RV; ++v)
                 drawn[v] -= (Int<T>)(load(scores + g * stride + v * L) < total[v]);
-        for (int64_t r = 0; r < count; ++r) label[r] = int32_t(drawn[r / L][r % L]);
+        write_labels(drawn, count, label);
+    }
+
+    static INLINE_MEMBER void write_labels(const Int<T> (&from)[ROW_VECTORS], int64_t count,
+                                           int32_t* label) {
+        typename Types<T>::Scalar each[TILE<T>];
+        memcpy(each, from, sizeof(each));
+        for (int64_t r = 0; r < count; ++r) label[r] = int32_t(each[r]);
+    }
+
+    template <bool LOOK>
+    static INLINE_MEMBER void add_masses(T* scores, int64_t stride, int64_t groups,
+                                         const Vec<T> (&top)[ROW_VECTORS],
+                                         Vec<T> (&total)[ROW_VECTORS]) {
+        for (int64_t g = 0; g < groups; ++g)
+#pragma GCC unroll 4
+            for (int v = 0; v < ROW_VECTORS; ++v) {
+                T* place = scores + g * stride + v * LANES<T>;
+                const Vec<T> below = load(place) - top[v];
+                if (!LOOK || any<T>(below > T(-NEGLIGIBLE))) total[v] += exp_of(below);
+                store(place, total[v]);
+            }
     }
 
     static void most_probable(const T* scores, int64_t stride, int64_t groups,
@@ -148,15 +173,14 @@ template <class Family> class RowPass final : public scstream::Pass {
                 const Int<T> here = (Int<T>)(load(scores + g * stride + v * L) == top[v]);
                 which[v] = here ? Int<T>{} + typename Types<T>::Scalar(g) : which[v];
             }
-        for (int64_t r = 0; r < count; ++r) out[r] = int32_t(which[r / L][r % L]);
+        write_labels(which, count, out);
     }
 
     // Two uniforms per row: one for the cluster, one for the half.
     void draw_chances(int64_t row, int64_t count, T* first, double* second) const {
         for (int64_t r = 0; r < TILE<T>; r += LD_) {
-            vu index, one, two;
-            for (int l = 0; l < LD_; ++l) index[l] = uint64_t(plan_.first_row + row + r + l);
-            philox(plan_.key, index, vu{}, one, two);
+            vu one, two;
+            philox(plan_.key, counting() + uint64_t(plan_.first_row + row + r), vu{}, one, two);
             const vd u = unit(one), w = unit(two);
             for (int l = 0; l < LD_; ++l) {
                 first[r + l] = T(u[l]);
@@ -184,7 +208,7 @@ template <class Family> class RowPass final : public scstream::Pass {
 
     void learn(const Rows& rows, int64_t begin, const Sorted& sorted, const double* chance,
                int8_t* side, Tally& tally) const {
-        Buffer<double> x(family_.vector_size());
+        Buffer<double> x(family_.vector_size(), RAW);
         auto sums = family_.sums();
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
             double* stats = tally.stats + 2 * k * family_.n_stats();
@@ -217,7 +241,7 @@ template <class Family> class RowPass final : public scstream::Pass {
     }
 
     void listen(const Rows& rows, int64_t begin, const Sorted& sorted, Tally& tally) const {
-        Buffer<double> x(family_.vector_size());
+        Buffer<double> x(family_.vector_size(), RAW);
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
             vd total = {};
             for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
@@ -253,7 +277,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         for (int64_t r = 0; r < n; ++r)
             label[r] = best[r] == label[r] || best[r] == plan_.n_clusters ? -1 : best[r];
         Sorted sorted(label, n, plan_.n_clusters);
-        Buffer<double> x(family_.vector_size());
+        Buffer<double> x(family_.vector_size(), RAW);
         for (int64_t k = 0; k < plan_.n_clusters; ++k)
             for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
                 const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);

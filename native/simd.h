@@ -61,6 +61,13 @@ template <class T> INLINE void store(T* p, Vec<T> v) {
 }
 template <class T> INLINE Vec<T> all(T x) { return x - Vec<T>{}; }
 
+// 0, 1, 2, ...
+INLINE vu counting() {
+    vu out = {};
+    for (int l = 0; l < LANES<double>; ++l) out[l] = uint64_t(l);
+    return out;
+}
+
 template <class T> INLINE Vec<T> larger(Vec<T> a, Vec<T> b) { return a > b ? a : b; }
 
 // Whether a comparison holds in any lane.
@@ -94,84 +101,67 @@ template <class T> INLINE T sum(Vec<T> v) {
     return out;
 }
 
-// exp(x) for x <= 709; below -708 the result is zero. x = n log 2 + r, |r| <= log(2) / 2.
+// exp(x) for x <= 709; below -708 the result is zero. x = n log 2 + r, |r| <= log(2) / 2, and
+// exp(r) by a minimax polynomial in Estrin's order, whose products do not wait for each other.
 INLINE vd exp_of(vd x) {
     const vd magic = all(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to whole numbers
-    vd shifted = x * 1.4426950408889634 + magic;
-    vd n = shifted - magic;
-    vd r = x - n * 6.93147180369123816490e-01;
-    r = r - n * 1.90821492927058770002e-10;
-    vd p = all(1.0 / 6227020800.0);
-    p = p * r + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
-    Int<double> bits = ((Int<double>)shifted << 52) + (Int<double>)p;
+    const vd shifted = x * 1.4426950408889634 + magic;
+    const vd n = shifted - magic;
+    const vd r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+    const vd r2 = r * r, r4 = r2 * r2;
+    const vd low = (1.0 + r * 1.0000000000000067491) +
+                   r2 * (0.50000000000000056225 + r * 0.16666666666554314583);
+    const vd middle = (0.041666666666573067732 + r * 0.0083333333856992117269) +
+                      r2 * (0.0013888888932514779355 + r * 0.00019841170230570286664);
+    const vd high = (0.000024801504313785540166 + r * 2.7640197391694840467e-6) +
+                    r2 * 2.7626371065696356076e-7;
+    const vd p = low + r4 * (middle + r4 * high);
+    const Int<double> bits = ((Int<double>)shifted << 52) + (Int<double>)p;
     return x < -708.0 ? vd{} : (vd)bits;
 }
 INLINE Vec<float> exp_of(Vec<float> x) {
     typedef Vec<float> vf;
     const vf magic = all(12582912.0f);  // 1.5 * 2^23
-    vf shifted = x * 1.44269504f + magic;
-    vf n = shifted - magic;
-    vf r = x - n * 0.693145752f;
-    r = r - n * 1.42860677e-6f;
-    vf p = all(1.0f / 5040.0f);
-    p = p * r + 1.0f / 720.0f;
-    p = p * r + 1.0f / 120.0f;
-    p = p * r + 1.0f / 24.0f;
-    p = p * r + 1.0f / 6.0f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    Int<float> bits = ((Int<float>)shifted << 23) + (Int<float>)p;
+    const vf shifted = x * 1.44269504f + magic;
+    const vf n = shifted - magic;
+    const vf r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
+    const vf r2 = r * r;
+    const vf low = (1.0f + r * 1.0000000377388712611f) +
+                   r2 * (0.50000000471460574196f + r * 0.1666641541404117843f);
+    const vf high = (0.041666352771112211265f + r * 0.0083751347746243251734f) +
+                    r2 * 0.0013941118895837000817f;
+    const vf p = low + r2 * r2 * high;
+    const Int<float> bits = ((Int<float>)shifted << 23) + (Int<float>)p;
     return x < -87.0f ? vf{} : (vf)bits;
 }
 
-// log(u) for finite u > 0, normal: u = m 2^e with m in [sqrt(1/2), sqrt(2)).
+// log(u) for finite u > 0, normal: u = m 2^e with m in [sqrt(1/2), sqrt(2)), and
+// log(m) = 2 atanh(t), t = (m - 1) / (m + 1), by a minimax polynomial in t^2.
 INLINE vd log_of(vd u) {
-    Int<double> bits = (Int<double>)u;
-    Int<double> e = (bits - 0x3FE6A09E667F3BCDll) >> 52;
-    vd m = (vd)(bits - (e << 52));
+    const Int<double> bits = (Int<double>)u;
+    const Int<double> e = (bits - 0x3FE6A09E667F3BCDll) >> 52;
+    const vd m = (vd)(bits - (e << 52));
     // e + 1.5 * 2^52, written into the mantissa, becomes a float without a conversion instruction.
-    vd n = (vd)(e + 0x4338000000000000ll) - 6755399441055744.0;
-    vd t = (m - 1.0) / (m + 1.0);
-    vd z = t * t;
-    vd p = all(2.0 / 21.0);
-    p = p * z + 2.0 / 19.0;
-    p = p * z + 2.0 / 17.0;
-    p = p * z + 2.0 / 15.0;
-    p = p * z + 2.0 / 13.0;
-    p = p * z + 2.0 / 11.0;
-    p = p * z + 2.0 / 9.0;
-    p = p * z + 2.0 / 7.0;
-    p = p * z + 2.0 / 5.0;
-    p = p * z + 2.0 / 3.0;
-    p = p * z * t + 2.0 * t;
+    const vd n = (vd)(e + 0x4338000000000000ll) - 6755399441055744.0;
+    const vd t = (m - 1.0) / (m + 1.0);
+    const vd z = t * t, z2 = z * z;
+    const vd low = (0.66666666666666696883 + z * 0.39999999999899443233) +
+                   z2 * (0.28571428626003268742 + z * 0.22222211130259877026);
+    const vd high = (0.18182889455674946199 + z * 0.15331710618210767217) +
+                    z2 * 0.14616585424888667489;
+    const vd p = (low + z2 * z2 * high) * (z * t) + 2.0 * t;
     return n * 6.93147180369123816490e-01 + (p + n * 1.90821492927058770002e-10);
 }
 INLINE Vec<float> log_of(Vec<float> u) {
     typedef Vec<float> vf;
-    Int<float> bits = (Int<float>)u;
-    Int<float> e = (bits - 0x3F3504F3) >> 23;
-    vf m = (vf)(bits - (e << 23));
-    vf n = (vf)(e + 0x4B400000) - 12582912.0f;
-    vf t = (m - 1.0f) / (m + 1.0f);
-    vf z = t * t;
-    vf p = all(2.0f / 9.0f);
-    p = p * z + 2.0f / 7.0f;
-    p = p * z + 2.0f / 5.0f;
-    p = p * z + 2.0f / 3.0f;
-    p = p * z * t + 2.0f * t;
+    const Int<float> bits = (Int<float>)u;
+    const Int<float> e = (bits - 0x3F3504F3) >> 23;
+    const vf m = (vf)(bits - (e << 23));
+    const vf n = (vf)(e + 0x4B400000) - 12582912.0f;
+    const vf t = (m - 1.0f) / (m + 1.0f);
+    const vf z = t * t;
+    const vf p = (0.66666685045156029076f + z * (0.39988778282162806449f + z * 0.29580053f)) *
+                     (z * t) + 2.0f * t;
     return n * 0.693145752f + (p + n * 1.42860677e-6f);
 }
 
@@ -238,10 +228,12 @@ INLINE vd unit(vu word) {
     return ((high + low) + 0.5) * 0x1p-53;
 }
 
-// Memory that no other instruction set's code touches.
+// Memory aligned to vectors; zero, unless it was asked for raw.
+enum Fill { ZERO, RAW };
 template <class T> class Buffer {
   public:
-    explicit Buffer(size_t n) : data_(static_cast<T*>(aligned(n * sizeof(T)))) {}
+    explicit Buffer(size_t n, Fill fill = ZERO)
+        : data_(static_cast<T*>(aligned(n * sizeof(T), fill))) {}
     ~Buffer() { free(raw_); }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
@@ -249,8 +241,8 @@ template <class T> class Buffer {
     T& operator[](size_t i) const { return data_[i]; }
 
   private:
-    void* aligned(size_t bytes) {
-        raw_ = calloc(bytes + 64, 1);
+    void* aligned(size_t bytes, Fill fill) {
+        raw_ = fill == ZERO ? calloc(bytes + 64, 1) : malloc(bytes + 64);
         if (!raw_) throw std::bad_alloc();
         return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(raw_) + 63) & ~uintptr_t(63));
     }

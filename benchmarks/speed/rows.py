@@ -32,7 +32,7 @@ CASES = (
     Case("D=10 K=30", Workload(1000, 10, 30), 1.5, 2.0),
     Case("D=64 K=100", Workload(1000, 64, 100), 0.6, None, "whitening"),
     Case("D=128 K=1000", Workload(1000, 128, 1000), 0.6, None, "whitening"),
-    Case("video frame", Workload(409_920, 5, 80, n_batches=4), 2.0, 0.7),
+    Case("video frame", Workload(409_920, 5, 80, n_batches=10), 2.0, 0.7),
     Case("multinomial dense", Workload(1000, 100, 100, "dense"), 2.0, None),
     Case("multinomial sparse", Workload(1000, 100, 100, "sparse"), 0.6, None),
 )

@@ -13,7 +13,7 @@ from benchmarks.speed.timing import Budget, Row, Task, by_turns, judged, ratio
 from benchmarks.speed.workloads import Workload
 
 _BAR = 1.7
-_VIDEO = Workload(409_920, 5, 80, n_batches=4)
+_VIDEO = Workload(409_920, 5, 80, n_batches=10)
 _SMALL = Workload(20_000, 5, 8, n_batches=4)
 
 

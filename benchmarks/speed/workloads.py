@@ -66,7 +66,7 @@ class Workload:
             noise *= self.scales[label]
             noise += self.places[label]
             return noise
-        n_trials = 12 if self.kind == "sparse" else 100
+        n_trials = 15 if self.kind == "sparse" else 100
         return rng.multinomial(n_trials, self.places[label]).astype(np.float64)
 
     @cached_property

@@ -119,9 +119,7 @@ def _translated(
     family: Family, state: State, shift: Array, layers: tuple[str, ...]
 ) -> dict[str, Array]:
     """Some layers, with every cluster translated by its own shift (K, D)."""
-
     by_half = shift.repeat(2, axis=0)  # (2K, D)
-
     moved = {}
     for layer in layers:
         stats = getattr(state, layer)  # (K, 2, P), or with a batch axis in front

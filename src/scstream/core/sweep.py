@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from scstream.core.assign import LoadedRows, Plan
@@ -35,10 +33,10 @@ def predictive_sweep(
     family: Family, config: Config, state: State, rows: LoadedRows, *, sweep: int
 ) -> Draft:
     """Give every row its most probable label, then try to split and to merge."""
-    plan = predictive_plan(family, config, state)
+    key = None
     if config.learn_draws:
         key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="labels")
-        plan = replace(plan, settle=True, key=key)
+    plan = predictive_plan(family, config, state, key=key)
     return move(family, config, relabel(state, rows, plan), sweep=sweep)
 
 
@@ -66,8 +64,19 @@ def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -
     )
 
 
-def predictive_plan(family: Family, config: Config, state: State, *, halves: bool = True) -> Plan:
-    """Compare rows with the posterior predictive, and take the most probable label."""
+def predictive_plan(
+    family: Family,
+    config: Config,
+    state: State,
+    *,
+    key: int | None = None,
+    listen: bool = False,
+    halves: bool = True,
+) -> Plan:
+    """Compare rows with the posterior predictive, and take the most probable label.
+
+    With a `key`, learn from labels that are drawn. Without `halves`, rows choose no half.
+    """
     log_weight, log_new, log_half = mean_weights(state, config.alpha)
     remembered = remember(config, state)
     whole, exact = _tables(family, config, remembered.whole)
@@ -80,7 +89,8 @@ def predictive_plan(family: Family, config: Config, state: State, *, halves: boo
         predictive=exact,
         log_new=log_new if may_be_novel(config, state) else None,
         prior=family.prior_predictive,
-        key=None,
+        key=key,
+        settle=key is not None,
         listen=listen,
         single=config.precision == "float32",
     )
