@@ -1,9 +1,10 @@
 // The Gaussian family on rows: square distances |W x - b|^2, scores, and sums of moments.
 //
 // Rows stand in tiles, feature by feature, so that a vector holds one feature of several rows.
-// Up to SMALL features the triangle is unrolled; above, it is cut into strips of STRIP rows of W,
-// whose sums stay in registers while the features of a tile go by.
+// Up to SMALL features the triangle is unrolled; above, it is cut into strips of STRIP rows.
 #pragma once
+
+#include <type_traits>
 
 #include "gaussian.h"
 
@@ -35,38 +36,45 @@ INLINE void squares_unrolled(const T* table, const T* x, int64_t stride, Vec<T> 
     }
 }
 
-// One strip of N rows of W, stored column by column, that ends at the diagonal.
+// Rows [i, i + N) of W: their sums stay in registers while the features of the tile go by.
 template <class T, int N, int RV>
-INLINE const T* add_strip(const T* w, const T* b, const T* x, int64_t stride, int64_t columns,
-                          Vec<T> (&s)[RV]) {
+INLINE void add_strip(const T* table, const T* b, int64_t i, const T* x, int64_t stride,
+                      Vec<T> (&s)[RV]) {
+    const T* w[N];
     Vec<T> y[N][RV];
 #pragma GCC unroll 8
-    for (int i = 0; i < N; ++i)
-        for (int v = 0; v < RV; ++v) y[i][v] = all(-b[i]);
-    for (int64_t j = 0; j < columns; ++j, w += N) {
+    for (int a = 0; a < N; ++a) {
+        w[a] = table + at(i + a, 0);
+        for (int v = 0; v < RV; ++v) y[a][v] = all(-b[i + a]);
+    }
+    for (int64_t j = 0; j < i; ++j) {
         Vec<T> xs[RV];
 #pragma GCC unroll 8
         for (int v = 0; v < RV; ++v) xs[v] = load(x + j * stride + v * LANES<T>);
 #pragma GCC unroll 8
-        for (int i = 0; i < N; ++i)
-            for (int v = 0; v < RV; ++v) y[i][v] += w[i] * xs[v];
+        for (int a = 0; a < N; ++a)
+            for (int v = 0; v < RV; ++v) y[a][v] += w[a][j] * xs[v];
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < N; ++i)
-        for (int v = 0; v < RV; ++v) s[v] += y[i][v] * y[i][v];
-    return w;
+    for (int c = 0; c < N; ++c)
+#pragma GCC unroll 8
+        for (int v = 0; v < RV; ++v) {
+            const Vec<T> xs = load(x + (i + c) * stride + v * LANES<T>);
+#pragma GCC unroll 8
+            for (int a = c; a < N; ++a) y[a][v] += w[a][i + c] * xs;
+            s[v] += y[c][v] * y[c][v];
+        }
 }
 
 template <class T, int RV>
 INLINE void squares_in_strips(const T* table, int64_t d, const T* x, int64_t stride,
                               Vec<T> (&s)[RV]) {
-    const T* b = table;
-    const T* w = table + d;
+    const T* b = table + at(d, 0);
     for (int v = 0; v < RV; ++v) s[v] = Vec<T>{};
     int64_t i = 0;
-    for (; i + STRIP <= d; i += STRIP)
-        w = add_strip<T, STRIP, RV>(w, b + i, x, stride, i + STRIP, s);
-    for (; i < d; ++i) w = add_strip<T, 1, RV>(w, b + i, x, stride, i + 1, s);
+    for (; i + STRIP <= d; i += STRIP) add_strip<T, STRIP, RV>(table, b, i, x, stride, s);
+    if (i + 3 <= d) add_strip<T, 3, RV>(table, b, i, x, stride, s), i += 3;
+    for (; i < d; ++i) add_strip<T, 1, RV>(table, b, i, x, stride, s);
 }
 
 template <class T, int D, int RV>
@@ -80,34 +88,36 @@ INLINE void squares(const T* table, int64_t d, const T* x, int64_t stride, Vec<T
 // How a square distance s becomes a score: -s/2, or -power log(1 + s), the latter only where an
 // upper bound says that it matters.
 enum Form { EXPONENT, STUDENT, BOUNDED_STUDENT };
-#ifndef LOOKK
-#define LOOKK 24
-#endif
-constexpr int64_t WORTH_A_BOUND = LOOKK;  // groups
 
-// Tables of groups, rounded to T and laid out for the kernels above.
+// Tables of groups as the family makes them: packed lower W, b = W m, constant and, of a predictive,
+// power. In float32 they are rounded copies.
 template <class T> class GaussianTables {
   public:
     GaussianTables(int64_t d, const double* table, int64_t groups, bool predictive,
                    const double* add)
         : groups(groups),
           d_(d),
+          width_(at(d, 0) + d + (predictive ? 2 : 1)),
           predictive_(predictive),
-          size_(d <= SMALL ? d * (d + 1) / 2 + d : strips_size(d)),
-          packed_(groups * size_, RAW),
+          rounded_(std::is_same<T, double>::value ? 0 : groups * width_, RAW),
           constant_(groups, RAW),
           power_(groups, RAW) {
-        const int64_t lower = d * (d + 1) / 2, width = lower + d + 1 + (predictive ? 1 : 0);
         for (int64_t g = 0; g < groups; ++g) {
-            const double* row = table + g * width;
-            pack(row, packed_.get() + g * size_);
-            constant_[g] = T(row[lower + d] + (add ? add[g] : 0.0));
-            power_[g] = T(predictive ? row[lower + d + 1] : 0.5);
+            const double* last = table + g * width_ + at(d, 0) + d;
+            constant_[g] = T(last[0] + (add ? add[g] : 0.0));
+            power_[g] = T(predictive ? last[1] : 0.5);
+        }
+        if constexpr (std::is_same<T, double>::value) {
+            table_ = table;
+        } else {
+            for (int64_t p = 0; p < groups * width_; ++p) rounded_[p] = T(table[p]);
+            table_ = rounded_.get();
         }
     }
 
-    // Scores of tiles of rows under every group: out[g * stride + row]. A score that is certainly
-    // more than `slack` below the best so far, in all rows of a vector, is left at minus infinity.
+    // Scores of tiles of rows under every group: out[g * stride + row]; `top` is raised to the best.
+    // With a finite slack, a score that is certainly so far below the best that came before it, in
+    // all rows of a vector, is left at minus infinity.
     void scores(const T* x, int64_t tiles, T* out, int64_t stride, T* top, T slack) const {
         switch (d_) {
 #define CASE(D) \
@@ -134,38 +144,16 @@ template <class T> class GaussianTables {
     }
 
     // Whether all tables fit where every tile of rows may come back to them.
-    bool in_cache() const { return groups * size_ <= IN_CACHE; }
+    bool in_cache() const { return groups * width_ <= IN_CACHE; }
 
     const int64_t groups;
 
   private:
-    static int64_t strips_size(int64_t d) {
-        int64_t size = d, i = 0;
-        for (; i + STRIP <= d; i += STRIP) size += STRIP * (i + STRIP);
-        for (; i < d; ++i) size += i + 1;
-        return size;
-    }
-
-    void pack(const double* row, T* out) const {
-        const double* b = row + d_ * (d_ + 1) / 2;
-        if (d_ <= SMALL) {
-            for (int64_t p = 0; p < size_; ++p) out[p] = T(row[p]);
-            return;
-        }
-        for (int64_t i = 0; i < d_; ++i) *out++ = T(b[i]);
-        int64_t i = 0;
-        for (; i + STRIP <= d_; i += STRIP)
-            for (int64_t j = 0; j < i + STRIP; ++j)
-                for (int a = 0; a < STRIP; ++a) *out++ = j <= i + a ? T(row[at(i + a, j)]) : T(0);
-        for (; i < d_; ++i)
-            for (int64_t j = 0; j <= i; ++j) *out++ = T(row[at(i, j)]);
-    }
-
     template <int D>
     void scores_at(const T* x, int64_t tiles, T* out, int64_t stride, T* top, T slack) const {
         if (!predictive_)
             scores_by<D, EXPONENT>(x, tiles, out, stride, top, slack);
-        else if (groups < WORTH_A_BOUND)
+        else if (slack == T(INFINITY))
             scores_by<D, STUDENT>(x, tiles, out, stride, top, slack);
         else
             scores_by<D, BOUNDED_STUDENT>(x, tiles, out, stride, top, slack);
@@ -191,7 +179,7 @@ template <class T> class GaussianTables {
     INLINE_MEMBER void scores_of(int64_t g, const T* x, T* out, T* top, T slack) const {
         const T constant = constant_[g], power = power_[g];
         Vec<T> s[ROW_VECTORS];
-        squares<T, D, ROW_VECTORS>(packed_.get() + g * size_, d_, x, TILE<T>, s);
+        squares<T, D, ROW_VECTORS>(table_ + g * width_, d_, x, TILE<T>, s);
 #pragma GCC unroll 4
         for (int v = 0; v < ROW_VECTORS; ++v) {
             const Vec<T> best = load(top + v * LANES<T>);
@@ -208,15 +196,15 @@ template <class T> class GaussianTables {
 
     template <int D> INLINE_MEMBER Vec<T> score_at(int64_t g, const T* x) const {
         Vec<T> s[1];
-        squares<T, D, 1>(packed_.get() + g * size_, d_, x, LANES<T>, s);
+        squares<T, D, 1>(table_ + g * width_, d_, x, LANES<T>, s);
         if (!predictive_) return constant_[g] - T(0.5) * s[0];
         return constant_[g] - power_[g] * log1p_of<T>(s[0]);
     }
 
-    const int64_t d_;
+    const int64_t d_, width_;
     const bool predictive_;
-    const int64_t size_;
-    Buffer<T> packed_, constant_, power_;
+    const T* table_;
+    Buffer<T> rounded_, constant_, power_;
 };
 
 // Sums of moments of the two halves of one cluster. With few features every lane sums for itself;
@@ -337,6 +325,7 @@ template <class Real> struct GaussianFamily {
     int64_t tile_size() const { return prior.d * TILE<T>; }
     int64_t vector_size() const { return prior.d * LD; }
 
+    // A tile of rows; beyond `count` the last is repeated.
     void pack_tile(const Rows& rows, int64_t first, int64_t count, T* out) const {
         for (int64_t r = 0; r < TILE<T>; ++r) {
             const double* row = rows.x + (first + (r < count ? r : count - 1)) * prior.d;

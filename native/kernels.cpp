@@ -17,7 +17,7 @@ static void gaussian_scores(const GaussianPrior& prior, const double* table, int
     const GaussianFamily<double> family(prior);
     const auto tables = family.tables<double>(table, groups, predictive);
     constexpr int R = TILE<double>;
-    Buffer<double> x(family.tile_size()), scores(groups * R), top(R);
+    Buffer<double> x(family.tile_size(), RAW), scores(groups * R, RAW), top(R);
     for (int64_t first = begin; first < end; first += R) {
         const int64_t count = end - first < R ? end - first : R;
         family.pack_tile(rows, first, count, x.get());

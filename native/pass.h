@@ -15,13 +15,10 @@ using scstream::Plan;
 using scstream::Rows;
 using scstream::Tally;
 
-constexpr double NEGLIGIBLE = 45.0;        // nats below the best: no share of a sum of doubles
+constexpr double NEGLIGIBLE = 34.0;        // nats below the best: a share of 1e-15
 constexpr double LOUDEST = 1.0;            // nats that one row may say for or against a move
 constexpr int64_t MOST_SCORES = 1 << 20;   // scores held at a time
-#ifndef LOOKK
-#define LOOKK 24
-#endif
-constexpr int64_t WORTH_A_LOOK = LOOKK;       // groups, of which most may have no share worth an exp
+constexpr int64_t MANY = 512;              // groups, of which most rows have a share in few
 constexpr int LD_ = LANES<double>;
 
 // Rows in the order of their labels; those of label k stand in [start[k], start[k + 1]).
@@ -61,86 +58,92 @@ template <class Family> class RowPass final : public scstream::Pass {
                double* block) const override {
         const int64_t n = end - begin, k = plan_.n_clusters;
         Tally tally(block, plan_, family_.n_stats());
-        Buffer<int32_t> label(n, RAW), best(plan_.settle ? n : 0, RAW);
-        Buffer<double> chance(plan_.draw ? n : 0, RAW);
-        choose(rows, begin, end, label.get(), best.get(), chance.get(), tally);
-        Sorted sorted(label.get(), n, k + 1);
+        Drawn drawn(n, plan_);
+        choose(rows, begin, n, drawn, tally);
+        Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
         if (plan_.listen)
             listen(rows, begin, sorted, tally);
         else
-            learn(rows, begin, sorted, chance.get(), side, tally);
+            learn(rows, begin, sorted, drawn.chance.get(), side, tally);
         for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; ++i)
             *tally.novel += rows.weight ? rows.weight[begin + sorted.row[i]] : 1.0;
-        if (plan_.settle) settle(rows, begin, n, best.get(), label.get(), side);
-        const int32_t* chosen = plan_.settle ? best.get() : label.get();
+        if (plan_.settle) settle(rows, begin, n, drawn, side);
+        const int32_t* chosen = (plan_.settle ? drawn.best : drawn.label).get();
         for (int64_t r = 0; r < n; ++r) choices.label[begin + r] = chosen[r] == k ? -1 : chosen[r];
     }
 
   private:
-    void choose(const Rows& rows, int64_t begin, int64_t end, int32_t* label, int32_t* best,
-                double* chance, Tally& tally) const {
+    // What the rows of a slice drew.
+    struct Drawn {
+        Drawn(int64_t n, const Plan& plan)
+            : label(n, RAW), best(plan.settle ? n : 0, RAW), chance(plan.draw ? n : 0, RAW) {}
+        Buffer<int32_t> label;  // to learn from
+        Buffer<int32_t> best;   // most probable, to report
+        Buffer<double> chance;  // uniform, for the half
+    };
+
+    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, Tally& tally) const {
         const int64_t k = plan_.n_clusters, groups = k + prior_.groups;
         int64_t most = whole_.in_cache() ? 1 : MOST_SCORES / (groups * TILE<T>);
-        const int64_t needed = (end - begin + TILE<T> - 1) / TILE<T>;
+        const int64_t needed = (n + TILE<T> - 1) / TILE<T>;
         most = most < 1 ? 1 : most < needed ? most : needed;
         const int64_t stride = most * TILE<T>;
-        const T slack = T(plan_.listen ? 0.0 : NEGLIGIBLE);
+        const bool look = groups >= MANY;
+        const T slack = T(!look ? INFINITY : plan_.listen ? 0.0 : NEGLIGIBLE);
         Buffer<T> x(most * family_.tile_size(), RAW), scores(groups * stride, RAW);
         Buffer<T> top(stride, RAW);
-        for (int64_t first = begin; first < end; first += stride) {
-            const int64_t count = end - first < stride ? end - first : stride;
+        for (int64_t first = 0; first < n; first += stride) {
+            const int64_t count = n - first < stride ? n - first : stride;
             const int64_t tiles = (count + TILE<T> - 1) / TILE<T>;
-            for (int64_t t = 0; t < tiles; ++t) {
-                const int64_t here = count - t * TILE<T>;
-                family_.pack_tile(rows, first + t * TILE<T>, here < TILE<T> ? here : TILE<T>,
+            for (int64_t t = 0; t < tiles; ++t)
+                family_.pack_tile(rows, begin + first + t * TILE<T>, in_tile(count, t),
                                   x.get() + t * family_.tile_size());
-            }
             for (int64_t r = 0; r < stride; ++r) top[r] = T(-INFINITY);
             whole_.scores(x.get(), tiles, scores.get(), stride, top.get(), slack);
             if (prior_.groups)
                 prior_.scores(x.get(), tiles, scores.get() + k * stride, stride, top.get(), slack);
-            for (int64_t t = 0; t < tiles; ++t) {
-                const int64_t row = first + t * TILE<T>;
-                const int64_t here = end - row < TILE<T> ? end - row : TILE<T>;
+            for (int64_t t = 0; t < tiles; ++t)
                 choose_tile(scores.get() + t * TILE<T>, stride, groups, top.get() + t * TILE<T>,
-                            rows, row, here, label + (row - begin),
-                            best ? best + (row - begin) : nullptr,
-                            chance ? chance + (row - begin) : nullptr, tally);
-            }
+                            look, rows, begin, first + t * TILE<T>, in_tile(count, t), drawn, tally);
         }
     }
 
+    static int64_t in_tile(int64_t count, int64_t t) {
+        const int64_t left = count - t * TILE<T>;
+        return left < TILE<T> ? left : TILE<T>;
+    }
+
     // Scores of a tile become cumulative masses in place; labels are drawn from them.
-    void choose_tile(T* scores, int64_t stride, int64_t groups, const T* best_score,
-                     const Rows& rows, int64_t row, int64_t count, int32_t* label, int32_t* best,
-                     double* chance, Tally& tally) const {
+    void choose_tile(T* scores, int64_t stride, int64_t groups, const T* best_score, bool look,
+                     const Rows& rows, int64_t begin, int64_t first, int64_t count, Drawn& drawn,
+                     Tally& tally) const {
         constexpr int RV = ROW_VECTORS, L = LANES<T>;
-        Vec<T> top[RV];
+        Vec<T> top[RV], total[RV] = {};
         for (int v = 0; v < RV; ++v) top[v] = load(best_score + v * L);
         if (!plan_.draw || plan_.settle)
-            most_probable(scores, stride, groups, top, count, plan_.draw ? best : label);
+            most_probable(scores, stride, groups, top, count,
+                          (plan_.draw ? drawn.best : drawn.label).get() + first);
         if (plan_.listen) return;
-        Vec<T> total[RV] = {};
-        if (groups < WORTH_A_LOOK)
-            add_masses<false>(scores, stride, groups, top, total);
-        else
+        if (look)
             add_masses<true>(scores, stride, groups, top, total);
+        else
+            add_masses<false>(scores, stride, groups, top, total);
         T weight[TILE<T>];
         for (int64_t r = 0; r < TILE<T>; ++r)
-            weight[r] = r >= count ? T(0) : rows.weight ? T(rows.weight[row + r]) : T(1);
+            weight[r] = r >= count ? T(0) : rows.weight ? T(rows.weight[begin + first + r]) : T(1);
         Vec<T> density = {};
         for (int v = 0; v < RV; ++v) density += load(weight + v * L) * (top[v] + log_of(total[v]));
         *tally.density += double(sum<T>(density));
         if (!plan_.draw) return;
-        T first[TILE<T>];
-        draw_chances(row, count, first, chance);
-        Int<T> drawn[RV] = {};
-        for (int v = 0; v < RV; ++v) total[v] *= load(first + v * L);
+        T chance[TILE<T>];
+        draw_chances(begin + first, count, chance, drawn.chance.get() + first);
+        Int<T> label[RV] = {};
+        for (int v = 0; v < RV; ++v) total[v] *= load(chance + v * L);
         for (int64_t g = 0; g + 1 < groups; ++g)
             for (int v = 0; v < RV; ++v)
-                drawn[v] -= (Int<T>)(load(scores + g * stride + v * L) < total[v]);
-        write_labels(drawn, count, label);
+                label[v] -= (Int<T>)(load(scores + g * stride + v * L) < total[v]);
+        write_labels(label, count, drawn.label.get() + first);
     }
 
     static INLINE_MEMBER void write_labels(const Int<T> (&from)[ROW_VECTORS], int64_t count,
@@ -178,14 +181,18 @@ template <class Family> class RowPass final : public scstream::Pass {
 
     // Two uniforms per row: one for the cluster, one for the half.
     void draw_chances(int64_t row, int64_t count, T* first, double* second) const {
+        uint64_t index[LD_];
         for (int64_t r = 0; r < TILE<T>; r += LD_) {
-            vu one, two;
-            philox(plan_.key, counting() + uint64_t(plan_.first_row + row + r), vu{}, one, two);
+            for (int l = 0; l < LD_; ++l) index[l] = uint64_t(plan_.first_row + row + r + l);
+            vu at, one, two;
+            memcpy(&at, index, sizeof(at));
+            philox(plan_.key, at, vu{}, one, two);
             const vd u = unit(one), w = unit(two);
-            for (int l = 0; l < LD_; ++l) {
-                first[r + l] = T(u[l]);
-                if (r + l < count) second[r + l] = w[l];
-            }
+            for (int l = 0; l < LD_; ++l) first[r + l] = T(u[l]);
+            if (r + LD_ <= count)
+                store(second + r, w);
+            else
+                for (int l = 0; r + l < count; ++l) second[r + l] = w[l];
         }
     }
 
@@ -272,8 +279,8 @@ template <class Family> class RowPass final : public scstream::Pass {
     }
 
     // Sides of the rows whose most probable cluster is not the one they drew.
-    void settle(const Rows& rows, int64_t begin, int64_t n, const int32_t* best, int32_t* label,
-                int8_t* side) const {
+    void settle(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, int8_t* side) const {
+        int32_t *label = drawn.label.get(), *best = drawn.best.get();
         for (int64_t r = 0; r < n; ++r)
             label[r] = best[r] == label[r] || best[r] == plan_.n_clusters ? -1 : best[r];
         Sorted sorted(label, n, plan_.n_clusters);

@@ -61,13 +61,6 @@ template <class T> INLINE void store(T* p, Vec<T> v) {
 }
 template <class T> INLINE Vec<T> all(T x) { return x - Vec<T>{}; }
 
-// 0, 1, 2, ...
-INLINE vu counting() {
-    vu out = {};
-    for (int l = 0; l < LANES<double>; ++l) out[l] = uint64_t(l);
-    return out;
-}
-
 template <class T> INLINE Vec<T> larger(Vec<T> a, Vec<T> b) { return a > b ? a : b; }
 
 // Whether a comparison holds in any lane.
@@ -135,6 +128,18 @@ INLINE Vec<float> exp_of(Vec<float> x) {
     return x < -87.0f ? vf{} : (vf)bits;
 }
 
+// a / b; from an approximate reciprocal and Newton's steps where that is faster than to divide.
+INLINE vd ratio(vd a, vd b) {
+#if defined(__AVX512F__)
+    vd r = (vd)_mm512_rcp14_pd((__m512d)b);
+    r += r * (1.0 - b * r);
+    const vd q = a * r;
+    return q + r * (a - b * q);
+#else
+    return a / b;
+#endif
+}
+
 // log(u) for finite u > 0, normal: u = m 2^e with m in [sqrt(1/2), sqrt(2)), and
 // log(m) = 2 atanh(t), t = (m - 1) / (m + 1), by a minimax polynomial in t^2.
 INLINE vd log_of(vd u) {
@@ -143,7 +148,7 @@ INLINE vd log_of(vd u) {
     const vd m = (vd)(bits - (e << 52));
     // e + 1.5 * 2^52, written into the mantissa, becomes a float without a conversion instruction.
     const vd n = (vd)(e + 0x4338000000000000ll) - 6755399441055744.0;
-    const vd t = (m - 1.0) / (m + 1.0);
+    const vd t = ratio(m - 1.0, m + 1.0);
     const vd z = t * t, z2 = z * z;
     const vd low = (0.66666666666666696883 + z * 0.39999999999899443233) +
                    z2 * (0.28571428626003268742 + z * 0.22222211130259877026);
@@ -246,7 +251,7 @@ template <class T> class Buffer {
         if (!raw_) throw std::bad_alloc();
         return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(raw_) + 63) & ~uintptr_t(63));
     }
-    void* raw_ = nullptr;
+    void* raw_;
     T* data_;
 };
 

@@ -100,7 +100,7 @@ class Learner:
         self._seen: list[int] = []
         began = time.monotonic()
         for n in range(_SETTLING):
-            if n >= 3 and time.monotonic() - began > settle:
+            if n and time.monotonic() - began > settle:
                 break
             self()
         self._seen.clear()

@@ -56,10 +56,12 @@ def point_row(d: int, point: Row, why: str) -> Row:
 
 
 def slope_row(d: int, key: str, name: str, points: list[Row]) -> Row:
-    """Slope of log time over log K."""
+    """Slope of log time over log K: of the line through all points, and of the steepest step."""
     found = np.log([(p["k"], p[key]) for p in points if key in p])
     slope = float(np.polyfit(found[:, 0], found[:, 1], 1)[0]) if len(found) > 1 else None
     note = f"over K = {', '.join(str(p['k']) for p in points if key in p)}"
+    if slope is not None:
+        note += f"; steepest step {(np.diff(found[:, 1]) / np.diff(found[:, 0])).max():.3g}"
     row = {"case": f"D={d}", "figure": f"{name}, slope in K", "value": slope, "note": note}
     return judged(row, bar=_BAR)
 
