@@ -90,8 +90,12 @@ struct Kernels {
     int lanes;  // groups that share a vector; ranges of groups should begin at multiples
 
     Pass* (*gaussian_pass)(const GaussianPrior&, const Plan&);
-    bool (*gaussian_log_marginal)(const GaussianPrior&, const double* stats, int64_t begin,
-                                  int64_t end, double* out);
+    bool (*gaussian_log_marginal)(const GaussianPrior&, const double* stats, const int64_t* first,
+                                  const int64_t* second, int64_t begin, int64_t end, double* out);
+    void (*gaussian_location)(const GaussianPrior&, const double* stats, double* out);
+    void (*gaussian_spread)(const GaussianPrior&, const double* stats, double* out);
+    void (*gaussian_translate)(const GaussianPrior&, const double* stats, const double* shift,
+                               double* out);
     bool (*gaussian_predictive)(const GaussianPrior&, const double* stats, int64_t begin,
                                 int64_t end, double* out);
     bool (*gaussian_draw)(const GaussianPrior&, const double* stats, const double* normals,
@@ -100,6 +104,9 @@ struct Kernels {
                             bool predictive, const Rows&, int64_t begin, int64_t end, double* out);
     void (*gaussian_stats)(const GaussianPrior&, const Rows&, const int64_t* group, int64_t groups,
                            double* out);
+    // The `most` nearest of points [begin, end), nearest first: out[(i - begin) * most + rank].
+    void (*nearest)(const double* points, int64_t n, int64_t d, int64_t most, int64_t begin,
+                    int64_t end, int64_t* out);
     // `lanes` may be null: then all take `lane`.
     void (*uniforms)(uint64_t key, const int64_t* index, const int64_t* lanes, int64_t lane,
                      int64_t n, double* out);

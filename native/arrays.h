@@ -5,8 +5,10 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -29,13 +31,16 @@ using Ids = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
 using Output = nb::ndarray<nb::numpy, double>;
 
 // Memory that becomes a numpy array.
-template <class T> struct Fresh {
-    std::unique_ptr<T[]> memory;
-    explicit Fresh(int64_t n) : memory(new T[size_t(n > 0 ? n : 1)]()) {}
+template <class T> class Fresh {
+  public:
+    // Zero; large blocks come from the system that way and cost nothing until they are touched.
+    explicit Fresh(int64_t n) : memory(static_cast<T*>(std::calloc(size_t(n > 0 ? n : 1), sizeof(T)))) {
+        if (!memory) throw std::bad_alloc();
+    }
     T* data() const { return memory.get(); }
     nb::ndarray<nb::numpy, T> array(const std::vector<size_t>& shape) {
         T* data = memory.release();
-        nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+        nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
         return nb::ndarray<nb::numpy, T>(data, shape.size(), shape.data(), owner);
     }
     // In the shape of the first axes of another array, followed by `more`.
@@ -47,6 +52,12 @@ template <class T> struct Fresh {
         shape.insert(shape.end(), more);
         return array(shape);
     }
+
+  private:
+    struct Free {
+        void operator()(T* p) const { std::free(p); }
+    };
+    std::unique_ptr<T, Free> memory;
 };
 
 // The kernels of the instruction set in use.

@@ -26,21 +26,37 @@ class Posterior {
 
     // Read groups [begin, begin + count); lanes without a group repeat the last one.
     bool read(const double* stats, int64_t begin, int64_t count) {
-        const int64_t width = prior_.n_stats();
         const double* row[LD];
-        for (int l = 0; l < LD; ++l) row[l] = stats + (begin + (l < count ? l : count - 1)) * width;
-        vd n = gather(row, 0);
+        for (int l = 0; l < LD; ++l)
+            row[l] = stats + (begin + (l < count ? l : count - 1)) * prior_.n_stats();
+        return read_rows([&](int64_t entry) { return gather(row, entry); });
+    }
+
+    // Read the unions of pairs [begin, begin + count) of groups.
+    bool read_unions(const double* stats, const int64_t* first, const int64_t* second,
+                     int64_t begin, int64_t count) {
+        const double *one[LD], *two[LD];
+        for (int l = 0; l < LD; ++l) {
+            const int64_t pair = begin + (l < count ? l : count - 1);
+            one[l] = stats + first[pair] * prior_.n_stats();
+            two[l] = stats + second[pair] * prior_.n_stats();
+        }
+        return read_rows([&](int64_t entry) { return gather(one, entry) + gather(two, entry); });
+    }
+
+    template <class Entry> bool read_rows(Entry entry_of) {
+        n = entry_of(0);
         kappa = n + prior_.kappa;
         nu = n + prior_.nu;
         for (int64_t i = 0; i < d_; ++i)
-            mean[i] = (gather(row, 1 + i) + prior_.kappa * prior_.mean[i]) / kappa;
+            mean[i] = (entry_of(1 + i) + prior_.kappa * prior_.mean[i]) / kappa;
         const double* second_of_prior = prior_.scale;
         int64_t upper = 1 + d_;
         for (int64_t j = 0; j < d_; ++j) {
             vd scaled = kappa * mean[j];
             for (int64_t i = j; i < d_; ++i, ++upper)
                 factor[at(i, j)] =
-                    (gather(row, upper) + second_of_prior[at(i, j)]) - scaled * mean[i];
+                    (entry_of(upper) + second_of_prior[at(i, j)]) - scaled * mean[i];
         }
         cholesky(factor.get(), d_, inverse.get());
         return finite(log_det());
@@ -70,7 +86,7 @@ class Posterior {
     const int64_t d_;
 
   public:
-    vd kappa, nu;
+    vd n, kappa, nu;
     Buffer<vd> mean;     // (d,) about the origin
     Buffer<vd> factor;   // Cholesky factor of nu* Psi*
     Buffer<vd> inverse;  // of its diagonal
@@ -89,23 +105,60 @@ INLINE vd log_multigamma(vd a, int64_t d) {
     return out;
 }
 
-static bool gaussian_log_marginal(const GaussianPrior& prior, const double* stats, int64_t begin,
+INLINE vd log_marginal_of(const GaussianPrior& prior, const Posterior& posterior, vd of_prior) {
+    const double d = double(prior.d);
+    vd value = -0.5 * d * LOG_PI * posterior.n + log_multigamma(posterior.nu * 0.5, prior.d);
+    value += 0.5 * (prior.nu * prior.log_det - posterior.nu * (2.0 * posterior.log_det()));
+    return value + 0.5 * d * log_of(prior.kappa / posterior.kappa) - of_prior;
+}
+
+// Of groups [begin, end), or of the unions of pairs of groups where `first` and `second` are given.
+static bool gaussian_log_marginal(const GaussianPrior& prior, const double* stats,
+                                  const int64_t* first, const int64_t* second, int64_t begin,
                                   int64_t end, double* out) {
     Posterior posterior(prior);
-    const int64_t d = prior.d;
-    const vd of_prior = log_multigamma(all(prior.nu / 2.0), d);
+    const vd of_prior = log_multigamma(all(prior.nu / 2.0), prior.d);
     bool well = true;
     for (int64_t g = begin; g < end; g += LD) {
         const int64_t count = end - g < LD ? end - g : LD;
-        well &= posterior.read(stats, g, count);
-        vd n = posterior.kappa - prior.kappa;
-        for (int l = 0; l < count; ++l) n[l] = stats[(g + l) * prior.n_stats()];
-        vd value = -0.5 * double(d) * LOG_PI * n + log_multigamma(posterior.nu * 0.5, d) - of_prior;
-        value += 0.5 * (prior.nu * prior.log_det - posterior.nu * (2.0 * posterior.log_det()));
-        value += 0.5 * double(d) * log_of(prior.kappa / posterior.kappa);
+        well &= first ? posterior.read_unions(stats, first, second, g, count)
+                      : posterior.read(stats, g, count);
+        const vd value = log_marginal_of(prior, posterior, of_prior);
         for (int l = 0; l < count; ++l) out[g + l] = value[l];
     }
     return well;
+}
+
+// Posterior mean of a row, and standard deviation of each feature, of one group.
+static void gaussian_location(const GaussianPrior& prior, const double* stats, double* out) {
+    for (int64_t i = 0; i < prior.d; ++i)
+        out[i] = (prior.kappa * prior.mean[i] + stats[1 + i]) / (prior.kappa + stats[0]) +
+                 prior.origin[i];
+}
+static void gaussian_spread(const GaussianPrior& prior, const double* stats, double* out) {
+    const double kappa = prior.kappa + stats[0], nu = prior.nu + stats[0];
+    const double freedom = nu - double(prior.d) - 1.0;
+    const double* second = stats + 1 + prior.d;
+    for (int64_t i = 0; i < prior.d; second += prior.d - i, ++i) {
+        const double mean = (prior.kappa * prior.mean[i] + stats[1 + i]) / kappa;
+        const double scale = (second[0] + prior.scale[at(i, i)]) - kappa * mean * mean;
+        out[i] = std::sqrt(scale / (freedom >= 1.0 ? freedom : nu));
+    }
+}
+
+// Statistics of the same rows moved by `shift`.
+static void gaussian_translate(const GaussianPrior& prior, const double* stats, const double* shift,
+                               double* out) {
+    const int64_t d = prior.d;
+    const double n = stats[0], *first = stats + 1;
+    out[0] = n;
+    for (int64_t i = 0; i < d; ++i) out[1 + i] = first[i] + n * shift[i];
+    const double* second = stats + 1 + d;
+    double* moved = out + 1 + d;
+    for (int64_t i = 0; i < d; second += d - i, moved += d - i, ++i) {
+        const double a = first[i] + n * shift[i], b = shift[i];
+        for (int64_t j = i; j < d; ++j) moved[j - i] = second[j - i] + (a * shift[j] + b * first[j]);
+    }
 }
 
 // Write one table per group: packed lower W, W m, constant and, of a predictive, the power.

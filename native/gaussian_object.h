@@ -32,9 +32,44 @@ class Gaussian final : public Family {
         const int64_t groups = groups_of(stats, prior_.n_stats());
         Fresh<double> out(groups);
         on_groups(groups, 1.0 / 6.0, [&](int64_t begin, int64_t end) {
-            return kernels()->gaussian_log_marginal(prior_, stats.data(), begin, end, out.data());
+            return kernels()->gaussian_log_marginal(prior_, stats.data(), nullptr, nullptr, begin,
+                                                    end, out.data());
         });
         return out.array_like(stats, stats.ndim() - 1);
+    }
+
+    Output log_marginal_of_unions(Matrix stats, Ids first, Ids second) const {
+        const int64_t groups = groups_of(stats, prior_.n_stats()), pairs = int64_t(first.size());
+        require(second.size() == first.size(), "pairs do not fit together");
+        for (int64_t m = 0; m < pairs; ++m)
+            require(first.data()[m] >= 0 && first.data()[m] < groups && second.data()[m] >= 0 &&
+                        second.data()[m] < groups, "a pair names no group");
+        Fresh<double> out(pairs);
+        on_groups(pairs, 1.0 / 6.0, [&](int64_t begin, int64_t end) {
+            return kernels()->gaussian_log_marginal(prior_, stats.data(), first.data(),
+                                                    second.data(), begin, end, out.data());
+        });
+        return out.array({size_t(pairs)});
+    }
+
+    Output location(Matrix stats) const { return by_feature(stats, kernels()->gaussian_location); }
+    Output spread(Matrix stats) const { return by_feature(stats, kernels()->gaussian_spread); }
+
+    Output translate(Matrix stats, Matrix shift) const {
+        const int64_t groups = groups_of(stats, prior_.n_stats()), width = prior_.n_stats();
+        require(int64_t(shift.size()) == groups * prior_.d, "one shift per group is needed");
+        Fresh<double> out(groups * width);
+        {
+            nb::gil_scoped_release free;
+            run_ranges(groups, 1, threads_for(double(groups * width), groups),
+                       [&](int64_t begin, int64_t end) {
+                           for (int64_t g = begin; g < end; ++g)
+                               kernels()->gaussian_translate(prior_, stats.data() + g * width,
+                                                             shift.data() + g * prior_.d,
+                                                             out.data() + g * width);
+                       });
+        }
+        return out.array({size_t(groups), size_t(width)});
     }
 
     Output predictive(Matrix stats) const {
@@ -99,6 +134,15 @@ class Gaussian final : public Family {
             out += 2.0 * std::log(a[j * d + j]);
         }
         return out;
+    }
+
+    Output by_feature(const Matrix& stats,
+                      void (*function)(const GaussianPrior&, const double*, double*)) const {
+        const int64_t groups = groups_of(stats, prior_.n_stats());
+        Fresh<double> out(groups * prior_.d);
+        for (int64_t g = 0; g < groups; ++g)
+            function(prior_, stats.data() + g * prior_.n_stats(), out.data() + g * prior_.d);
+        return out.array({size_t(groups), size_t(prior_.d)});
     }
 
     template <class A> static int64_t groups_of(const A& stats, int64_t n_stats) {

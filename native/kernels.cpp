@@ -57,6 +57,39 @@ static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const i
     }
 }
 
+// Square distances to a tile of other points at a time; the nearest few are kept in order.
+static void nearest(const double* points, int64_t n, int64_t d, int64_t most, int64_t begin,
+                    int64_t end, int64_t* out) {
+    const int64_t padded = (n + LD - 1) / LD * LD;
+    Buffer<double> by_feature(padded * d), distance(padded, RAW), best(most, RAW);
+    for (int64_t p = 0; p < n; ++p)
+        for (int64_t i = 0; i < d; ++i) by_feature[i * padded + p] = points[p * d + i];
+    for (int64_t p = begin; p < end; ++p) {
+        for (int64_t q = 0; q < padded; q += LD) {
+            vd total = {};
+            for (int64_t i = 0; i < d; ++i) {
+                const vd apart = load(by_feature.get() + i * padded + q) - points[p * d + i];
+                total += apart * apart;
+            }
+            store(distance.get() + q, total);
+        }
+        distance[p] = INFINITY;
+        int64_t* kept = out + (p - begin) * most;
+        int64_t held = 0;
+        for (int64_t q = 0; q < n; ++q) {
+            if (held == most && !(distance[q] < best[most - 1])) continue;
+            if (q == p) continue;
+            int64_t place = held < most ? held++ : most - 1;
+            for (; place > 0 && distance[q] < best[place - 1]; --place) {
+                best[place] = best[place - 1];
+                kept[place] = kept[place - 1];
+            }
+            best[place] = distance[q];
+            kept[place] = q;
+        }
+    }
+}
+
 }  // namespace SCSTREAM_ISA
 
 #define JOIN(a, b) a##b
@@ -68,9 +101,10 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
     namespace isa = SCSTREAM_ISA;
     static const Kernels kernels = {
         NAME(SCSTREAM_ISA),         isa::LANES<double>,       isa::gaussian_pass,
-        isa::gaussian_log_marginal, isa::gaussian_predictive, isa::gaussian_draw,
-        isa::gaussian_scores,       isa::gaussian_stats,      isa::uniforms,
-        isa::normals,               isa::log_gammas,
+        isa::gaussian_log_marginal, isa::gaussian_location,   isa::gaussian_spread,
+        isa::gaussian_translate,    isa::gaussian_predictive, isa::gaussian_draw,
+        isa::gaussian_scores,       isa::gaussian_stats,      isa::nearest,
+        isa::uniforms,              isa::normals,             isa::log_gammas,
     };
     return &kernels;
 }

@@ -3,7 +3,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "gaussian_object.h"
 
@@ -94,6 +96,33 @@ Output log_gammas(uint64_t key, Ids ids, int64_t first_lane, Matrix shape) {
     return out.array({size_t(groups), size_t(n)});
 }
 
+// Pairs (i < j) of points of which one is among the other's nearest, in order.
+nb::tuple neighbour_pairs(Matrix points, int64_t n_neighbours) {
+    const int64_t n = int64_t(points.shape(0)), d = int64_t(points.shape(1));
+    const int64_t most = n_neighbours < n - 1 ? n_neighbours : n - 1;
+    std::vector<std::pair<int64_t, int64_t>> pairs;
+    if (most > 0) {
+        nb::gil_scoped_release free;
+        std::vector<int64_t> near(size_t(n * most));
+        const double work = double(n) * double(n) * double(d);
+        run_ranges(n, 64, threads_for(work, (n + 63) / 64), [&](int64_t begin, int64_t end) {
+            kernels()->nearest(points.data(), n, d, most, begin, end, near.data() + begin * most);
+        });
+        for (int64_t i = 0; i < n * most; ++i) {
+            const int64_t a = i / most, b = near[size_t(i)];
+            pairs.emplace_back(a < b ? a : b, a < b ? b : a);
+        }
+        std::sort(pairs.begin(), pairs.end());
+        pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+    }
+    Fresh<int64_t> first(int64_t(pairs.size())), second(int64_t(pairs.size()));
+    for (size_t m = 0; m < pairs.size(); ++m) {
+        first.data()[m] = pairs[m].first;
+        second.data()[m] = pairs[m].second;
+    }
+    return nb::make_tuple(first.array({pairs.size()}), second.array({pairs.size()}));
+}
+
 }  // namespace scstream
 
 NB_MODULE(_native, m) {
@@ -108,6 +137,7 @@ NB_MODULE(_native, m) {
     m.def("uniforms", uniforms_by_lane, "key"_a, "index"_a, "lane"_a);
     m.def("normals", normals);
     m.def("log_gammas", log_gammas);
+    m.def("neighbour_pairs", neighbour_pairs, "points"_a, "n_neighbours"_a);
     nb::class_<Family>(m, "Family")
         .def(
             "assign",
@@ -127,6 +157,11 @@ NB_MODULE(_native, m) {
         .def(nb::init<Vector, double, double, Matrix, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
              "psi"_a, "origin"_a)
         .def("log_marginal", &Gaussian::log_marginal, "stats"_a)
+        .def("log_marginal_of_unions", &Gaussian::log_marginal_of_unions, "stats"_a, "first"_a,
+             "second"_a)
+        .def("location", &Gaussian::location, "stats"_a)
+        .def("spread", &Gaussian::spread, "stats"_a)
+        .def("translate", &Gaussian::translate, "stats"_a, "shift"_a)
         .def("predictive", &Gaussian::predictive, "stats"_a)
         .def("parameters", &Gaussian::parameters, "stats"_a, "normals"_a, "log_gammas"_a)
         .def("log_likelihood", &Gaussian::log_likelihood, "params"_a, "X"_a)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -33,22 +33,29 @@ class _OneBlasThread:
     def __init__(self) -> None:
         self._lock = Lock()
         self._inside = 0
-        self._controller: ThreadpoolController | None = None
-        self._limit = ExitStack()
+        self._before: list[int] = []
+
+    @cached_property
+    def _libraries(self) -> list[Any]:
+        found = ThreadpoolController().lib_controllers
+        return [library for library in found if library.user_api == "blas"]
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._controller is None:
-                self._controller = ThreadpoolController()
             if self._inside == 0:
-                self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
+                self._before = [library.num_threads for library in self._libraries]
+                self._set([1] * len(self._before))
             self._inside += 1
 
     def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.close()
+                self._set(self._before)
+
+    def _set(self, n_threads: list[int]) -> None:
+        for library, n in zip(self._libraries, n_threads, strict=True):
+            library.set_num_threads(n)
 
 
 one_blas_thread = _OneBlasThread()

@@ -12,11 +12,12 @@ _TINY = np.finfo(float).tiny  # stands for the count of a group that has faded a
 
 def log_split_ratio(family: Family, alpha: float, left: Array, right: Array) -> Array:  # (G,)
     """Log posterior odds of two clusters against their union (the paper's H_split, corrected)."""
+    log_left, log_right, log_union = family.log_marginal(np.stack([left, right, left + right]))
     return log_odds_of_two(
         alpha,
         counts=(left[:, 0], right[:, 0]),
-        log_marginals=(family.log_marginal(left), family.log_marginal(right)),
-        log_union=family.log_marginal(left + right),
+        log_marginals=(log_left, log_right),
+        log_union=log_union,
     )
 
 
@@ -34,7 +35,7 @@ def log_merge_ratio(
         alpha,
         counts=counts,
         log_marginals=(own[first], own[second]),
-        log_union=family.log_marginal(stats[first] + stats[second]),
+        log_union=family.log_marginal_of_unions(stats, first, second),
     )
     return ratio + log_half_weights(alpha, *counts) if correction else ratio
 

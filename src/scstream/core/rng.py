@@ -8,6 +8,7 @@ not on threads, shards, the order of work, or on what was drawn before.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,13 @@ PURPOSES = ("labels", "weights", "params", "halves", "splits", "merges", "seeds"
 
 def key_for(seed: int, *, batch: int, sweep: int, purpose: str) -> int:
     """64-bit key of one purpose in one sweep of one batch."""
+    return _mix(_sweep_key(seed, batch, sweep) ^ PURPOSES.index(purpose))
+
+
+@lru_cache(maxsize=16)
+def _sweep_key(seed: int, batch: int, sweep: int) -> int:
     key = _mix(seed & _MASK)
-    for part in (batch, sweep, PURPOSES.index(purpose)):
+    for part in (batch, sweep):
         key = _mix(key ^ (part & _MASK))
     return key
 

@@ -11,6 +11,7 @@ from scstream.core.moves import disjoint, log_merge_ratio
 from scstream.core.rng import uniforms
 from scstream.core.state import Config
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
+from scstream.native import twin_function
 
 _LLOYD_ROUNDS = 5
 _SETTLE_ROUNDS = 3
@@ -100,12 +101,18 @@ def agglomerate(family: Family, alpha: float, stats: Array) -> Labels:  # (G, P)
 
 def nearest_pairs(family: Family, stats: Array, n_neighbours: int) -> tuple[Labels, Labels]:
     """Pairs (i < j) of groups of which one is among the other's nearest."""
-    points = family.coordinates_of(stats)
+    first, second = neighbour_pairs(family.coordinates_of(stats), n_neighbours)
+    return first, second
+
+
+@twin_function
+def neighbour_pairs(points: Array, n_neighbours: int) -> tuple[Labels, Labels]:
+    """Pairs (i < j) of points of which one is among the other's nearest, in order."""
     distances = _square_distances(points, points)
     np.fill_diagonal(distances, np.inf)
-    n = min(n_neighbours, len(stats) - 1)
+    n = min(n_neighbours, len(points) - 1)
     near = np.argpartition(distances, n - 1, axis=1)[:, :n]
-    first = np.repeat(np.arange(len(stats)), n)
+    first = np.repeat(np.arange(len(points)), n)
     pairs = np.sort(np.column_stack([first, near.ravel()]), axis=1)
     pairs = np.unique(pairs, axis=0)
     return pairs[:, 0], pairs[:, 1]

@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Rows = Any  # (N, D) float64 array, or scipy CSR where `accepts_sparse`
 
+_CHUNK = 1 << 22  # statistics of unions held at a time
+
 
 class Draws(Protocol):
     """Random numbers with an address, one independent line of them per group."""
@@ -125,6 +127,15 @@ class Family(ABC):
     def prior_predictive(self) -> Array:  # (1, R)
         """Predictive table of a group without rows."""
         return self.predictive(np.zeros((1, self.n_stats)))
+
+    def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
+        """Logarithm of the marginal likelihood of the unions of pairs of groups, shape (M,)."""
+        step = max(1, _CHUNK // self.n_stats)
+        parts = [np.zeros(0)]
+        for start in range(0, len(first), step):
+            pairs = slice(start, start + step)
+            parts.append(self.log_marginal(stats[first[pairs]] + stats[second[pairs]]))
+        return np.concatenate(parts)
 
     def expected(self, stats: Array) -> Array | None:  # (G, P) -> (G, Q)
         """Parameters at their posterior mean, for the plug-in rule; None where not offered."""

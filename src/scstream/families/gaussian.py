@@ -116,6 +116,10 @@ class Gaussian(Family):
         )
         return np.asarray(out.reshape(stats.shape[:-1]))
 
+    @twin
+    def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
+        return super().log_marginal_of_unions(stats, first, second)
+
     def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
         """Draw (W, W mu, log|W|) with Sigma^-1 = W^T W by a reversed Bartlett decomposition."""
         d = self.n_features
@@ -167,9 +171,11 @@ class Gaussian(Family):
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         return table[:, -2] - table[:, -1] * np.log1p(self._square_distances(table[:, :-1], X))
 
+    @twin
     def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self._posterior_mean(stats)[1] + self._origin
 
+    @twin
     def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return np.asarray(np.sqrt(np.einsum("gii->gi", self.covariance(stats))))
 
@@ -197,6 +203,7 @@ class Gaussian(Family):
         out[:, 1 + self.n_features :] = 0.5 * (second + second.swapaxes(1, 2))[:, i, j]
         return out
 
+    @twin
     def translate(self, stats: Array, shift: Array) -> Array:  # (G, P), (G, D) -> (G, P)
         d = self.n_features
         count, first = stats[:, :1], stats[:, 1 : 1 + d]

@@ -39,6 +39,8 @@ def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:
 def spread_out(X: Rows, origin: Array, scale: Array) -> None:
     """Raise if a row lies so far out that the moments about `origin` would lose their digits."""
     with np.errstate(over="ignore"):
+        if _all_near(X, origin, scale):
+            return
         farthest = np.nan_to_num(np.abs(np.asarray(X) - origin) / scale)  # a missing entry is near
     if farthest.max(initial=0.0) > _FARTHEST:
         row, column = np.unravel_index(farthest.argmax(), farthest.shape)
@@ -47,3 +49,11 @@ def spread_out(X: Rows, origin: Array, scale: Array) -> None:
             f"deviations from the first batch, beyond the {_FARTHEST:.0e} that float64 can carry; "
             "rescale or clip that column, or drop the row."
         )
+
+
+def _all_near(X: Rows, origin: Array, scale: Array) -> bool:
+    """Whether even the extremes of all columns would be near in every column: the usual case."""
+    if not X.size:
+        return True
+    room = _FARTHEST * scale
+    return bool((X.max() - origin <= room).all() and (origin - X.min() <= room).all())
