@@ -84,22 +84,33 @@ struct GaussianPrior {
 // Row widths of parameters and of predictive tables of the Gaussian family.
 inline int64_t gaussian_params(int64_t d) { return d * (d + 1) / 2 + d + 1; }
 
-// Every function on groups works on groups [begin, end) and returns whether all went well.
+// Concentrations are (d,); tables of groups are rows of d numbers.
+struct MultinomialKernels {
+    Pass* (*pass)(int64_t d, const Plan&);
+    void (*log_marginal)(const double* concentration, int64_t d, const double* stats, int64_t begin,
+                         int64_t end, double* out);
+    void (*draw)(const double* log_gammas, int64_t d, int64_t begin, int64_t end, double* out);
+    void (*scores)(const double* table, int64_t groups, bool predictive, const Rows&, int64_t begin,
+                   int64_t end, double* out);
+    void (*stats)(const Rows&, const int64_t* group, double* out);
+};
+
+// Functions on groups return whether all went well; some work on a range [begin, end) of them.
 struct Kernels {
     const char* name;
     int lanes;  // groups that share a vector; ranges of groups should begin at multiples
 
     Pass* (*gaussian_pass)(const GaussianPrior&, const Plan&);
-    bool (*gaussian_log_marginal)(const GaussianPrior&, const double* stats, const int64_t* first,
-                                  const int64_t* second, int64_t begin, int64_t end, double* out);
+    bool (*gaussian_log_marginal)(const GaussianPrior&, const double* const* one,
+                                  const double* const* two, int64_t groups, double* out);
     void (*gaussian_location)(const GaussianPrior&, const double* stats, double* out);
     void (*gaussian_spread)(const GaussianPrior&, const double* stats, double* out);
     void (*gaussian_translate)(const GaussianPrior&, const double* stats, const double* shift,
                                double* out);
     bool (*gaussian_predictive)(const GaussianPrior&, const double* stats, int64_t begin,
                                 int64_t end, double* out);
-    bool (*gaussian_draw)(const GaussianPrior&, const double* stats, const double* normals,
-                          const double* log_gammas, int64_t begin, int64_t end, double* out);
+    bool (*gaussian_draw)(const GaussianPrior&, const double* stats, uint64_t key,
+                          const int64_t* ids, int64_t begin, int64_t end, double* out);
     void (*gaussian_scores)(const GaussianPrior&, const double* table, int64_t groups,
                             bool predictive, const Rows&, int64_t begin, int64_t end, double* out);
     void (*gaussian_stats)(const GaussianPrior&, const Rows&, const int64_t* group, int64_t groups,
@@ -114,6 +125,7 @@ struct Kernels {
                     double* out);
     void (*log_gammas)(uint64_t key, const int64_t* ids, int64_t groups, int64_t first_lane,
                        const double* shape, int64_t n, double* out);
+    MultinomialKernels multinomial;
 };
 
 const Kernels* kernels_portable();

@@ -27,6 +27,9 @@ struct Refused : std::runtime_error {
 using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Counts = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;  // any strides
+using Strided = nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>;
+using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Ids = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
 using Output = nb::ndarray<nb::numpy, double>;
 
@@ -59,6 +62,12 @@ template <class T> class Fresh {
     };
     std::unique_ptr<T, Free> memory;
 };
+
+inline Fresh<double> fresh(const std::vector<double>& values) {
+    Fresh<double> out{int64_t(values.size())};
+    std::memcpy(out.data(), values.data(), values.size() * sizeof(double));
+    return out;
+}
 
 // The kernels of the instruction set in use.
 const Kernels*& kernels();

@@ -27,7 +27,9 @@ INLINE double total_of(const Entries& entries) {
 class RowReader {
   public:
     explicit RowReader(const Rows& rows)
-        : rows(rows), count_(rows.indptr ? 0 : rows.d, RAW), feature_(rows.indptr ? 0 : rows.d, RAW) {}
+        : rows(rows),
+          count_(rows.indptr ? 0 : rows.d + LD_, RAW),
+          feature_(rows.indptr ? 0 : rows.d + LD_, RAW) {}
 
     Entries read(int64_t row) const {
         if (!rows.indptr) return {rows.x + row * rows.d, nullptr, rows.d};
@@ -38,8 +40,20 @@ class RowReader {
     Entries read_sparse(int64_t row) const {
         if (rows.indptr) return read(row);
         const double* x = rows.x + row * rows.d;
-        int64_t size = 0;
-        for (int64_t j = 0; j < rows.d; ++j) {
+        int64_t size = 0, j = 0;
+#if defined(__AVX512F__)
+        const __m256i steps = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        for (; j + LD_ <= rows.d; j += LD_) {
+            const __m512d v = (__m512d)load(x + j);
+            const __mmask8 mask = _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_NEQ_UQ);
+            const __m256i at = _mm256_add_epi32(steps, _mm256_set1_epi32(int(j)));
+            _mm512_storeu_pd(count_.get() + size, _mm512_maskz_compress_pd(mask, v));
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(feature_.get() + size),
+                                _mm256_maskz_compress_epi32(mask, at));
+            size += __builtin_popcount(mask);
+        }
+#endif
+        for (; j < rows.d; ++j) {
             count_[size] = x[j];
             feature_[size] = int32_t(j);
             size += x[j] != 0.0;
@@ -63,18 +77,20 @@ struct Places {
     const int64_t groups, vectors, width;
 };
 
-// Tables of groups turned round: line j has the entries of feature j. `add` stands at the end.
+// Tables of groups turned round: line j has the entries of feature j of all groups, `fill` where
+// there is no table. Every sum of lines begins at what is to be added to the scores.
 class Lines {
   public:
-    Lines(const double* const* tables, const double* add, int64_t groups, int64_t d, double fill)
+    template <class TableOf, class AddOf>
+    Lines(int64_t groups, int64_t d, double fill, TableOf table_of, AddOf add_of)
         : places(groups), d(d), lines(d * places.width, RAW), start(places.width, RAW) {
         constexpr int64_t BLOCK = 8;  // features at a time: a cache line of every table
         for (int64_t p = 0; p < places.width; ++p) start[p] = -INFINITY;
-        for (int64_t g = 0; g < groups; ++g) start[places.of(g)] = add[g];
+        for (int64_t g = 0; g < groups; ++g) start[places.of(g)] = add_of(g);
         for (int64_t j = 0; j < d; j += BLOCK) {
             const int64_t end = j + BLOCK < d ? j + BLOCK : d;
             for (int64_t g = 0; g < places.width; ++g) {
-                const double* table = g < groups ? tables[g] : nullptr;
+                const double* table = g < groups ? table_of(g) : nullptr;
                 const int64_t place = places.of(g);
                 for (int64_t i = j; i < end; ++i)
                     lines[i * places.width + place] = table ? table[i] : fill;
@@ -99,6 +115,7 @@ INLINE void add_some(const double* start, const Terms& terms, int64_t at, double
     for (int64_t t = 0; t < terms.size; ++t) {
         const double factor = terms.factor(t);
         const double* line = terms.line(t) + at;
+        asm("" : "+r"(line));  // one address for all, not one for each
 #pragma GCC unroll 16
         for (int i = 0; i < N; ++i) sum[i] += factor * load(line + i * LD_);
     }

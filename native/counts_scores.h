@@ -70,7 +70,7 @@ class Totals {
         for (int i = 0; i < HELD; ++i) key_[i] = -1.0;
     }
     const double* line(double n) {
-        const int i = int(uint64_t(n) % HELD);
+        const int i = n < 1e15 ? int(int64_t(n) % HELD) : 0;
         double* out = held_.get() + i * width_;
         if (key_[i] != n) {
             key_[i] = n;
@@ -90,27 +90,30 @@ class Totals {
 class CountScores {
   public:
     CountScores(const Lines& lines, bool predictive, const Rows& rows)
-        : lines_(lines),
+        : reader(rows),
+          lines_(lines),
           predictive_(predictive),
-          reader_(rows),
           levels_(lines, predictive),
           totals_(lines, predictive),
-          first_(predictive ? lines.places.width : 0),
-          term_(predictive ? rows.d : 0, RAW) {}
+          first_(predictive ? lines.places.width : 0) {}
 
     // out[r * width + place] for rows [begin, begin + count); there is room for whole vectors.
     void panel(int64_t begin, int64_t count, double* out) {
-        if (!predictive_ && !reader_.rows.indptr && !sparse(begin, count))
+        if (!predictive_ && !reader.rows.indptr && !sparse(begin, count))
             return multiply(begin, count, out);
         const int64_t width = lines_.places.width;
         for (int64_t r = 0; r < count; ++r)
-            one(reader_.read_sparse(begin + r), out + r * width);
+            one(reader.read_sparse(begin + r), out + r * width);
     }
 
+    const RowReader reader;
+
   private:
+    static constexpr int64_t TERMS = 256;  // lines that are added at a time
+
     bool sparse(int64_t begin, int64_t count) const {
-        const int64_t size = count * reader_.rows.d;
-        const double* x = reader_.rows.x + begin * reader_.rows.d;
+        const int64_t size = count * reader.rows.d;
+        const double* x = reader.rows.x + begin * reader.rows.d;
         Int<double> zeros = {};
         int64_t i = 0;
         for (; i + LD_ <= size; i += LD_) zeros -= (Int<double>)(load(x + i) == 0.0);
@@ -130,13 +133,17 @@ class CountScores {
             store(first_.get() + p, load(lines_.start.get() + p) - load(total + p));
         int64_t size = 0;
         for (int64_t t = 0; t < entries.size; ++t) {
+            if (size == TERMS) {
+                add_lines(first_.get(), PlainTerms{term_, size}, places.vectors, first_.get());
+                size = 0;
+            }
             term_[size] = levels_.line(entries.feature[t], entries.count[t]);
             if (term_[size])
                 ++size;
             else if (entries.count[t] != 0.0)
                 levels_.add(entries.feature[t], entries.count[t], first_.get());
         }
-        add_lines(first_.get(), PlainTerms{term_.get(), size}, places.vectors, out);
+        add_lines(first_.get(), PlainTerms{term_, size}, places.vectors, out);
     }
 
     void multiply(int64_t begin, int64_t count, double* out) const {
@@ -145,7 +152,7 @@ class CountScores {
             for (int64_t r = 0; r < count; r += LD_) {
                 const double* x[LD_];
                 for (int l = 0; l < LD_; ++l)
-                    x[l] = reader_.read(begin + (r + l < count ? r + l : count - 1)).count;
+                    x[l] = reader.read(begin + (r + l < count ? r + l : count - 1)).count;
                 double* place = out + r * lines_.places.width;
                 if (vectors - v >= 3)
                     multiply_some<3>(x, lines_, v * LD_, place);
@@ -158,11 +165,10 @@ class CountScores {
 
     const Lines& lines_;
     const bool predictive_;
-    RowReader reader_;
     Levels levels_;
     Totals totals_;
     Buffer<double> first_;
-    Buffer<const double*> term_;
+    const double* term_[TERMS];
 };
 
 }  // namespace SCSTREAM_ISA

@@ -1,7 +1,7 @@
 // What the compiled kernels of all families share: the pass over the rows of a batch.
 #pragma once
 
-#include "arrays.h"
+#include "rows_held.h"
 
 namespace scstream {
 
@@ -30,15 +30,21 @@ class Family {
     virtual int64_t table_width(bool predictive) const = 0;
     virtual std::unique_ptr<Pass> pass(const Plan& plan) const = 0;
 
-    // Let every row choose: labels, sides, and the tally in the order of its fields.
-    nb::tuple assign(Matrix X, std::optional<Vector> weight, const PlanArrays& arrays,
+    // Let every row choose: labels, sides, and the sums of the tally.
+    nb::tuple assign(const nb::object& X, std::optional<Vector> weight, const PlanArrays& arrays,
                      std::optional<double> log_new, std::optional<uint64_t> key, bool predictive,
                      bool settle, bool listen, bool single, int64_t first_row) const {
-        return assign_rows(dense(X, weight), read(arrays, log_new, key, predictive, settle, listen,
+        return assign_rows(rows_of(X, weight).rows, read(arrays, log_new, key, predictive, settle, listen,
                                                   single, first_row));
     }
 
   protected:
+    virtual bool sparse() const { return false; }  // whether CSR rows are read
+
+    RowsHeld rows_of(const nb::object& X, const std::optional<Vector>& weight) const {
+        return RowsHeld(X, weight, n_features(), sparse());
+    }
+
     Rows dense(const Matrix& X, const std::optional<Vector>& weight) const {
         require(int64_t(X.shape(1)) == n_features(), "rows have the wrong width");
         require(!weight || weight->size() == X.shape(0), "one weight per row is needed");
@@ -86,44 +92,34 @@ class Family {
     }
 
     nb::tuple assign_rows(const Rows& rows, const Plan& plan) const {
-        const int64_t size = Tally::size(plan, n_stats()), k = plan.n_clusters;
+        const int64_t size = Tally::size(plan, n_stats());
         Fresh<int64_t> label(rows.n);
         Fresh<int8_t> side(rows.n);
-        Fresh<double> stats(k * 2 * n_stats()), split(k), merge(plan.n_pairs);
-        double novel = 0.0, density = 0.0;
+        Fresh<double> sums(size);
         {
             nb::gil_scoped_release free;
-            const std::vector<double> block = sum_slices(rows, plan, size,
-                                                         {label.data(), side.data()});
-            const double* from = block.data();
-            for (auto [out, n] : {std::pair<double*, int64_t>{stats.data(), k * 2 * n_stats()},
-                                  {split.data(), k},
-                                  {merge.data(), plan.n_pairs}}) {
-                std::memcpy(out, from, size_t(n) * sizeof(double));
-                from += n;
-            }
-            novel = from[0];
-            density = from[1];
+            sum_slices(rows, plan, {label.data(), side.data()}, size, sums.data());
         }
         return nb::make_tuple(label.array({size_t(rows.n)}), side.array({size_t(rows.n)}),
-                              stats.array({size_t(k), 2, size_t(n_stats())}), novel, density,
-                              split.array({size_t(k)}), merge.array({size_t(plan.n_pairs)}));
+                              sums.array({size_t(size)}));
     }
 
   private:
-    std::vector<double> sum_slices(const Rows& rows, const Plan& plan, int64_t size,
-                                   Choices choices) const {
+    void sum_slices(const Rows& rows, const Plan& plan, Choices choices, int64_t size,
+                    double* sums) const {
         const int64_t length = slice_length(rows.n), slices = (rows.n + length - 1) / length;
-        const double work = double(rows.n) * double(plan.n_clusters * table_width(plan.predictive));
         const std::unique_ptr<Pass> ready = pass(plan);
-        TreeSum sum(slices, size);
+        if (slices == 1) return ready->slice(rows, 0, rows.n, choices, sums);
+        const double work = double(rows.n) * double(plan.n_clusters * table_width(plan.predictive));
+        TreeSum tree(slices, size);
         run_tasks(slices, threads_for(work, slices), [&](int64_t i) {
             std::vector<double> block(size_t(size), 0.0);
             const int64_t end = (i + 1) * length;
             ready->slice(rows, i * length, end < rows.n ? end : rows.n, choices, block.data());
-            sum.add(i, std::move(block));
+            tree.add(i, std::move(block));
         });
-        return sum.take();
+        const std::vector<double> total = tree.take();
+        std::memcpy(sums, total.data(), size_t(size) * sizeof(double));
     }
 };
 

@@ -32,16 +32,15 @@ class Posterior {
         return read_rows([&](int64_t entry) { return gather(row, entry); });
     }
 
-    // Read the unions of pairs [begin, begin + count) of groups.
-    bool read_unions(const double* stats, const int64_t* first, const int64_t* second,
-                     int64_t begin, int64_t count) {
-        const double *one[LD], *two[LD];
+    // Read `count` groups, each the sum of one or, where `two` is given, two rows of statistics.
+    bool read_sums(const double* const* one, const double* const* two, int64_t count) {
+        const double *first[LD], *second[LD];
         for (int l = 0; l < LD; ++l) {
-            const int64_t pair = begin + (l < count ? l : count - 1);
-            one[l] = stats + first[pair] * prior_.n_stats();
-            two[l] = stats + second[pair] * prior_.n_stats();
+            first[l] = one[l < count ? l : count - 1];
+            second[l] = two ? two[l < count ? l : count - 1] : nullptr;
         }
-        return read_rows([&](int64_t entry) { return gather(one, entry) + gather(two, entry); });
+        if (!two) return read_rows([&](int64_t entry) { return gather(first, entry); });
+        return read_rows([&](int64_t e) { return gather(first, e) + gather(second, e); });
     }
 
     template <class Entry> bool read_rows(Entry entry_of) {
@@ -112,17 +111,15 @@ INLINE vd log_marginal_of(const GaussianPrior& prior, const Posterior& posterior
     return value + 0.5 * d * log_of(prior.kappa / posterior.kappa) - of_prior;
 }
 
-// Of groups [begin, end), or of the unions of pairs of groups where `first` and `second` are given.
-static bool gaussian_log_marginal(const GaussianPrior& prior, const double* stats,
-                                  const int64_t* first, const int64_t* second, int64_t begin,
-                                  int64_t end, double* out) {
+// Of groups that are sums of one or, where `two` is given, two rows of statistics.
+static bool gaussian_log_marginal(const GaussianPrior& prior, const double* const* one,
+                                  const double* const* two, int64_t groups, double* out) {
     Posterior posterior(prior);
     const vd of_prior = log_multigamma(all(prior.nu / 2.0), prior.d);
     bool well = true;
-    for (int64_t g = begin; g < end; g += LD) {
-        const int64_t count = end - g < LD ? end - g : LD;
-        well &= first ? posterior.read_unions(stats, first, second, g, count)
-                      : posterior.read(stats, g, count);
+    for (int64_t g = 0; g < groups; g += LD) {
+        const int64_t count = groups - g < LD ? groups - g : LD;
+        well &= posterior.read_sums(one + g, two ? two + g : nullptr, count);
         const vd value = log_marginal_of(prior, posterior, of_prior);
         for (int l = 0; l < count; ++l) out[g + l] = value[l];
     }
@@ -206,36 +203,56 @@ static bool gaussian_predictive(const GaussianPrior& prior, const double* stats,
     return well;
 }
 
-// `normals` (G, d(d-1)/2 + d) and `log_gammas` (G, d) are the draws of the specification.
-static bool gaussian_draw(const GaussianPrior& prior, const double* stats, const double* normals,
-                          const double* log_gammas, int64_t begin, int64_t end, double* out) {
-    const int64_t d = prior.d, lower = d * (d + 1) / 2, below = d * (d - 1) / 2;
-    const int64_t width = scstream::gaussian_params(d), per_group = below + d;
+// A lower triangle A with A^T A ~ Wishart(nu, I), one group per lane, and its log determinant. The
+// addresses are those of the specification: normals below the diagonal, normals for the mean, gammas.
+INLINE vd draw_bartlett(uint64_t key, const int64_t* ids, int64_t count, vd nu, int64_t d,
+                        vd* bartlett, vd* noise) {
+    const int64_t below = d * (d - 1) / 2, first_gamma = (below + d + 1) / 2;
+    double *entries = reinterpret_cast<double*>(bartlett), *last = reinterpret_cast<double*>(noise);
+    vd log_det = {};
+    for (int l = 0; l < count; ++l) {
+        int64_t i = 1, j = 0;
+        for (int64_t p = 0; p < below + d; p += 2) {
+            const Pair pair = uniforms_at(key, ids[l], p / 2);
+            for (int64_t q = p; q < p + 2 && q < below + d; ++q) {
+                const double normal = normal_quantile(q == p ? pair.first : pair.second);
+                if (q >= below) {
+                    last[(q - below) * LD + l] = normal;
+                    continue;
+                }
+                entries[at(i, j) * LD + l] = normal;
+                if (++j == i) ++i, j = 0;
+            }
+        }
+        for (int64_t k = 0; k < d; ++k) {
+            const double shape = (nu[l] - double(d - 1 - k)) / 2.0;
+            const double log_chi = 0.5 * (LOG_2 + log_gamma_variate(key, ids[l], first_gamma + k,
+                                                                     shape));
+            entries[at(k, k) * LD + l] = std::exp(log_chi);
+            log_det[l] += log_chi;
+        }
+    }
+    return log_det;
+}
+
+static bool gaussian_draw(const GaussianPrior& prior, const double* stats, uint64_t key,
+                          const int64_t* ids, int64_t begin, int64_t end, double* out) {
+    const int64_t d = prior.d, lower = d * (d + 1) / 2, width = scstream::gaussian_params(d);
     Posterior posterior(prior);
-    Buffer<vd> W(lower), centre(d), bartlett(lower);
+    Buffer<vd> W(lower), centre(d), bartlett(lower), noise(d);
     bool well = true;
     for (int64_t g = begin; g < end; g += LD) {
         const int64_t count = end - g < LD ? end - g : LD;
         well &= posterior.read(stats, g, count);
         invert(posterior.factor.get(), W.get(), d, posterior.inverse.get());
-        const double *normal[LD], *gamma[LD];
-        for (int l = 0; l < LD; ++l) {
-            const int64_t group = g + (l < count ? l : count - 1);
-            normal[l] = normals + group * per_group;
-            gamma[l] = log_gammas + group * d;
-        }
-        for (int64_t i = 0, p = 0; i < d; ++i) {
-            for (int64_t j = 0; j < i; ++j, ++p)
-                bartlett[at(i, j)] = Posterior::gather(normal, p);
-            bartlett[at(i, i)] = exp_of(0.5 * (LOG_2 + Posterior::gather(gamma, i)));
-        }
-        vd log_det = -posterior.log_det();
-        for (int64_t i = 0; i < d; ++i) log_det += 0.5 * (LOG_2 + Posterior::gather(gamma, i));
+        const vd log_det = draw_bartlett(key, ids + g, count, posterior.nu, d, bartlett.get(),
+                                         noise.get());
         multiply(bartlett.get(), W.get(), d);
         whitened_mean(W.get(), posterior.mean.get(), d, centre.get());
-        vd noise = 1.0 / root(posterior.kappa);
-        for (int64_t i = 0; i < d; ++i) centre[i] += Posterior::gather(normal, below + i) * noise;
-        vd constant = log_det - 0.5 * double(d) * (LOG_2 + LOG_PI);
+        const vd spread = 1.0 / root(posterior.kappa);
+        for (int64_t i = 0; i < d; ++i) centre[i] += noise[i] * spread;
+        const vd constant =
+            log_det - posterior.log_det() - 0.5 * double(d) * (LOG_2 + LOG_PI);
         write_tables(W.get(), centre.get(), d, constant, vd{}, width, count, out + g * width);
     }
     return well;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "family.h"
+#include "moves.h"
 
 namespace scstream {
 
@@ -22,34 +23,106 @@ class Gaussian final : public Family {
         prior_.d = d;
         prior_.kappa = kappa;
         prior_.nu = nu;
-        prior_.log_det = log_det(psi.data(), d, nu);
+        factor_ = cholesky(psi.data(), d);
+        prior_.log_det = double(d) * std::log(nu);
+        for (int64_t i = 0; i < d; ++i) prior_.log_det += 2.0 * std::log(factor_[i * d + i]);
         prior_.mean = mean_.data();
         prior_.scale = scale_.data();
         prior_.origin = origin_.data();
     }
 
     Output log_marginal(Numbers stats) const {
-        const int64_t groups = groups_of(stats, prior_.n_stats());
-        Fresh<double> out(groups);
-        on_groups(groups, 1.0 / 6.0, [&](int64_t begin, int64_t end) {
-            return kernels()->gaussian_log_marginal(prior_, stats.data(), nullptr, nullptr, begin,
-                                                    end, out.data());
-        });
-        return out.array_like(stats, stats.ndim() - 1);
+        const Pointers one = rows_in(stats.data(), groups_of(stats, n_stats()), n_stats());
+        return fresh(log_marginals(one, {})).array_like(stats, stats.ndim() - 1);
     }
 
     Output log_marginal_of_unions(Matrix stats, Ids first, Ids second) const {
-        const int64_t groups = groups_of(stats, prior_.n_stats()), pairs = int64_t(first.size());
-        require(second.size() == first.size(), "pairs do not fit together");
-        for (int64_t m = 0; m < pairs; ++m)
-            require(first.data()[m] >= 0 && first.data()[m] < groups && second.data()[m] >= 0 &&
-                        second.data()[m] < groups, "a pair names no group");
-        Fresh<double> out(pairs);
-        on_groups(pairs, 1.0 / 6.0, [&](int64_t begin, int64_t end) {
-            return kernels()->gaussian_log_marginal(prior_, stats.data(), first.data(),
-                                                    second.data(), begin, end, out.data());
-        });
-        return out.array({size_t(pairs)});
+        const auto [one, two] = pairs_of(stats, first, second);
+        return fresh(log_marginals(one, two)).array({one.size()});
+    }
+
+    Output log_split_ratio(double alpha, Counts left, Counts right) const {
+        const Pointers one = rows_of_view(left), two = rows_of_view(right);
+        require(one.size() == two.size(), "halves do not fit together");
+        return fresh(log_split_ratios(alpha, one, two)).array({one.size()});
+    }
+
+    // Pairs of neighbouring groups whose union is more probable than the two.
+    nb::tuple likely_unions(double alpha, Matrix stats, int64_t n_neighbours) const {
+        const int64_t groups = groups_of(stats, n_stats());
+        std::vector<double> points(size_t(groups * prior_.d));
+        for (int64_t g = 0; g < groups; ++g)
+            coordinates(stats.data() + g * n_stats(), &points[g * prior_.d]);
+        const PairList near = nearest_pairs(points.data(), groups, prior_.d, n_neighbours);
+        Pointers one, two;
+        for (auto [i, j] : near) {
+            one.push_back(stats.data() + i * n_stats());
+            two.push_back(stats.data() + j * n_stats());
+        }
+        const std::vector<double> ratio = log_split_ratios(alpha, one, two);
+        PairList likely;
+        for (size_t m = 0; m < near.size(); ++m)
+            if (-ratio[m] > 0.0) likely.push_back(near[m]);
+        return pair_arrays(likely);
+    }
+
+    // Halves (K, 2, P) of clusters moved along their velocities; those not heard of stay.
+    Output drifted(Numbers halves, Matrix velocity, Vector jitter, Mask heard, double elapsed) const {
+        const int64_t k = groups_of(halves, n_stats()) / 2, d = prior_.d, width = n_stats();
+        require(int64_t(velocity.size()) == k * d && int64_t(jitter.size()) == k &&
+                    int64_t(heard.size()) == k, "the clusters do not fit together");
+        Fresh<double> out(2 * k * width);
+        std::vector<double> whole(width, 0.0), spread(d, 0.0), shift(d, 0.0);
+        for (int64_t i = 0; i < k; ++i) {
+            const double* pair = halves.data() + 2 * i * width;
+            for (int64_t p = 0; p < width; ++p) whole[p] = pair[p] + pair[width + p];
+            kernels()->gaussian_spread(prior_, whole.data(), spread.data());
+            shrink(velocity.data() + i * d, spread.data(), jitter.data()[i], d, shift.data());
+            for (double& s : shift) s *= heard.data()[i] ? elapsed : 0.0;
+            for (int64_t side = 0; side < 2; ++side)
+                kernels()->gaussian_translate(prior_, pair + side * width, shift.data(),
+                                              out.data() + (2 * i + side) * width);
+        }
+        return out.array_like(halves, 3);
+    }
+
+    // Shift of the past, velocity and jitter after a batch: see `core.fading.corrections`.
+    nb::tuple corrections(Numbers past, Numbers current, Matrix velocity, Vector jitter, Vector age,
+                          double elapsed) const {
+        const int64_t k = groups_of(past, n_stats()) / 2, d = prior_.d, width = n_stats();
+        require(past.size() == current.size() && int64_t(velocity.size()) == k * d &&
+                    int64_t(jitter.size()) == k && int64_t(age.size()) == k,
+                "the clusters do not fit together");
+        Fresh<double> shifts(k * d), velocities(k * d), jitters(k);
+        std::vector<double> old(width, 0.0), now(width, 0.0), both(width, 0.0);
+        std::vector<double> spread(d, 0.0), from(d, 0.0), to(d, 0.0);
+        for (int64_t i = 0; i < k; ++i) {
+            const double *a = past.data() + 2 * i * width, *b = current.data() + 2 * i * width;
+            for (int64_t p = 0; p < width; ++p) {
+                old[p] = a[p] + a[width + p];
+                now[p] = b[p] + b[width + p];
+                both[p] = old[p] + now[p];
+            }
+            const double n_new = now[0], n_old = old[0];
+            const double trust = n_new / (n_new + STEADY) * n_old / (n_old + STEADY);
+            const double n_before = std::max(age.data()[i] / elapsed, 1.0);
+            const double gain = std::max(GAIN, FIRST_GAIN / n_before) * trust / elapsed;
+            const double chance =
+                double(d) * (1.0 / std::max(n_new, 1.0) + 1.0 / std::max(n_old, 1.0));
+            kernels()->gaussian_location(prior_, old.data(), from.data());
+            kernels()->gaussian_location(prior_, now.data(), to.data());
+            kernels()->gaussian_spread(prior_, both.data(), spread.data());
+            for (int64_t j = 0; j < d; ++j) {
+                to[j] -= from[j];
+                velocities.data()[i * d + j] = velocity.data()[i * d + j] + gain * to[j];
+            }
+            double* shift = shifts.data() + i * d;
+            shrink(to.data(), spread.data(), chance, d, shift);
+            for (int64_t j = 0; j < d; ++j) shift[j] *= PLACE_GAIN * trust;
+            jitters.data()[i] = n_new > 0 ? chance * gain / elapsed : jitter.data()[i];
+        }
+        return nb::make_tuple(shifts.array({size_t(k), size_t(d)}),
+                              velocities.array({size_t(k), size_t(d)}), jitters.array({size_t(k)}));
     }
 
     Output location(Matrix stats) const { return by_feature(stats, kernels()->gaussian_location); }
@@ -82,18 +155,30 @@ class Gaussian final : public Family {
         return out.array({size_t(groups), size_t(width)});
     }
 
-    Output parameters(Matrix stats, Matrix normals, Matrix log_gammas) const {
-        const int64_t groups = groups_of(stats, prior_.n_stats()), d = prior_.d;
-        require(int64_t(normals.size()) == groups * (d * (d - 1) / 2 + d) &&
-                    int64_t(log_gammas.size()) == groups * d,
-                "draws do not fit the statistics");
-        const int64_t width = gaussian_params(d);
-        Fresh<double> out(groups * width);
-        on_groups(groups, 0.5, [&](int64_t begin, int64_t end) {
-            return kernels()->gaussian_draw(prior_, stats.data(), normals.data(), log_gammas.data(),
-                                            begin, end, out.data());
-        });
-        return out.array({size_t(groups), size_t(width)});
+    // Parameters of clusters and of their halves (K, 2, P), drawn under two keys.
+    nb::tuple drawn_tables(Numbers halves, Ids ids, uint64_t whole_key, uint64_t half_key) const {
+        const int64_t k = groups_of(halves, n_stats()) / 2, width = n_stats();
+        require(int64_t(ids.size()) == k, "one id per cluster is needed");
+        std::vector<double> whole(size_t(k * width));
+        std::vector<int64_t> half_ids;
+        for (int64_t i = 0; i < k; ++i) {
+            const double* pair = halves.data() + 2 * i * width;
+            for (int64_t p = 0; p < width; ++p) whole[i * width + p] = pair[p] + pair[width + p];
+            half_ids.insert(half_ids.end(), {2 * ids.data()[i], 2 * ids.data()[i] + 1});
+        }
+        return nb::make_tuple(drawn(whole.data(), ids.data(), k, whole_key),
+                              drawn(halves.data(), half_ids.data(), 2 * k, half_key));
+    }
+
+    // `draws` has a key and ids, or else is left to the specification.
+    Output draw(Matrix stats, nb::handle draws) const {
+        if (!nb::hasattr(draws, "key") || !nb::hasattr(draws, "ids"))
+            throw Refused("draws without an address");
+        const uint64_t key = nb::cast<uint64_t>(draws.attr("key"));
+        const Ids ids = nb::cast<Ids>(draws.attr("ids"));
+        const int64_t groups = groups_of(stats, prior_.n_stats());
+        require(int64_t(ids.size()) == groups, "one id per group is needed");
+        return drawn(stats.data(), ids.data(), groups, key);
     }
 
     Output log_likelihood(Matrix params, Matrix X) const { return scores(params, X, false); }
@@ -122,18 +207,87 @@ class Gaussian final : public Family {
     }
 
   private:
-    static double log_det(const double* psi, int64_t d, double nu) {
-        std::vector<double> a(psi, psi + d * d);
-        double out = 0.0;
-        for (int64_t j = 0; j < d; ++j) {
+    using Pointers = std::vector<const double*>;
+
+    // Constants of `core.fading`.
+    static constexpr double GAIN = 0.3, FIRST_GAIN = 0.7, STEADY = 20.0, PLACE_GAIN = 0.3;
+
+    static Pointers rows_in(const double* stats, int64_t groups, int64_t width) {
+        Pointers out;
+        for (int64_t g = 0; g < groups; ++g) out.push_back(stats + g * width);
+        return out;
+    }
+
+    Pointers rows_of_view(const Counts& stats) const {
+        require(int64_t(stats.shape(1)) == n_stats() && stats.stride(1) == 1,
+                "statistics have the wrong width");
+        return rows_in(stats.data(), int64_t(stats.shape(0)), stats.stride(0));
+    }
+
+    std::pair<Pointers, Pointers> pairs_of(const Matrix& stats, const Ids& first,
+                                           const Ids& second) const {
+        const int64_t groups = groups_of(stats, n_stats());
+        require(second.size() == first.size(), "pairs do not fit together");
+        Pointers one, two;
+        for (size_t m = 0; m < first.size(); ++m) {
+            const int64_t i = first.data()[m], j = second.data()[m];
+            require(i >= 0 && i < groups && j >= 0 && j < groups, "a pair names no group");
+            one.push_back(stats.data() + i * n_stats());
+            two.push_back(stats.data() + j * n_stats());
+        }
+        return {one, two};
+    }
+
+    std::vector<double> log_marginals(const Pointers& one, const Pointers& two) const {
+        std::vector<double> out(one.size());
+        on_groups(int64_t(one.size()), 1.0 / 6.0, [&](int64_t begin, int64_t end) {
+            return kernels()->gaussian_log_marginal(prior_, one.data() + begin,
+                                                    two.empty() ? nullptr : two.data() + begin,
+                                                    end - begin, out.data() + begin);
+        });
+        return out;
+    }
+
+    // Log odds of pairs of groups against their unions.
+    std::vector<double> log_split_ratios(double alpha, const Pointers& one,
+                                         const Pointers& two) const {
+        const std::vector<double> left = log_marginals(one, {}), right = log_marginals(two, {});
+        std::vector<double> out = log_marginals(one, two);
+        for (size_t i = 0; i < out.size(); ++i)
+            out[i] = log_odds(alpha, one[i][0], two[i][0], left[i], right[i], out[i]);
+        return out;
+    }
+
+    // Where the prior's covariance is the identity.
+    void coordinates(const double* stats, double* out) const {
+        const int64_t d = prior_.d;
+        std::vector<double> place(d, 0.0);
+        kernels()->gaussian_location(prior_, stats, place.data());
+        for (int64_t i = 0; i < d; ++i) {
+            double value = place[i] - origin_[i];
+            for (int64_t j = 0; j < i; ++j) value -= factor_[i * d + j] * out[j];
+            out[i] = value / factor_[i * d + i];
+        }
+    }
+
+    Output drawn(const double* stats, const int64_t* ids, int64_t groups, uint64_t key) const {
+        const int64_t width = gaussian_params(prior_.d);
+        Fresh<double> out(groups * width);
+        on_groups(groups, 0.5, [&](int64_t begin, int64_t end) {
+            return kernels()->gaussian_draw(prior_, stats, key, ids, begin, end, out.data());
+        });
+        return out.array({size_t(groups), size_t(width)});
+    }
+
+    static std::vector<double> cholesky(const double* psi, int64_t d) {
+        std::vector<double> a(size_t(d * d));
+        for (int64_t j = 0; j < d; ++j)
             for (int64_t i = j; i < d; ++i) {
-                double value = nu * psi[i * d + j];
+                double value = psi[i * d + j];
                 for (int64_t k = 0; k < j; ++k) value -= a[i * d + k] * a[j * d + k];
                 a[i * d + j] = i == j ? std::sqrt(value) : value / a[j * d + j];
             }
-            out += 2.0 * std::log(a[j * d + j]);
-        }
-        return out;
+        return a;
     }
 
     Output by_feature(const Matrix& stats,
@@ -185,6 +339,7 @@ class Gaussian final : public Family {
     }
 
     std::vector<double> mean_, origin_, scale_;
+    std::vector<double> factor_;  // of Psi
     GaussianPrior prior_;
 };
 

@@ -1,5 +1,6 @@
 // The kernels of one instruction set: compiled once for each, with SCSTREAM_ISA as its name.
 #include "gaussian_rows.h"
+#include "multinomial.h"
 #include "pass.h"
 #include "special.h"
 
@@ -105,6 +106,8 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
         isa::gaussian_translate,    isa::gaussian_predictive, isa::gaussian_draw,
         isa::gaussian_scores,       isa::gaussian_stats,      isa::nearest,
         isa::uniforms,              isa::normals,             isa::log_gammas,
+        {isa::multinomial_pass, isa::multinomial_log_marginal, isa::multinomial_draw,
+         isa::multinomial_scores, isa::multinomial_stats},
     };
     return &kernels;
 }

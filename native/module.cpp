@@ -4,10 +4,14 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "gaussian_object.h"
+#include "weights.h"
+#include "multinomial_object.h"
 
 namespace scstream {
 
@@ -96,33 +100,6 @@ Output log_gammas(uint64_t key, Ids ids, int64_t first_lane, Matrix shape) {
     return out.array({size_t(groups), size_t(n)});
 }
 
-// Pairs (i < j) of points of which one is among the other's nearest, in order.
-nb::tuple neighbour_pairs(Matrix points, int64_t n_neighbours) {
-    const int64_t n = int64_t(points.shape(0)), d = int64_t(points.shape(1));
-    const int64_t most = n_neighbours < n - 1 ? n_neighbours : n - 1;
-    std::vector<std::pair<int64_t, int64_t>> pairs;
-    if (most > 0) {
-        nb::gil_scoped_release free;
-        std::vector<int64_t> near(size_t(n * most));
-        const double work = double(n) * double(n) * double(d);
-        run_ranges(n, 64, threads_for(work, (n + 63) / 64), [&](int64_t begin, int64_t end) {
-            kernels()->nearest(points.data(), n, d, most, begin, end, near.data() + begin * most);
-        });
-        for (int64_t i = 0; i < n * most; ++i) {
-            const int64_t a = i / most, b = near[size_t(i)];
-            pairs.emplace_back(a < b ? a : b, a < b ? b : a);
-        }
-        std::sort(pairs.begin(), pairs.end());
-        pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-    }
-    Fresh<int64_t> first(int64_t(pairs.size())), second(int64_t(pairs.size()));
-    for (size_t m = 0; m < pairs.size(); ++m) {
-        first.data()[m] = pairs[m].first;
-        second.data()[m] = pairs[m].second;
-    }
-    return nb::make_tuple(first.array({pairs.size()}), second.array({pairs.size()}));
-}
-
 }  // namespace scstream
 
 NB_MODULE(_native, m) {
@@ -137,11 +114,15 @@ NB_MODULE(_native, m) {
     m.def("uniforms", uniforms_by_lane, "key"_a, "index"_a, "lane"_a);
     m.def("normals", normals);
     m.def("log_gammas", log_gammas);
+    m.def("log_odds_of_two", log_odds_of_two);
+    m.def("log_mean_weights", log_mean_weights);
+    m.def("log_drawn_weights", log_drawn_weights);
+    m.def("shrunk", shrunk);
     m.def("neighbour_pairs", neighbour_pairs, "points"_a, "n_neighbours"_a);
     nb::class_<Family>(m, "Family")
         .def(
             "assign",
-            [](const Family& self, Matrix X, std::optional<Vector> weight, Matrix whole,
+            [](const Family& self, nb::object X, std::optional<Vector> weight, Matrix whole,
                Matrix halves, Vector log_weight, Matrix log_half, Matrix prior, Ids pairs,
                Matrix unions, std::optional<double> log_new, std::optional<uint64_t> key,
                bool predictive, bool settle, bool listen, bool single, int64_t first_row) {
@@ -159,12 +140,25 @@ NB_MODULE(_native, m) {
         .def("log_marginal", &Gaussian::log_marginal, "stats"_a)
         .def("log_marginal_of_unions", &Gaussian::log_marginal_of_unions, "stats"_a, "first"_a,
              "second"_a)
+        .def("log_split_ratio", &Gaussian::log_split_ratio)
+        .def("likely_unions", &Gaussian::likely_unions)
+        .def("drifted", &Gaussian::drifted)
+        .def("corrections", &Gaussian::corrections)
+        .def("drawn_tables", &Gaussian::drawn_tables)
         .def("location", &Gaussian::location, "stats"_a)
         .def("spread", &Gaussian::spread, "stats"_a)
         .def("translate", &Gaussian::translate, "stats"_a, "shift"_a)
         .def("predictive", &Gaussian::predictive, "stats"_a)
-        .def("parameters", &Gaussian::parameters, "stats"_a, "normals"_a, "log_gammas"_a)
+        .def("draw", &Gaussian::draw, "stats"_a, "draws"_a)
         .def("log_likelihood", &Gaussian::log_likelihood, "params"_a, "X"_a)
         .def("log_predictive", &Gaussian::log_predictive, "table"_a, "X"_a)
         .def("stats", &Gaussian::stats, "X"_a, "group"_a, "n_groups"_a, "weight"_a.none() = nb::none());
+    nb::class_<Multinomial, Family>(m, "Multinomial")
+        .def(nb::init<Vector>(), "concentration"_a)
+        .def("log_marginal", &Multinomial::log_marginal, "stats"_a)
+        .def("parameters", &Multinomial::parameters, "log_gammas"_a)
+        .def("log_likelihood", &Multinomial::log_likelihood, "params"_a, "X"_a)
+        .def("log_predictive", &Multinomial::log_predictive, "table"_a, "X"_a)
+        .def("stats", &Multinomial::stats, "X"_a, "group"_a, "n_groups"_a,
+             "weight"_a.none() = nb::none());
 }

@@ -53,9 +53,28 @@ INLINE vd log_rising(vd b, vd x) {
 // Numbers from p; beyond `count` those of `fill`.
 INLINE vd load_some(const double* p, int64_t count, double fill) {
     if (count >= LANES<double>) return load(p);
+#if defined(__AVX512F__)
+    return (vd)_mm512_mask_loadu_pd((__m512d)all(fill), __mmask8((1u << count) - 1), p);
+#else
     vd out = all(fill);
     for (int l = 0; l < count; ++l) out[l] = p[l];
     return out;
+#endif
+}
+// The same of table[place[0]], table[place[1]], ...
+INLINE vd gather_some(const double* table, const int32_t* place, int64_t count, double fill) {
+#if defined(__AVX512F__)
+    const __mmask8 mask = __mmask8(count >= 8 ? 0xFF : (1u << count) - 1);
+    const __m256i at = _mm256_maskz_loadu_epi32(mask, place);
+    return (vd)_mm512_mask_i32gather_pd((__m512d)all(fill), mask, at, table, 8);
+#else
+    vd out = all(fill);
+    if (count >= LANES<double>)
+        for (int l = 0; l < LANES<double>; ++l) out[l] = table[place[l]];
+    else
+        for (int l = 0; l < count; ++l) out[l] = table[place[l]];
+    return out;
+#endif
 }
 INLINE void store_some(double* p, int64_t count, vd v) {
     if (count >= LANES<double>) return store(p, v);

@@ -1,7 +1,7 @@
 """Clusters a stream of batches: finds their number, follows drift, keeps ids for life.
 
-`ScStream` is the estimator. The rooms are `scstream.datasets`, `scstream.metrics`,
-`scstream.families`, `scstream.errors`, `scstream.testing` and `scstream.river`.
+`ScStream` is the estimator; `show_config` says what it runs on. The rooms are `scstream.datasets`,
+`scstream.metrics`, `scstream.families`, `scstream.errors`, `scstream.testing` and `scstream.river`.
 
 Importing this package loads no other library; a name is loaded when it is first used.
 
@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from scstream.core.state import Config
     from scstream.core.window import Box, Exponential, Windowed
     from scstream.estimator import ScStream
+    from scstream.machine import show_config
 
 __version__ = "0.1.0"
 
-__all__ = ["Box", "Config", "Exponential", "ScStream", "Windowed", "__version__"]
+__all__ = [
+    "Box",
+    "Config",
+    "Exponential",
+    "ScStream",
+    "Windowed",
+    "__version__",
+    "show_config",
+]
 
 _HOME = {
     "Box": "scstream.core.window",
@@ -31,6 +40,7 @@ _HOME = {
     "Exponential": "scstream.core.window",
     "ScStream": "scstream.estimator",
     "Windowed": "scstream.core.window",
+    "show_config": "scstream.machine",
 }
 
 

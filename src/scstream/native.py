@@ -33,23 +33,24 @@ def compiled() -> ModuleType | None:
     return _Choice.module
 
 
-def twin(method: F) -> F:
-    """Let the compiled kernel of the same name answer, where `self.kernel` is one.
+def twin(function: F) -> F:
+    """Let the kernel of a family, the first argument, answer under the same name, if it can.
 
-    The method itself is the specification. It also answers when the kernel refuses, as it does with
-    a matrix that round-off made indefinite.
+    The function itself is the specification. It also answers when the kernel refuses, as it does
+    with a matrix that round-off made indefinite.
     """
-    name = method.__name__
+    name = function.__name__
 
-    @wraps(method)
-    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        kernel = self.kernel
-        if kernel is not None:
-            try:
-                return getattr(kernel, name)(*args, **kwargs)
-            except _Choice.module.Refused:  # type: ignore[union-attr]
-                pass
-        return method(self, *args, **kwargs)
+    @wraps(function)
+    def answer(family: Any, *args: Any) -> Any:
+        kernel = family.kernel
+        compiled = None if kernel is None else getattr(kernel, name, None)
+        if compiled is None:
+            return function(family, *args)
+        try:
+            return compiled(*args)
+        except _Choice.module.Refused:  # type: ignore[union-attr]
+            return function(family, *args)
 
     return cast(F, answer)
 

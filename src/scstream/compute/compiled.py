@@ -30,7 +30,7 @@ class CompiledRows:
     def assign(self, plan: Plan) -> Tally:
         """Let every row choose; remember the choices."""
         with threads(self._n_threads):
-            self._label, self._side, *sums = self._kernel.assign(
+            self._label, self._side, sums = self._kernel.assign(
                 self._batch.rows,
                 self._batch.weight,
                 plan.whole,
@@ -48,7 +48,7 @@ class CompiledRows:
                 plan.single,
                 0,
             )
-        return Tally(*sums)
+        return _tally(sums, len(plan.whole), len(plan.pairs))
 
     def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
         """Return rows that chose no cluster, a random `most` of them, with their weights."""
@@ -60,3 +60,16 @@ class CompiledRows:
         """Return the ids of the rows by the names (K, 2) of the halves they chose."""
         # A novel row stands at -2 or -1: behind all names.
         return np.append(names, [NOVEL, NOVEL])[2 * self._label + self._side]
+
+
+def _tally(sums: Array, n_clusters: int, n_pairs: int) -> Tally:
+    """Cut the sums of the kernels: statistics, evidence for splits and for merges, two numbers."""
+    merge = len(sums) - 2 - n_pairs
+    split = merge - n_clusters
+    return Tally(
+        stats=sums[:split].reshape(n_clusters, 2, split // max(2 * n_clusters, 1)),
+        novel_weight=float(sums[-2]),
+        log_density=float(sums[-1]),
+        split_evidence=sums[split:merge],
+        merge_evidence=sums[merge:-2],
+    )

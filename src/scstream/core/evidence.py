@@ -16,8 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from scstream.core.assign import Plan, Tally
-from scstream.core.moves import log_merge_ratio
-from scstream.core.segment import nearest_pairs
+from scstream.core.moves import likely_unions
 from scstream.core.state import Config, State
 from scstream.families.base import Family
 
@@ -29,15 +28,14 @@ def follow_pairs(family: Family, config: Config, state: State, plan: Plan) -> tu
     if config.merge_evidence is None or state.n_clusters < 2:
         return state, plan
     whole = state.whole
-    first, second = nearest_pairs(family, whole, config.n_neighbours or _NEIGHBOURS)
-    ratio = log_merge_ratio(family, config.alpha, whole, (first, second), correction=False)
+    first, second = likely_unions(family, config.alpha, whole, config.n_neighbours or _NEIGHBOURS)
     # A silent cluster says nothing about itself; that its place is empty is no evidence.
     heard = state.seen >= state.time - 1.5 * state.stride
-    likely = (ratio > 0) & heard[first] & heard[second]
-    if not likely.any():
+    both = heard[first] & heard[second]
+    if not both.any():
         none = {"merge_pairs": state.merge_pairs[:0], "merge_evidence": state.merge_evidence[:0]}
         return state.but(**none), plan
-    first, second = first[likely], second[likely]
+    first, second = first[both], second[both]
     pairs = np.column_stack([state.ids[first], state.ids[second]])
     known = dict(zip(map(tuple, state.merge_pairs.tolist()), state.merge_evidence, strict=True))
     evidence = np.array([known.get(tuple(pair), 0.0) for pair in pairs.tolist()])

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scstream.core.state import Config, State
 from scstream.families.base import Array, Family
+from scstream.native import twin, twin_function
+
+Mask = NDArray[np.bool_]
 
 _GAIN = 0.3  # share of an innovation that goes into the velocity
 _FIRST_GAIN = 0.7  # the same one batch after birth, when nothing is known yet
@@ -21,11 +25,12 @@ def advance(family: Family, config: Config, state: State, time: float) -> State:
     if state.is_new:
         return state.but(time=time)
     elapsed = time - state.time
-    factor = float(config.kernel.weight(np.asarray(elapsed)))
-    if config.motion and family.moves_rigidly:
-        state = _moved(family, state, elapsed)
-    ring = config.kernel.capacity > 0
-    past = _faded_by_ring(config, state, time) if ring else _faded(state, factor)
+    factor = float(config.kernel.weight(elapsed))
+    moves = config.motion and family.moves_rigidly
+    if config.kernel.capacity:
+        past = _faded_by_ring(config, _moved(family, state, elapsed) if moves else state, time)
+    else:
+        past = _faded(family, state, elapsed if moves else 0.0, factor)
     return state.but(
         **past,
         current=np.zeros(state.current.shape),
@@ -50,34 +55,72 @@ def remember(config: Config, state: State) -> State:
 
 
 def learn_motion(family: Family, config: Config, state: State, elapsed: float) -> State:
-    """Correct place and velocity of the past by where the new rows lie (row 9).
+    """Correct place and velocity of the past by where the new rows lie (row 9)."""
+    if not (config.motion and family.moves_rigidly) or elapsed <= 0 or not state.past.any():
+        return state
+    age = state.time - state.born
+    shift, velocity, jitter = corrections(
+        family, state.past, state.current, state.velocity, state.jitter, age, elapsed
+    )
+    moved = _translated(family, state, shift, ("past", "history"))
+    return state.but(**moved, velocity=velocity, jitter=jitter)
+
+
+@twin
+def corrections(
+    family: Family,
+    past: Array,
+    current: Array,
+    velocity: Array,
+    jitter: Array,
+    age: Array,
+    elapsed: float,
+) -> tuple[Array, Array, Array]:  # (K, D), (K, D), (K,)
+    """Shift of the past, new velocity and new jitter of every cluster.
 
     An alpha-beta filter: the innovation is how far the rows lie from where the past was expected.
     What chance alone would do to it, in units of the cluster's spread, is known from the counts.
     """
-    if not (config.motion and family.moves_rigidly) or elapsed <= 0 or not state.past.any():
-        return state
-    past, current = (layer[:, 0] + layer[:, 1] for layer in (state.past, state.current))
+    past, current = (layer[:, 0] + layer[:, 1] for layer in (past, current))
     n_new, n_old = current[:, 0], past[:, 0]
     trust = n_new / (n_new + _STEADY) * n_old / (n_old + _STEADY)
-    n_before = np.maximum((state.time - state.born) / elapsed, 1.0)
+    n_before = np.maximum(age / elapsed, 1.0)
     gain = np.maximum(_GAIN, _FIRST_GAIN / n_before) * trust / elapsed
     innovation = family.location(current) - family.location(past)
     chance = innovation.shape[1] * (1.0 / np.maximum(n_new, 1.0) + 1.0 / np.maximum(n_old, 1.0))
-    believed = _shrunk(innovation, family.spread(past + current), chance)
-    shift = believed * (_PLACE_GAIN * trust)[:, None]
-    return state.but(
-        **_translated(family, state, shift, ("past", "history")),
-        velocity=state.velocity + gain[:, None] * innovation,
-        jitter=np.where(n_new > 0, chance * gain / elapsed, state.jitter),
+    believed = shrunk(innovation, family.spread(past + current), chance)
+    return (
+        believed * (_PLACE_GAIN * trust)[:, None],
+        velocity + gain[:, None] * innovation,
+        np.where(n_new > 0, chance * gain / elapsed, jitter),
     )
 
 
-def _faded(state: State, factor: float) -> dict[str, Any]:
-    """Fields of the past, with the newest batch in it."""
-    past = factor * state.halves
-    past[past[:, :, 0] < _NEGLIGIBLE] = 0.0
+def _faded(family: Family, state: State, elapsed: float, factor: float) -> dict[str, Any]:
+    """Fields of the past, with the newest batch in it, moved on by `elapsed`."""
+    halves = state.halves
+    if elapsed:
+        halves = drifted(family, halves, state.velocity, state.jitter, _heard(state), elapsed)
+    past = factor * halves
+    if state.weight.min() * factor < _NEGLIGIBLE:
+        past[past[:, :, 0] < _NEGLIGIBLE] = 0.0
     return {"past": past, "rest": factor * (state.rest + state.rest_now)}
+
+
+@twin
+def drifted(
+    family: Family, halves: Array, velocity: Array, jitter: Array, heard: Mask, elapsed: float
+) -> Array:  # (K, 2, P)
+    """Halves of clusters moved along their velocities; those not heard of stay."""
+    spread = family.spread(halves[:, 0] + halves[:, 1])
+    shift = shrunk(velocity, spread, jitter) * (elapsed * heard)[:, None]
+    flat = halves.reshape(-1, halves.shape[-1])
+    return family.translate(flat, shift.repeat(2, axis=0)).reshape(halves.shape)
+
+
+def _heard(state: State) -> Mask:  # (K,)
+    """Which clusters had rows in the newest batch."""
+    return np.asarray(state.seen >= state.time)
 
 
 def _faded_by_ring(config: Config, state: State, time: float) -> dict[str, Any]:
@@ -98,13 +141,14 @@ def _faded_by_ring(config: Config, state: State, time: float) -> dict[str, Any]:
 
 
 def _moved(family: Family, state: State, elapsed: float) -> State:
-    """Translate every cluster that was heard of in the newest batch along its velocity."""
-    shift = _shrunk(state.velocity, family.spread(state.whole), state.jitter) * elapsed
-    shift[state.seen < state.time] = 0.0
+    """Every cluster that was heard of in the newest batch, moved along its velocity."""
+    shift = shrunk(state.velocity, family.spread(state.whole), state.jitter)
+    shift = shift * (elapsed * _heard(state))[:, None]
     return state.but(**_translated(family, state, shift, ("past", "current", "history")))
 
 
-def _shrunk(vectors: Array, spread: Array, chance: Array) -> Array:  # (K, D)
+@twin_function
+def shrunk(vectors: Array, spread: Array, chance: Array) -> Array:  # (K, D)
     """Shrink towards zero what chance would explain (James and Stein).
 
     `chance` (K,) is the mean square length, in spreads, of a vector of noise. With many features

@@ -6,19 +6,26 @@ import numpy as np
 from scipy.special import gammaln
 
 from scstream.families.base import Array, Family, Labels
+from scstream.native import twin, twin_function
 
 _TINY = np.finfo(float).tiny  # stands for the count of a group that has faded away
 
 
+@twin
 def log_split_ratio(family: Family, alpha: float, left: Array, right: Array) -> Array:  # (G,)
     """Log posterior odds of two clusters against their union (the paper's H_split, corrected)."""
-    log_left, log_right, log_union = family.log_marginal(np.stack([left, right, left + right]))
-    return log_odds_of_two(
-        alpha,
-        counts=(left[:, 0], right[:, 0]),
-        log_marginals=(log_left, log_right),
-        log_union=log_union,
-    )
+    marginals = family.log_marginal(np.stack([left, right, left + right]))
+    return log_odds_of_two(alpha, left[:, 0], right[:, 0], *marginals)
+
+
+@twin
+def likely_unions(
+    family: Family, alpha: float, stats: Array, n_neighbours: int
+) -> tuple[Labels, Labels]:
+    """Pairs of neighbouring groups whose union is more probable than the two."""
+    first, second = nearest_pairs(family, stats, n_neighbours)
+    likely = log_merge_ratio(family, alpha, stats, (first, second), correction=False) > 0
+    return first[likely], second[likely]
 
 
 def log_merge_ratio(
@@ -30,30 +37,28 @@ def log_merge_ratio(
     """
     first, second = pairs
     own = family.log_marginal(stats)
-    counts = (stats[first, 0], stats[second, 0])
-    ratio = -log_odds_of_two(
-        alpha,
-        counts=counts,
-        log_marginals=(own[first], own[second]),
-        log_union=family.log_marginal_of_unions(stats, first, second),
-    )
+    union = family.log_marginal_of_unions(stats, first, second)
+    counts = stats[first, 0], stats[second, 0]
+    ratio = -log_odds_of_two(alpha, *counts, own[first], own[second], union)
     return ratio + log_half_weights(alpha, *counts) if correction else ratio
 
 
+@twin_function
 def log_odds_of_two(
     alpha: float,
-    *,
-    counts: tuple[Array, Array],
-    log_marginals: tuple[Array, Array],
+    n_left: Array,
+    n_right: Array,
+    log_left: Array,
+    log_right: Array,
     log_union: Array,
-) -> Array:
+) -> Array:  # (G,)
     """Log odds of two clusters against one, by the Dirichlet process and the marginals f.
 
     log alpha + lgamma(N_l) + lgamma(N_r) - lgamma(N) + log f(l) + log f(r) - log f(l + r)
     """
-    first, second = (np.maximum(count, _TINY) for count in counts)
-    prior = np.log(alpha) + gammaln(first) + gammaln(second) - gammaln(first + second)
-    return np.asarray(prior + log_marginals[0] + log_marginals[1] - log_union)
+    n_left, n_right = np.maximum(n_left, _TINY), np.maximum(n_right, _TINY)
+    prior = np.log(alpha) + gammaln(n_left) + gammaln(n_right) - gammaln(n_left + n_right)
+    return np.asarray(prior + log_left + log_right - log_union)
 
 
 def log_half_weights(alpha: float, first: Array, second: Array) -> Array:
@@ -89,3 +94,28 @@ def disjoint(
             pairs.append((i, j))
             taken |= {i, j}
     return pairs
+
+
+def nearest_pairs(family: Family, stats: Array, n_neighbours: int) -> tuple[Labels, Labels]:
+    """Pairs (i < j) of groups of which one is among the other's nearest."""
+    first, second = neighbour_pairs(family.coordinates_of(stats), n_neighbours)
+    return first, second
+
+
+@twin_function
+def neighbour_pairs(points: Array, n_neighbours: int) -> tuple[Labels, Labels]:
+    """Pairs (i < j) of points of which one is among the other's nearest, in order."""
+    distances = square_distances(points, points)
+    np.fill_diagonal(distances, np.inf)
+    n = min(n_neighbours, len(points) - 1)
+    near = np.argpartition(distances, n - 1, axis=1)[:, :n]
+    first = np.repeat(np.arange(len(points)), n)
+    pairs = np.sort(np.column_stack([first, near.ravel()]), axis=1)
+    pairs = np.unique(pairs, axis=0)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def square_distances(points: Array, centres: Array) -> Array:  # (N, D), (C, D) -> (N, C)
+    """Square Euclidean distances between points and centres."""
+    squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
+    return np.asarray(np.maximum(squares - 2.0 * points @ centres.T, 0.0))

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from scstream.core.moves import disjoint, log_merge_ratio
+from scstream.core.moves import disjoint, log_merge_ratio, nearest_pairs, square_distances
 from scstream.core.rng import uniforms
 from scstream.core.state import Config
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
-from scstream.native import twin_function
 
 _LLOYD_ROUNDS = 5
 _SETTLE_ROUNDS = 3
@@ -72,7 +71,7 @@ def seed_cells(points: Array, weight: Array, *, n_cells: int, key: int) -> Label
     """Partition points into at most `n_cells` non-empty cells: k-means++, then Lloyd."""
     centres = _plus_plus(points, weight, n_cells, key)
     for _ in range(_LLOYD_ROUNDS):
-        cell = _square_distances(points, centres).argmin(axis=1)
+        cell = square_distances(points, centres).argmin(axis=1)
         used, cell = np.unique(cell, return_inverse=True)
         share = np.zeros((len(used), len(points)))
         share[cell, np.arange(len(points))] = weight
@@ -99,44 +98,20 @@ def agglomerate(family: Family, alpha: float, stats: Array) -> Labels:  # (G, P)
     return member
 
 
-def nearest_pairs(family: Family, stats: Array, n_neighbours: int) -> tuple[Labels, Labels]:
-    """Pairs (i < j) of groups of which one is among the other's nearest."""
-    first, second = neighbour_pairs(family.coordinates_of(stats), n_neighbours)
-    return first, second
-
-
-@twin_function
-def neighbour_pairs(points: Array, n_neighbours: int) -> tuple[Labels, Labels]:
-    """Pairs (i < j) of points of which one is among the other's nearest, in order."""
-    distances = _square_distances(points, points)
-    np.fill_diagonal(distances, np.inf)
-    n = min(n_neighbours, len(points) - 1)
-    near = np.argpartition(distances, n - 1, axis=1)[:, :n]
-    first = np.repeat(np.arange(len(points)), n)
-    pairs = np.sort(np.column_stack([first, near.ravel()]), axis=1)
-    pairs = np.unique(pairs, axis=0)
-    return pairs[:, 0], pairs[:, 1]
-
-
 def _plus_plus(points: Array, weight: Array, n_cells: int, key: int) -> Array:  # (C, D)
     """k-means++ seeds, fewer where the points coincide."""
     chance = uniforms(key, np.arange(n_cells))[:, 0]
     chosen = [_pick(weight, chance[0])]
-    nearest = _square_distances(points, points[chosen])[:, 0]
+    nearest = square_distances(points, points[chosen])[:, 0]
     for u in chance[1:]:
         mass = nearest * weight
         if not mass.sum() > 0:
             break
         chosen.append(_pick(mass, u))
-        nearest = np.minimum(nearest, _square_distances(points, points[chosen[-1:]])[:, 0])
+        nearest = np.minimum(nearest, square_distances(points, points[chosen[-1:]])[:, 0])
     return points[chosen]
 
 
 def _pick(mass: Array, chance: float) -> int:
     total = mass.cumsum()
     return int(min(np.searchsorted(total, chance * total[-1]), len(mass) - 1))
-
-
-def _square_distances(points: Array, centres: Array) -> Array:  # (N, D), (C, D) -> (N, C)
-    squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
-    return np.asarray(np.maximum(squares - 2.0 * points @ centres.T, 0.0))

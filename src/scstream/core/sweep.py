@@ -7,9 +7,8 @@ import numpy as np
 from scstream.core.assign import LoadedRows, Plan
 from scstream.core.evidence import proven_pairs
 from scstream.core.fading import remember
-from scstream.core.moves import disjoint, log_merge_ratio, log_split_ratio
+from scstream.core.moves import disjoint, log_merge_ratio, log_split_ratio, nearest_pairs
 from scstream.core.rng import ClusterDraws, key_for, uniforms
-from scstream.core.segment import nearest_pairs
 from scstream.core.state import Config, Draft, State
 from scstream.core.surgery import (
     bury_clusters,
@@ -19,6 +18,7 @@ from scstream.core.surgery import (
 )
 from scstream.core.weights import drawn_weights, mean_weights
 from scstream.families.base import Array, Family, Labels
+from scstream.native import twin
 
 
 def sampling_sweep(
@@ -42,25 +42,36 @@ def predictive_sweep(
 
 def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -> Plan:
     """Compare rows with parameters drawn from the posterior, and draw their labels."""
-    keys = {
-        purpose: key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose=purpose)
+    weights, params, halves, labels = (
+        key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose=purpose)
         for purpose in ("weights", "params", "halves", "labels")
-    }
-    log_weight, log_new, log_half = drawn_weights(state, config.alpha, keys["weights"])
-    remembered = remember(config, state)
-    halves = remembered.halves.reshape(-1, family.n_stats)
-    # A half draws under twice the id of its cluster, plus its side.
-    half_ids = (2 * state.ids[:, None] + np.arange(2)).reshape(-1)
+    )
+    log_weight, log_new, log_half = drawn_weights(state, config.alpha, weights)
+    whole, parts = drawn_tables(family, remember(config, state).halves, state.ids, params, halves)
     return Plan(
-        whole=family.draw(remembered.whole, ClusterDraws(keys["params"], state.ids)),
-        halves=family.draw(halves, ClusterDraws(keys["halves"], half_ids)),
+        whole=whole,
+        halves=parts,
         log_weight=log_weight,
         log_half=log_half,
         predictive=False,
         log_new=log_new if may_be_novel(config, state) else None,
         prior=family.prior_predictive,
-        key=keys["labels"],
+        key=labels,
         single=config.precision == "float32",
+    )
+
+
+@twin
+def drawn_tables(
+    family: Family, stats: Array, ids: Labels, whole: int, halves: int
+) -> tuple[Array, Array]:  # (K, Q), (2K, Q)
+    """Parameters of clusters and of their halves (K, 2, P), drawn under two keys."""
+    # A half draws under twice the id of its cluster, plus its side.
+    half_ids = (2 * ids[:, None] + np.arange(2)).reshape(-1)
+    flat = stats.reshape(-1, stats.shape[-1])
+    return (
+        family.draw(stats[:, 0] + stats[:, 1], ClusterDraws(whole, ids)),
+        family.draw(flat, ClusterDraws(halves, half_ids)),
     )
 
 
@@ -139,15 +150,16 @@ def move(family: Family, config: Config, draft: Draft, *, sweep: int) -> Draft:
 
 def splits(family: Family, config: Config, state: State, *, sweep: int) -> Labels:
     """Indices of the clusters that are to be split."""
-    left, right = state.halves[:, 0], state.halves[:, 1]
-    lighter = np.minimum(left[:, 0], right[:, 0])
+    halves = state.halves
+    lighter = halves[:, :, 0].min(axis=1)
     room = room_to_grow(config, state)
     may = (lighter > 0) & (lighter >= config.split_floor) & (state.age >= config.split_age)
     (open_,) = may.nonzero()
     if not len(open_) or room <= 0:
         return open_[:0]
     key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="splits")
-    ratio = log_split_ratio(family, config.alpha, left[open_], right[open_])
+    left, right = (halves[:, side] if may.all() else halves[open_, side] for side in (0, 1))
+    ratio = log_split_ratio(family, config.alpha, left, right)
     chance = np.log(uniforms(key, state.ids[open_])[:, 0])
     accepted = ratio > chance
     if config.split_evidence is not None:

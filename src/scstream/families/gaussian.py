@@ -120,23 +120,18 @@ class Gaussian(Family):
     def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
         return super().log_marginal_of_unions(stats, first, second)
 
+    @twin
     def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
         """Draw (W, W mu, log|W|) with Sigma^-1 = W^T W by a reversed Bartlett decomposition."""
-        d = self.n_features
-        # A^T A ~ Wishart(nu, I) for A lower triangular with A_ii^2 ~ chi2(nu - (D - 1 - i)).
-        freedom = (self.nu + stats[:, :1]) - np.arange(d - 1, -1, -1)
-        normals = draws.normal(d * (d + 1) // 2)
-        return self.parameters(stats, normals, draws.log_gamma(freedom / 2))
-
-    @twin
-    def parameters(self, stats: Array, normals: Array, log_gammas: Array) -> Array:  # (G, Q)
-        """Make a draw of standard normals (G, D(D+1)/2) and gamma variates (G, D)."""
-        kappa, mean, _, scale = self._posterior(stats)
+        kappa, mean, nu, scale = self._posterior(stats)
         d = self.n_features
         n_below = d * (d - 1) // 2
+        normals = draws.normal(n_below + d)
+        # A^T A ~ Wishart(nu, I) for A lower triangular with A_ii^2 ~ chi2(nu - (D - 1 - i)).
+        freedom = nu[:, None] - np.arange(d - 1, -1, -1)
         bartlett = np.zeros_like(scale)
         bartlett[:, *np.tril_indices(d, -1)] = normals[:, :n_below]
-        diagonal = np.exp(0.5 * (np.log(2.0) + log_gammas))
+        diagonal = np.exp(0.5 * (np.log(2.0) + draws.log_gamma(freedom / 2)))
         bartlett[:, np.arange(d), np.arange(d)] = diagonal
         whiten = bartlett @ _inverse_lower(self._cholesky(scale))
         noise = normals[:, n_below:] / np.sqrt(kappa)[:, None]

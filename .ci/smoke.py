@@ -1,0 +1,28 @@
+"""An installed scstream works, from outside its source, on the kernels that are expected.
+
+python .ci/smoke.py native|numpy
+"""
+
+import sys
+from pathlib import Path
+
+import scstream
+from scstream.datasets import drifting_gaussians
+
+
+def main(expected: str) -> None:
+    home = Path(scstream.__file__).resolve().parent
+    if Path(__file__).resolve().parents[1] / "src" in home.parents:
+        sys.exit(f"this is not the installed package: {home}")
+    config = scstream.show_config(as_dict=True)
+    if config["kernels"] != expected:
+        sys.exit(f"{expected} kernels expected, got {config['kernels']}: {config['why']}")
+    model = scstream.ScStream(random_state=0)
+    for batch in drifting_gaussians(n_clusters=3, n_batches=3, batch_size=500, random_state=0):
+        model.partial_fit(batch.X)
+    if model.n_clusters_ != 3:
+        sys.exit(f"3 clusters expected, got {model.n_clusters_}")
+    scstream.show_config()
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,301 @@
+// One pass over rows of counts, as pass.h does it for rows of numbers: the same choices, with the
+// clusters along the lanes where all are compared and the entries of a row where few are.
+#pragma once
+
+#include "counts_choice.h"
+#include "counts_scores.h"
+
+namespace SCSTREAM_ISA {
+
+// One group, with its table as the family makes it.
+struct CountGroup {
+    CountGroup(const double* table, int64_t d, bool predictive, double add = 0.0)
+        : table(table), add(add), predictive(predictive) {
+        if (predictive) total = total_of({table, nullptr, d});
+    }
+
+    const double* table;
+    double add, total = 0.0;
+    bool predictive;
+};
+
+// Sums over the entries of a row, under N groups of the same kind.
+template <int N>
+INLINE void add_entries(const CountGroup (&group)[N], const Entries& entries, double (&out)[N]) {
+    const int64_t size = entries.size;
+    if (!group[0].predictive && entries.feature) {
+        double total[N] = {};
+        for (int64_t i = 0; i < size; ++i)
+            for (int g = 0; g < N; ++g)
+                total[g] += entries.count[i] * group[g].table[entries.feature[i]];
+        for (int g = 0; g < N; ++g) out[g] = total[g];
+        return;
+    }
+    vd total[N] = {};
+    for (int64_t i = 0; i < size; i += LD_) {
+        const vd count = load_some(entries.count + i, size - i, 0.0);
+        for (int g = 0; g < N; ++g)
+            total[g] += group[g].predictive
+                            ? log_rising(gather_some(group[g].table, entries.feature + i, size - i, 1.0), count)
+                            : count * load_some(group[g].table + i, size - i, 0.0);
+    }
+    for (int g = 0; g < N; ++g) out[g] = sum<double>(total[g]);
+}
+
+// Rows that chose the same cluster; lanes beyond the last repeat it and weigh nothing.
+struct CountBlock {
+    CountBlock(const RowReader& reader, int64_t begin, const int32_t* from, int64_t left)
+        : reader(reader), count(int(left < LD_ ? left : LD_)) {
+        for (int l = 0; l < LD_; ++l) {
+            row[l] = begin + from[l < count ? l : count - 1];
+            weight[l] = l >= count ? 0.0 : reader.rows.weight ? reader.rows.weight[row[l]] : 1.0;
+        }
+    }
+
+    // Scores of the rows under some groups of the same kind.
+    template <int N> void scores(const CountGroup (&group)[N], vd (&out)[N]) const {
+        double sums[N][LD_] = {}, number[LD_] = {};
+        for (int l = 0; l < count; ++l) {
+            const Entries entries =
+                group[0].predictive ? reader.read_sparse(row[l]) : reader.read(row[l]);
+            double total[N];
+            add_entries(group, entries, total);
+            for (int i = 0; i < N; ++i) sums[i][l] = total[i];
+            if (group[0].predictive) number[l] = total_of(entries);
+        }
+        for (int i = 0; i < N; ++i) out[i] = load(sums[i]) + group[i].add;
+        for (int i = 0; group[0].predictive && i < N; ++i)
+            out[i] -= log_rising(all(group[i].total), load(number));
+    }
+
+    const RowReader& reader;
+    const int count;
+    int64_t row[LD_];  // in the batch
+    vd weight;
+};
+
+INLINE void add_row(const Entries& entries, double weight, double* stats) {
+    stats[0] += weight;
+    int64_t i = 0;
+    if (entries.feature)
+        for (; i < entries.size; ++i) stats[1 + entries.feature[i]] += weight * entries.count[i];
+    for (; i + LD_ <= entries.size; i += LD_)
+        store(stats + 1 + i, load(stats + 1 + i) + weight * load(entries.count + i));
+    for (; i < entries.size; ++i) stats[1 + i] += weight * entries.count[i];
+}
+
+class CountsPass final : public scstream::Pass {
+  public:
+    CountsPass(int64_t d, const Plan& plan)
+        : d_(d),
+          plan_(plan),
+          // Last stands what may be new. Beside drawn parameters it has no line of its own: its
+          // predictive score is added row by row.
+          lines_(plan.n_clusters + (plan.may_be_new ? 1 : 0), d, plan.predictive ? 1.0 : 0.0,
+                 [&](int64_t g) {
+                     if (g < plan.n_clusters) return plan.whole + g * d;
+                     return plan.predictive ? plan.prior : nullptr;
+                 },
+                 [&](int64_t g) { return g < plan.n_clusters ? plan.log_weight[g] : plan.log_new; }),
+          prior_(1, plan.may_be_new && !plan.predictive ? d : 0, 1.0,
+                 [&](int64_t) { return plan.prior; }, [](int64_t) { return 0.0; }) {}
+
+    void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
+               double* block) const override {
+        const int64_t n = end - begin, k = plan_.n_clusters;
+        Tally tally(block, plan_, 1 + d_);
+        Drawn drawn(n, plan_);
+        choose(rows, begin, n, drawn, tally);
+        Sorted sorted(drawn.label.get(), n, k + 1);
+        int8_t* side = choices.side + begin;
+        const RowReader reader(rows);
+        if (plan_.listen)
+            listen(reader, begin, sorted, tally);
+        else
+            learn(reader, begin, sorted, drawn.half.get(), side, tally);
+        for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; ++i)
+            *tally.novel += rows.weight ? rows.weight[begin + sorted.row[i]] : 1.0;
+        if (plan_.settle) settle(reader, begin, n, drawn, side);
+        const int32_t* chosen = (plan_.settle ? drawn.best : drawn.label).get();
+        for (int64_t r = 0; r < n; ++r) choices.label[begin + r] = chosen[r] == k ? -1 : chosen[r];
+    }
+
+  private:
+    // What the rows of a slice drew.
+    struct Drawn {
+        Drawn(int64_t n, const Plan& plan)
+            : label(n, RAW),
+              best(plan.settle ? n : 0, RAW),
+              cluster(plan.draw ? n + LD_ : 0, RAW),
+              half(plan.draw ? n + LD_ : 0, RAW),
+              top(n + LD_),
+              total(n + LD_) {}
+        Buffer<int32_t> label;          // to learn from
+        Buffer<int32_t> best;           // most probable, to report
+        Buffer<double> cluster, half;   // uniform chances
+        Buffer<double> top, total;      // best score, and the sum of all relative to it
+    };
+
+    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, Tally& tally) const {
+        const int64_t width = lines_.places.width;
+        const bool settle = !plan_.draw || plan_.settle;
+        CountScores compare(lines_, plan_.predictive, rows), compare_new(prior_, true, rows);
+        Chooser chooser(lines_.places);
+        Buffer<double> scores(PANEL * width, RAW);
+        int32_t* best = (plan_.draw ? drawn.best : drawn.label).get();
+        if (plan_.draw) draw_chances(begin, n, drawn);
+        for (int64_t first = 0; first < n; first += PANEL) {
+            const int64_t count = n - first < PANEL ? n - first : PANEL;
+            compare.panel(begin + first, count, scores.get());
+            if (plan_.may_be_new && !plan_.predictive)
+                add_new(compare_new, begin + first, count, scores.get());
+            for (int64_t r = 0; r < count; ++r) {
+                const double* line = scores.get() + r * width;
+                const double top = drawn.top[first + r] = chooser.best_score(line);
+                if (settle) best[first + r] = chooser.most_probable(line, top);
+                if (plan_.listen) continue;
+                drawn.total[first + r] = chooser.add_masses(line, top);
+                if (plan_.draw) drawn.label[first + r] = chooser.draw(drawn.cluster[first + r]);
+            }
+        }
+        if (!plan_.listen) add_density(rows, begin, n, drawn, tally);
+    }
+
+    // Rows that may be new are compared with the prior's predictive distribution.
+    void add_new(CountScores& compare, int64_t begin, int64_t count, double* scores) const {
+        const int64_t place = lines_.places.of(plan_.n_clusters);
+        double score[PANEL * LD_];
+        compare.panel(begin, count, score);
+        for (int64_t r = 0; r < count; ++r) scores[r * lines_.places.width + place] += score[r * LD_];
+    }
+
+    // Two uniforms per row: one for the cluster, one for the half.
+    void draw_chances(int64_t begin, int64_t n, Drawn& drawn) const {
+        uint64_t index[LD_];
+        for (int64_t r = 0; r < n; r += LD_) {
+            for (int l = 0; l < LD_; ++l) index[l] = uint64_t(plan_.first_row + begin + r + l);
+            vu at, one, two;
+            memcpy(&at, index, sizeof(at));
+            philox(plan_.key, at, vu{}, one, two);
+            store(drawn.cluster.get() + r, unit(one));
+            store(drawn.half.get() + r, unit(two));
+        }
+    }
+
+    void add_density(const Rows& rows, int64_t begin, int64_t n, const Drawn& drawn,
+                     Tally& tally) const {
+        vd density = {};
+        for (int64_t r = 0; r < n; r += LD_) {
+            const vd weight = rows.weight ? load_some(rows.weight + begin + r, n - r, 0.0)
+                                          : load_some(ones(), n - r, 0.0);
+            const vd total = load_some(drawn.total.get() + r, n - r, 1.0);
+            density += weight * (load(drawn.top.get() + r) + log_of(total));
+        }
+        *tally.density += sum<double>(density);
+    }
+    static const double* ones() {
+        static const double values[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        return values;
+    }
+
+    void learn(const RowReader& reader, int64_t begin, const Sorted& sorted, const double* chance,
+               int8_t* side, Tally& tally) const {
+        for (int64_t k = 0; k < plan_.n_clusters; ++k) {
+            const int64_t end = sorted.start[k + 1];
+            if (sorted.start[k] == end) continue;
+            const CountGroup halves[2] = {half(2 * k), half(2 * k + 1)};
+            for (int64_t i = sorted.start[k]; i < end; i += LD_) {
+                const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
+                vd score[2];
+                b.scores(halves, score);
+                const vd gain = score[1] - score[0];
+                const Int<double> settled = gain > 0.0;
+                Int<double> right = settled;
+                if (plan_.draw) {
+                    vd u;
+                    for (int l = 0; l < LD_; ++l) u[l] = chance[b.row[l] - begin];
+                    // The right half has probability 1 / (1 + exp(-gain)).
+                    const vd odds = exp_of(gain > 700.0 ? all(700.0) : gain);
+                    right = (1.0 - u) * odds > u;
+                }
+                const Int<double> told = plan_.settle ? settled : right;
+                for (int l = 0; l < b.count; ++l) {
+                    double* stats = tally.stats + (2 * k + (right[l] ? 1 : 0)) * (1 + d_);
+                    add_row(reader.read(b.row[l]), b.weight[l], stats);
+                    side[b.row[l] - begin] = told[l] ? 1 : 0;
+                }
+            }
+        }
+    }
+
+    static vd clipped(vd gain) {
+        gain = gain > LOUDEST ? all(LOUDEST) : gain;
+        return gain < -LOUDEST ? all(-LOUDEST) : gain;
+    }
+
+    void listen(const RowReader& reader, int64_t begin, const Sorted& sorted, Tally& tally) const {
+        for (int64_t k = 0; k < plan_.n_clusters; ++k) {
+            const int64_t end = sorted.start[k + 1];
+            if (sorted.start[k] == end) continue;
+            const CountGroup groups[3] = {half(2 * k), half(2 * k + 1), whole(k)};
+            vd total = {}, score[3];
+            for (int64_t i = sorted.start[k]; i < end; i += LD_) {
+                const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
+                b.scores(groups, score);
+                total += clipped(log_add(score[0], score[1]) - score[2]) * b.weight;
+            }
+            tally.split[k] += sum<double>(total);
+        }
+        for (int64_t m = 0; m < plan_.n_pairs; ++m) {
+            const int64_t pair[2] = {plan_.pairs[2 * m], plan_.pairs[2 * m + 1]};
+            const vd one = all(plan_.log_weight[pair[0]]), two = all(plan_.log_weight[pair[1]]);
+            const vd both = log_add(one, two);
+            const CountGroup groups[2] = {whole(pair[0]), whole(pair[1])};
+            const CountGroup joined[1] = {CountGroup(plan_.unions + m * d_, d_, true)};
+            vd total = {}, apart[2], together[1];
+            for (int64_t k : pair)
+                for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
+                    const CountBlock b(reader, begin, sorted.row.get() + i, sorted.start[k + 1] - i);
+                    b.scores(groups, apart);
+                    b.scores(joined, together);
+                    const vd mixed = log_add(apart[0] + one, apart[1] + two) - both;
+                    total += clipped(together[0] - mixed) * b.weight;
+                }
+            tally.merge[m] += sum<double>(total);
+        }
+    }
+
+    // Sides of the rows whose most probable cluster is not the one they drew.
+    void settle(const RowReader& reader, int64_t begin, int64_t n, Drawn& drawn,
+                int8_t* side) const {
+        int32_t *label = drawn.label.get(), *best = drawn.best.get();
+        for (int64_t r = 0; r < n; ++r)
+            label[r] = best[r] == label[r] || best[r] == plan_.n_clusters ? -1 : best[r];
+        Sorted sorted(label, n, plan_.n_clusters);
+        for (int64_t k = 0; k < plan_.n_clusters; ++k) {
+            const int64_t end = sorted.start[k + 1];
+            if (sorted.start[k] == end) continue;
+            const CountGroup halves[2] = {half(2 * k), half(2 * k + 1)};
+            for (int64_t i = sorted.start[k]; i < end; i += LD_) {
+                const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
+                vd score[2];
+                b.scores(halves, score);
+                for (int l = 0; l < b.count; ++l)
+                    side[b.row[l] - begin] = score[1][l] - score[0][l] > 0.0;
+            }
+        }
+    }
+
+    CountGroup half(int64_t g) const {
+        return CountGroup(plan_.halves + g * d_, d_, plan_.predictive, plan_.log_half[g]);
+    }
+    CountGroup whole(int64_t k) const {
+        return CountGroup(plan_.whole + k * d_, d_, plan_.predictive);
+    }
+
+    const int64_t d_;
+    const Plan plan_;
+    const Lines lines_, prior_;
+};
+
+}  // namespace SCSTREAM_ISA

@@ -1,0 +1,117 @@
+"""What scstream runs on: kernels, cores, and the libraries below."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any, Literal, overload
+
+from scstream.native import compiled
+
+_PACKAGES = ("scstream", "numpy", "scipy", "scikit-learn")
+
+
+@overload
+def show_config(*, as_dict: Literal[False] = ...) -> None: ...
+@overload
+def show_config(*, as_dict: Literal[True]) -> dict[str, Any]: ...
+def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
+    """Print which kernels are in use, on what, and with which libraries.
+
+    Put this into a report of a bug or of a measurement.
+
+    Parameters
+    ----------
+    as_dict
+        Return the same as a dict, and print nothing.
+
+    Returns
+    -------
+    dict or None
+        With ``as_dict=True``, by these keys: ``scstream``, ``python``, ``numpy``, ``scipy`` and
+        ``scikit-learn`` are versions; ``platform`` is the system; ``kernels`` is "native" or
+        "numpy" and ``why`` says why; ``isa`` is the instruction set in use, None for numpy, and
+        ``isas`` are those to choose from; ``cores`` is the number of cores that this process may
+        use; ``blas`` has the name, version and number of threads of every BLAS library.
+
+    Examples
+    --------
+    >>> import scstream
+    >>> scstream.show_config()
+    scstream         ...
+    python           ...
+    platform         ...
+    kernels          ...
+    >>> scstream.show_config(as_dict=True)["kernels"] in ("native", "numpy")
+    True
+    """
+    config = _config()
+    if as_dict:
+        return config
+    print("\n".join(f"{name:<15}  {value}" for name, value in _lines(config)))  # noqa: T201
+    return None
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _config() -> dict[str, Any]:
+    native = compiled()
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": platform.platform(),
+        "kernels": "numpy" if native is None else "native",
+        "why": _why(),
+        "isa": None if native is None else native.isa(),
+        "isas": [] if native is None else native.available(),
+        "cores": usable_cores(),
+        **{package: version(package) for package in _PACKAGES},
+        "blas": _blas(),
+    }
+
+
+def _why() -> str:
+    """Tell why these kernels are in use."""
+    if compiled() is not None:
+        return "compiled for this platform"
+    if os.environ.get("SCSTREAM_KERNELS") == "numpy":
+        return "SCSTREAM_KERNELS is numpy"
+    try:
+        import_module("scstream._native")
+    except ModuleNotFoundError:
+        return "this installation has no compiled ones"
+    except ImportError as error:
+        return f"the compiled ones cannot be loaded: {error}"
+    return "chosen by scstream.native.using"
+
+
+def _blas() -> list[dict[str, Any]]:
+    import scipy.linalg  # noqa: F401  # loads its own BLAS, and that of numpy
+    from threadpoolctl import threadpool_info
+
+    return [
+        {"name": pool["internal_api"], "version": pool["version"], "threads": pool["num_threads"]}
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    ]
+
+
+def _lines(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give the lines of the table: a name and what stands beside it."""
+    for name in ("scstream", "python", "platform"):
+        yield name, config[name]
+    yield "kernels", f"{config['kernels']} ({config['why']})"
+    if config["isa"] is not None:
+        yield "instruction set", f"{config['isa']} (of {', '.join(config['isas'])})"
+    yield "cores", str(config["cores"])
+    for name in _PACKAGES[1:]:
+        yield name, config[name]
+    for blas in config["blas"]:
+        yield "BLAS", f"{blas['name']} {blas['version']}, threads: {blas['threads']}"
