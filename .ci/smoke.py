@@ -11,6 +11,7 @@ from scstream.datasets import drifting_gaussians
 
 
 def main(expected: str) -> None:
+    """Learn three batches, and end with a sentence if anything is not as expected."""
     home = Path(scstream.__file__).resolve().parent
     if Path(__file__).resolve().parents[1] / "src" in home.parents:
         sys.exit(f"this is not the installed package: {home}")

@@ -93,6 +93,30 @@ struct MultinomialKernels {
     void (*scores)(const double* table, int64_t groups, bool predictive, const Rows&, int64_t begin,
                    int64_t end, double* out);
     void (*stats)(const Rows&, const int64_t* group, double* out);
+    bool (*in_range)(const Rows&);  // whether all features of CSR rows are there
+};
+
+struct DiagonalPrior {
+    int64_t d = 0;
+    double nu = 0.0;
+    const double* mean = nullptr;    // (d,) about the origin
+    const double* kappa = nullptr;   // (d,)
+    const double* scale = nullptr;   // (d,) nu psi
+    const double* origin = nullptr;  // (d,)
+    int64_t n_stats() const { return 1 + 3 * d; }
+};
+
+struct DiagonalKernels {
+    Pass* (*pass)(const DiagonalPrior&, const Plan&);
+    void (*log_marginal)(const DiagonalPrior&, const double* stats, int64_t begin, int64_t end,
+                         double* out);
+    void (*predictive)(const DiagonalPrior&, const double* stats, int64_t begin, int64_t end,
+                       double* out);
+    void (*draw)(const DiagonalPrior&, const double* stats, const double* normals,
+                 const double* log_gammas, int64_t begin, int64_t end, double* out);
+    void (*scores)(const DiagonalPrior&, const double* table, int64_t groups, bool predictive,
+                   const Rows&, int64_t begin, int64_t end, double* out);
+    void (*stats)(const DiagonalPrior&, const Rows&, const int64_t* group, double* out);
 };
 
 // Functions on groups return whether all went well; some work on a range [begin, end) of them.
@@ -126,6 +150,7 @@ struct Kernels {
     void (*log_gammas)(uint64_t key, const int64_t* ids, int64_t groups, int64_t first_lane,
                        const double* shape, int64_t n, double* out);
     MultinomialKernels multinomial;
+    DiagonalKernels diagonal;
 };
 
 const Kernels* kernels_portable();

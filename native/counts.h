@@ -115,7 +115,7 @@ INLINE void add_some(const double* start, const Terms& terms, int64_t at, double
     for (int64_t t = 0; t < terms.size; ++t) {
         const double factor = terms.factor(t);
         const double* line = terms.line(t) + at;
-        asm("" : "+r"(line));  // one address for all, not one for each
+        __asm__("" : "+r"(line));  // one address for all, not one for each
 #pragma GCC unroll 16
         for (int i = 0; i < N; ++i) sum[i] += factor * load(line + i * LD_);
     }

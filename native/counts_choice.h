@@ -35,10 +35,46 @@ INLINE int n_below(vd v, double number) {
 #endif
 }
 
+// exp(x) for x <= 0; where the instruction set looks up tables, by one of 2^(i / 16) that leaves
+// little to the polynomial.
+INLINE vd exp_below(vd x) {
+#if defined(__AVX512F__)
+    // Less i * 2^48, which comes back with the exponent.
+    alignas(64) static const int64_t power[16] = {
+        0x3ff0000000000000ll, 0x3fefb5586cf9890fll, 0x3fef72b83c7d517bll, 0x3fef387a6e756238ll,
+        0x3fef06fe0a31b715ll, 0x3feedea64c123422ll, 0x3feebfdad5362a27ll, 0x3feeab07dd485429ll,
+        0x3feea09e667f3bcdll, 0x3feea11473eb0187ll, 0x3feeace5422aa0dbll, 0x3feec49182a3f090ll,
+        0x3feee89f995ad3adll, 0x3fef199bdd85529cll, 0x3fef5818dcfba487ll, 0x3fefa4afa2a490dall,
+    };
+    const vd magic = all(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to whole numbers
+    const vd shifted = x * (16.0 * 1.4426950408889634) + magic;
+    const vd r = x - (shifted - magic) * (0.0625 * 0.6931471805599453);
+    const vd r2 = r * r;
+    const vd p = (1.0 + r) + r2 * ((0.5 + r * (1.0 / 6.0)) +
+                                   r2 * ((1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0)));
+    const Int<double> found = (Int<double>)_mm512_permutex2var_epi64(
+        _mm512_load_si512(power), (__m512i)shifted, _mm512_load_si512(power + 8));
+    const vd scale = (vd)(found + ((Int<double>)shifted << 48));
+    return x < -708.0 ? vd{} : p * scale;
+#else
+    return exp_of(x);
+#endif
+}
+
+// Choices of a panel of rows, step by step: steps of different rows do not wait for each other.
 class Chooser {
   public:
-    explicit Chooser(const Places& places)
-        : places_(places), near_(places.vectors + 1, RAW), mass_(places.width, RAW) {}
+    Chooser(const Places& places, int64_t rows)
+        : places_(places),
+          near_(rows * (places.vectors + 1), RAW),
+          n_near_(rows, RAW),
+          before_(rows * 2 * LD_) {
+        for (int64_t row = 0; row < rows; ++row) {
+            n_near_[row] = int32_t(places.vectors);
+            for (int64_t v = 0; v < places.vectors; ++v)
+                near_[row * (places.vectors + 1) + v] = int32_t(v);
+        }
+    }
 
     double best_score(const double* line) const {
         vd top = load(line);
@@ -56,42 +92,58 @@ class Chooser {
         return 0;
     }
 
-    // Sum exp(score - top); vectors whose share is negligible are left out.
-    double add_masses(const double* line, double top) {
+    // Find the vectors of scores with a share that is not negligible; of few, all are taken.
+    void look(int64_t row, const double* line, double top) {
+        if (places_.vectors <= FEW_VECTORS) return;
         const vd least = all(top - NEGLIGIBLE);
-        n_near_ = 0;
+        int32_t* near = near_.get() + row * (places_.vectors + 1);
+        int32_t found = 0;
         for (int64_t v = 0; v < places_.vectors; ++v) {
-            near_[n_near_] = int32_t(v);
-            n_near_ += any_above(load(line + v * LD_), least);
+            near[found] = int32_t(v);
+            found += any_above(load(line + v * LD_), least);
         }
+        n_near_[row] = found;
+    }
+
+    // Put the cumulative sums of exp(score - top), lane by lane, in the place of these scores.
+    void add_masses(int64_t row, double* line, double top) {
+        const int32_t* near = near_.get() + row * (places_.vectors + 1);
         vd total = {};
-        for (int64_t i = 0; i < n_near_; ++i) {
-            total += exp_of(load(line + near_[i] * LD_) - top);
-            store(mass_.get() + i * LD_, total);
+        for (int64_t i = 0; i < n_near_[row]; ++i) {
+            total += exp_below(load(line + near[i] * LD_) - top);
+            store(line + i * LD_, total);
         }
-        before_[0] = 0.0;
-        for (int l = 0; l < LD_; ++l) before_[l + 1] = before_[l] + total[l];
-        return before_[LD_];
+        store(before_.get() + row * 2 * LD_ + 1, total);
+    }
+
+    // Add up the lanes; return the sum of all.
+    double add_lanes(int64_t row) {
+        double* before = before_.get() + row * 2 * LD_;
+        for (int l = 1; l < LD_; ++l) before[l + 1] += before[l];
+        return before[LD_];
     }
 
     // The group at which the cumulative mass reaches a share of the whole.
-    int32_t draw(double chance) const {
-        const double wanted = chance * before_[LD_];
-        const int lane = n_below(load(before_ + 1), wanted);
-        const vd inside = all(wanted - before_[lane]);
+    int32_t draw(int64_t row, const double* mass, double chance) const {
+        const double* before = before_.get() + row * 2 * LD_;
+        const double wanted = chance * before[LD_];
+        const int lane = n_below(load(before + 1), wanted);
+        const vd inside = all(wanted - before[lane]);
         Int<double> passed = {};
-        for (int64_t s = 0; s + 1 < n_near_; ++s)
-            passed -= (Int<double>)(load(mass_.get() + s * LD_) < inside);
-        const int64_t group = lane * places_.vectors + near_[passed[lane]];
+        for (int64_t i = 0; i + 1 < n_near_[row]; ++i)
+            passed -= (Int<double>)(load(mass + i * LD_) < inside);
+        const int64_t near = near_[row * (places_.vectors + 1) + passed[lane]];
+        const int64_t group = lane * places_.vectors + near;
         return int32_t(group < places_.groups ? group : places_.groups - 1);
     }
 
   private:
+    static constexpr int64_t FEW_VECTORS = 32;
+
     const Places places_;
-    int64_t n_near_ = 0;
-    Buffer<int32_t> near_;  // vectors of the line with a share
-    Buffer<double> mass_;   // cumulative, by lane
-    double before_[LD_ + 1] = {};
+    Buffer<int32_t> near_;    // vectors of the line with a share, and
+    Buffer<int32_t> n_near_;  // how many these are
+    Buffer<double> before_;   // mass before every lane: from zero to that of all
 };
 
 }  // namespace SCSTREAM_ISA

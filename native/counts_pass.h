@@ -96,9 +96,7 @@ class CountsPass final : public scstream::Pass {
                      if (g < plan.n_clusters) return plan.whole + g * d;
                      return plan.predictive ? plan.prior : nullptr;
                  },
-                 [&](int64_t g) { return g < plan.n_clusters ? plan.log_weight[g] : plan.log_new; }),
-          prior_(1, plan.may_be_new && !plan.predictive ? d : 0, 1.0,
-                 [&](int64_t) { return plan.prior; }, [](int64_t) { return 0.0; }) {}
+                 [&](int64_t g) { return g < plan.n_clusters ? plan.log_weight[g] : plan.log_new; }) {}
 
     void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
                double* block) const override {
@@ -109,10 +107,8 @@ class CountsPass final : public scstream::Pass {
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
         const RowReader reader(rows);
-        if (plan_.listen)
-            listen(reader, begin, sorted, tally);
-        else
-            learn(reader, begin, sorted, drawn.half.get(), side, tally);
+        learn(reader, begin, sorted, drawn.half.get(), side, tally);
+        if (plan_.listen) weigh_unions(reader, begin, sorted, tally);
         for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; ++i)
             *tally.novel += rows.weight ? rows.weight[begin + sorted.row[i]] : 1.0;
         if (plan_.settle) settle(reader, begin, n, drawn, side);
@@ -139,8 +135,9 @@ class CountsPass final : public scstream::Pass {
     void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, Tally& tally) const {
         const int64_t width = lines_.places.width;
         const bool settle = !plan_.draw || plan_.settle;
-        CountScores compare(lines_, plan_.predictive, rows), compare_new(prior_, true, rows);
-        Chooser chooser(lines_.places);
+        CountScores compare(lines_, plan_.predictive, rows);
+        OneGroup prior(plan_.prior, plan_.may_be_new && !plan_.predictive ? d_ : 0);
+        Chooser chooser(lines_.places, PANEL);
         Buffer<double> scores(PANEL * width, RAW);
         int32_t* best = (plan_.draw ? drawn.best : drawn.label).get();
         if (plan_.draw) draw_chances(begin, n, drawn);
@@ -148,25 +145,28 @@ class CountsPass final : public scstream::Pass {
             const int64_t count = n - first < PANEL ? n - first : PANEL;
             compare.panel(begin + first, count, scores.get());
             if (plan_.may_be_new && !plan_.predictive)
-                add_new(compare_new, begin + first, count, scores.get());
-            for (int64_t r = 0; r < count; ++r) {
-                const double* line = scores.get() + r * width;
-                const double top = drawn.top[first + r] = chooser.best_score(line);
-                if (settle) best[first + r] = chooser.most_probable(line, top);
-                if (plan_.listen) continue;
-                drawn.total[first + r] = chooser.add_masses(line, top);
-                if (plan_.draw) drawn.label[first + r] = chooser.draw(drawn.cluster[first + r]);
-            }
+                add_new(prior, compare.reader, begin + first, count, scores.get());
+            double* top = drawn.top.get() + first;
+            const auto line = [&](int64_t r) { return scores.get() + r * width; };
+            for (int64_t r = 0; r < count; ++r) top[r] = chooser.best_score(line(r));
+            for (int64_t r = 0; settle && r < count; ++r)
+                best[first + r] = chooser.most_probable(line(r), top[r]);
+            if (plan_.listen && !plan_.draw) continue;
+            for (int64_t r = 0; r < count; ++r) chooser.look(r, line(r), top[r]);
+            for (int64_t r = 0; r < count; ++r) chooser.add_masses(r, line(r), top[r]);
+            for (int64_t r = 0; r < count; ++r) drawn.total[first + r] = chooser.add_lanes(r);
+            for (int64_t r = 0; plan_.draw && r < count; ++r)
+                drawn.label[first + r] = chooser.draw(r, line(r), drawn.cluster[first + r]);
         }
         if (!plan_.listen) add_density(rows, begin, n, drawn, tally);
     }
 
     // Rows that may be new are compared with the prior's predictive distribution.
-    void add_new(CountScores& compare, int64_t begin, int64_t count, double* scores) const {
-        const int64_t place = lines_.places.of(plan_.n_clusters);
-        double score[PANEL * LD_];
-        compare.panel(begin, count, score);
-        for (int64_t r = 0; r < count; ++r) scores[r * lines_.places.width + place] += score[r * LD_];
+    void add_new(OneGroup& prior, const RowReader& reader, int64_t begin, int64_t count,
+                 double* scores) const {
+        double* place = scores + lines_.places.of(plan_.n_clusters);
+        for (int64_t r = 0; r < count; ++r)
+            place[r * lines_.places.width] += prior.of(reader.read_sparse(begin + r));
     }
 
     // Two uniforms per row: one for the cluster, one for the half.
@@ -203,11 +203,16 @@ class CountsPass final : public scstream::Pass {
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
             const int64_t end = sorted.start[k + 1];
             if (sorted.start[k] == end) continue;
-            const CountGroup halves[2] = {half(2 * k), half(2 * k + 1)};
+            const CountGroup halves[2] = {half(2 * k), half(2 * k + 1)}, all_of_it[1] = {whole(k)};
+            vd evidence = {};
             for (int64_t i = sorted.start[k]; i < end; i += LD_) {
                 const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
-                vd score[2];
+                vd score[2], of_whole[1];
                 b.scores(halves, score);
+                if (plan_.listen) {
+                    b.scores(all_of_it, of_whole);
+                    evidence += clipped(log_add(score[0], score[1]) - of_whole[0]) * b.weight;
+                }
                 const vd gain = score[1] - score[0];
                 const Int<double> settled = gain > 0.0;
                 Int<double> right = settled;
@@ -225,6 +230,7 @@ class CountsPass final : public scstream::Pass {
                     side[b.row[l] - begin] = told[l] ? 1 : 0;
                 }
             }
+            tally.split[k] += sum<double>(evidence);
         }
     }
 
@@ -233,19 +239,9 @@ class CountsPass final : public scstream::Pass {
         return gain < -LOUDEST ? all(-LOUDEST) : gain;
     }
 
-    void listen(const RowReader& reader, int64_t begin, const Sorted& sorted, Tally& tally) const {
-        for (int64_t k = 0; k < plan_.n_clusters; ++k) {
-            const int64_t end = sorted.start[k + 1];
-            if (sorted.start[k] == end) continue;
-            const CountGroup groups[3] = {half(2 * k), half(2 * k + 1), whole(k)};
-            vd total = {}, score[3];
-            for (int64_t i = sorted.start[k]; i < end; i += LD_) {
-                const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
-                b.scores(groups, score);
-                total += clipped(log_add(score[0], score[1]) - score[2]) * b.weight;
-            }
-            tally.split[k] += sum<double>(total);
-        }
+    // Evidence of the rows of each pair for its union.
+    void weigh_unions(const RowReader& reader, int64_t begin, const Sorted& sorted,
+                      Tally& tally) const {
         for (int64_t m = 0; m < plan_.n_pairs; ++m) {
             const int64_t pair[2] = {plan_.pairs[2 * m], plan_.pairs[2 * m + 1]};
             const vd one = all(plan_.log_weight[pair[0]]), two = all(plan_.log_weight[pair[1]]);
@@ -295,7 +291,7 @@ class CountsPass final : public scstream::Pass {
 
     const int64_t d_;
     const Plan plan_;
-    const Lines lines_, prior_;
+    const Lines lines_;
 };
 
 }  // namespace SCSTREAM_ISA

@@ -63,14 +63,18 @@ class Levels {
 class Totals {
   public:
     Totals(const Lines& lines, bool used)
-        : width_(used ? lines.places.width : 0), sum_(width_), key_(HELD), held_(HELD * width_, RAW) {
+        : width_(used ? lines.places.width : 0),
+          n_held_(used ? held_lines(width_) : 0),
+          sum_(width_),
+          key_(n_held_, RAW),
+          held_(n_held_ * width_, RAW) {
         for (int64_t j = 0; j < lines.d; ++j)
             for (int64_t p = 0; p < width_; p += LD_)
                 store(sum_.get() + p, load(sum_.get() + p) + load(lines.line(j) + p));
-        for (int i = 0; i < HELD; ++i) key_[i] = -1.0;
+        for (int64_t i = 0; i < n_held_; ++i) key_[i] = -1.0;
     }
     const double* line(double n) {
-        const int i = n < 1e15 ? int(int64_t(n) % HELD) : 0;
+        const int64_t i = n < 1e15 ? int64_t(n) % n_held_ : 0;
         double* out = held_.get() + i * width_;
         if (key_[i] != n) {
             key_[i] = n;
@@ -81,9 +85,51 @@ class Totals {
     }
 
   private:
-    static constexpr int HELD = 16;
-    const int64_t width_;
+    static int64_t held_lines(int64_t width) {
+        const int64_t n = (1 << 15) / width;
+        return n < 16 ? 16 : n < 1024 ? n : 1024;
+    }
+    const int64_t width_, n_held_;
     Buffer<double> sum_, key_, held_;
+};
+
+// Predictive scores under one group; what was computed for a feature and a count is kept.
+class OneGroup {
+  public:
+    OneGroup(const double* table, int64_t d)
+        : table_(table), total_(total_of({table, nullptr, d})), held_(d * MOST_LEVELS), sums_(SUMS) {}
+
+    double of(const Entries& entries) {
+        double out = 0.0, n = 0.0;
+        for (int64_t t = 0; t < entries.size; ++t) {
+            const double count = entries.count[t];
+            const int level = count <= MOST_LEVELS ? int(count) : 0;
+            const int64_t j = entries.feature[t];
+            n += count;
+            out += level > 0 && double(level) == count
+                       ? kept(held_[j * MOST_LEVELS + level - 1], table_[j], count)
+                       : log_rising(all(table_[j]), all(count))[0];
+        }
+        const int64_t whole = n < double(SUMS) ? int64_t(n) : -1;
+        if (double(whole) != n) return out - log_rising(all(total_), all(n))[0];
+        return out - kept(sums_[whole], total_, n);
+    }
+
+  private:
+    static constexpr int64_t SUMS = 4096;
+
+    // Zero stands for what was not computed yet, and minus zero for zero.
+    static double kept(double& place, double base, double count) {
+        if (place == 0.0 && !std::signbit(place)) {
+            place = log_rising(all(base), all(count))[0];
+            if (place == 0.0) place = -0.0;
+        }
+        return place;
+    }
+
+    const double* table_;
+    const double total_;
+    Buffer<double> held_, sums_;
 };
 
 // Scores of panels of rows: of drawn log probabilities, or of the predictive distribution.

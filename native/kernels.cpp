@@ -1,4 +1,5 @@
 // The kernels of one instruction set: compiled once for each, with SCSTREAM_ISA as its name.
+#include "diagonal_rows.h"
 #include "gaussian_rows.h"
 #include "multinomial.h"
 #include "pass.h"
@@ -107,7 +108,9 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
         isa::gaussian_scores,       isa::gaussian_stats,      isa::nearest,
         isa::uniforms,              isa::normals,             isa::log_gammas,
         {isa::multinomial_pass, isa::multinomial_log_marginal, isa::multinomial_draw,
-         isa::multinomial_scores, isa::multinomial_stats},
+         isa::multinomial_scores, isa::multinomial_stats, isa::multinomial_in_range},
+        {isa::diagonal_pass, isa::diagonal_log_marginal, isa::diagonal_predictive,
+         isa::diagonal_draw, isa::diagonal_scores, isa::diagonal_stats},
     };
     return &kernels;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "diagonal_object.h"
 #include "gaussian_object.h"
 #include "weights.h"
 #include "multinomial_object.h"
@@ -153,6 +154,16 @@ NB_MODULE(_native, m) {
         .def("log_likelihood", &Gaussian::log_likelihood, "params"_a, "X"_a)
         .def("log_predictive", &Gaussian::log_predictive, "table"_a, "X"_a)
         .def("stats", &Gaussian::stats, "X"_a, "group"_a, "n_groups"_a, "weight"_a.none() = nb::none());
+    nb::class_<Diagonal, Family>(m, "Diagonal")
+        .def(nb::init<Vector, Vector, double, Vector, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
+             "psi"_a, "origin"_a)
+        .def("log_marginal", &Diagonal::log_marginal, "stats"_a)
+        .def("predictive", &Diagonal::predictive, "stats"_a)
+        .def("parameters", &Diagonal::parameters, "stats"_a, "normals"_a, "log_gammas"_a)
+        .def("log_likelihood", &Diagonal::log_likelihood, "params"_a, "X"_a)
+        .def("log_predictive", &Diagonal::log_predictive, "table"_a, "X"_a)
+        .def("stats", &Diagonal::stats, "X"_a, "group"_a, "n_groups"_a,
+             "weight"_a.none() = nb::none());
     nb::class_<Multinomial, Family>(m, "Multinomial")
         .def(nb::init<Vector>(), "concentration"_a)
         .def("log_marginal", &Multinomial::log_marginal, "stats"_a)

@@ -59,6 +59,15 @@ static void multinomial_scores(const double* table, int64_t groups, bool predict
     }
 }
 
+static bool multinomial_in_range(const Rows& rows) {
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < rows.indptr[rows.n]; ++i) {
+        const uint32_t feature = uint32_t(rows.indices[i]);
+        largest = feature > largest ? feature : largest;
+    }
+    return int64_t(largest) < rows.d;
+}
+
 static void multinomial_stats(const Rows& rows, const int64_t* group, double* out) {
     const RowReader reader(rows);
     for (int64_t r = 0; r < rows.n; ++r)

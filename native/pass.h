@@ -62,10 +62,8 @@ template <class Family> class RowPass final : public scstream::Pass {
         choose(rows, begin, n, drawn, tally);
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
-        if (plan_.listen)
-            listen(rows, begin, sorted, tally);
-        else
-            learn(rows, begin, sorted, drawn.chance.get(), side, tally);
+        learn(rows, begin, sorted, drawn.chance.get(), side, tally);
+        if (plan_.listen) weigh_unions(rows, begin, sorted, tally);
         for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; ++i)
             *tally.novel += rows.weight ? rows.weight[begin + sorted.row[i]] : 1.0;
         if (plan_.settle) settle(rows, begin, n, drawn, side);
@@ -90,7 +88,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         most = most < 1 ? 1 : most < needed ? most : needed;
         const int64_t stride = most * TILE<T>;
         const bool look = groups >= MANY;
-        const T slack = T(!look ? INFINITY : plan_.listen ? 0.0 : NEGLIGIBLE);
+        const T slack = T(!look ? INFINITY : plan_.listen && !plan_.draw ? 0.0 : NEGLIGIBLE);
         Buffer<T> x(most * family_.tile_size(), RAW), scores(groups * stride, RAW);
         Buffer<T> top(stride, RAW);
         for (int64_t first = 0; first < n; first += stride) {
@@ -124,7 +122,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         if (!plan_.draw || plan_.settle)
             most_probable(scores, stride, groups, top, count,
                           (plan_.draw ? drawn.best : drawn.label).get() + first);
-        if (plan_.listen) return;
+        if (plan_.listen && !plan_.draw) return;
         if (look)
             add_masses<true>(scores, stride, groups, top, total);
         else
@@ -221,10 +219,12 @@ template <class Family> class RowPass final : public scstream::Pass {
             double* stats = tally.stats + 2 * k * family_.n_stats();
             const int64_t end = sorted.start[k + 1];
             if (sorted.start[k] == end) continue;
+            vd evidence = {};
             for (int64_t i = sorted.start[k]; i < end; i += LD_) {
                 const Block b = block(rows, begin, sorted, i, end);
                 family_.pack_vector(rows, b.row, x.get());
-                const vd gain = halves_.score(2 * k + 1, x.get()) - halves_.score(2 * k, x.get());
+                const vd one = halves_.score(2 * k, x.get()), two = halves_.score(2 * k + 1, x.get());
+                const vd gain = two - one;
                 const Int<double> settled = gain > 0.0;
                 Int<double> right = settled;
                 if (plan_.draw) {
@@ -235,10 +235,13 @@ template <class Family> class RowPass final : public scstream::Pass {
                     right = (1.0 - u) * odds > u;
                 }
                 sums.add(x.get(), right ? vd{} : b.weight, right ? b.weight : vd{}, stats);
+                if (plan_.listen)
+                    evidence += clipped(log_add(one, two) - exact_.score(k, x.get())) * b.weight;
                 const Int<double> told = plan_.settle ? settled : right;
                 for (int l = 0; l < b.count; ++l) side[b.row[l] - begin] = told[l] ? 1 : 0;
             }
             sums.flush(stats);
+            tally.split[k] += sum<double>(evidence);
         }
     }
 
@@ -247,19 +250,9 @@ template <class Family> class RowPass final : public scstream::Pass {
         return gain < -LOUDEST ? all(-LOUDEST) : gain;
     }
 
-    void listen(const Rows& rows, int64_t begin, const Sorted& sorted, Tally& tally) const {
+    // Evidence of the rows of each pair for its union.
+    void weigh_unions(const Rows& rows, int64_t begin, const Sorted& sorted, Tally& tally) const {
         Buffer<double> x(family_.vector_size(), RAW);
-        for (int64_t k = 0; k < plan_.n_clusters; ++k) {
-            vd total = {};
-            for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
-                const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);
-                family_.pack_vector(rows, b.row, x.get());
-                const vd apart =
-                    log_add(halves_.score(2 * k, x.get()), halves_.score(2 * k + 1, x.get()));
-                total += clipped(apart - exact_.score(k, x.get())) * b.weight;
-            }
-            tally.split[k] += sum<double>(total);
-        }
         for (int64_t m = 0; m < plan_.n_pairs; ++m) {
             const int64_t pair[2] = {plan_.pairs[2 * m], plan_.pairs[2 * m + 1]};
             const vd one = all(plan_.log_weight[pair[0]]), two = all(plan_.log_weight[pair[1]]);

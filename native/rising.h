@@ -5,7 +5,7 @@
 
 namespace SCSTREAM_ISA {
 
-constexpr int FEW = 8;  // whole steps that are multiplied out, so that one logarithm does
+constexpr int FEW = 16; // whole steps that are multiplied out, so that one logarithm does
 
 // What Stirling's formula leaves, for z >= 8.
 INLINE vd stirling_rest(vd z) {

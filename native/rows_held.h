@@ -9,15 +9,17 @@ namespace scstream {
 
 // Rows, with what keeps their memory.
 struct RowsHeld {
+    using Short = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
     Rows rows;
     Matrix dense;
     Vector data;
-    nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> indices;
+    Short indices;
     std::vector<int64_t> indptr;
 
     RowsHeld(const nb::object& X, const std::optional<Vector>& weight, int64_t d, bool sparse) {
         size_t width = 0;
-        if (nb::try_cast(X, dense)) {
+        if (nb::ndarray_check(X) && nb::try_cast(X, dense)) {
             rows.x = dense.data();
             rows.n = int64_t(dense.shape(0));
             width = dense.shape(1);
@@ -33,19 +35,29 @@ struct RowsHeld {
 
   private:
     size_t read_sparse(const nb::object& X, bool sparse) {
-        Ids pointers;
         if (!sparse || !nb::hasattr(X, "format") ||
             nb::cast<std::string>(nb::str(X.attr("format"))) != "csr" ||
             !nb::try_cast(X.attr("data"), data) || !nb::try_cast(X.attr("indices"), indices) ||
-            !nb::try_cast(X.attr("indptr"), pointers))
+            !read_indptr(X.attr("indptr")))
             throw Refused("rows of this type are not read");
-        indptr.assign(pointers.data(), pointers.data() + pointers.size());
         const nb::object shape = X.attr("shape");
         rows.n = nb::cast<int64_t>(shape[0]);
         rows.x = data.data();
         rows.indices = indices.data();
         rows.indptr = indptr.data();
         return nb::cast<size_t>(shape[1]);
+    }
+
+    bool read_indptr(const nb::object& from) {
+        Short few;
+        Ids many;
+        if (nb::try_cast(from, few, false))
+            indptr.assign(few.data(), few.data() + few.size());
+        else if (nb::try_cast(from, many))
+            indptr.assign(many.data(), many.data() + many.size());
+        else
+            return false;
+        return true;
     }
 
     void check() const {
@@ -55,10 +67,8 @@ struct RowsHeld {
         bool well = true;
         for (int64_t r = 0; r < rows.n; ++r) well &= indptr[r] <= indptr[r + 1];
         require(well, "the rows of the CSR matrix are out of order");
-        uint32_t largest = 0;
-        for (int64_t i = 0; i < indptr.back(); ++i)
-            largest = uint32_t(rows.indices[i]) > largest ? uint32_t(rows.indices[i]) : largest;
-        require(int64_t(largest) < rows.d, "an index of the CSR matrix is out of range");
+        require(indptr.back() == 0 || kernels()->multinomial.in_range(rows),
+                "an index of the CSR matrix is out of range");
     }
 };
 

@@ -40,10 +40,12 @@ template <> struct Types<float> {
     typedef float Vec __attribute__((vector_size(BYTES), may_alias));
     typedef float Loose __attribute__((vector_size(BYTES), aligned(4), may_alias));
     typedef int32_t Int __attribute__((vector_size(BYTES), may_alias));
+    typedef uint32_t Word __attribute__((vector_size(BYTES), may_alias));
     typedef int32_t Scalar;
 };
 template <class T> using Vec = typename Types<T>::Vec;
 template <class T> using Int = typename Types<T>::Int;
+template <class T> using Word = typename Types<T>::Word;  // bits: sums wrap around
 template <class T> constexpr int LANES = BYTES / int(sizeof(T));
 template <class T> constexpr int TILE = ROW_VECTORS * LANES<T>;  // rows in a tile
 
@@ -109,7 +111,7 @@ INLINE vd exp_of(vd x) {
     const vd high = (0.000024801504313785540166 + r * 2.7640197391694840467e-6) +
                     r2 * 2.7626371065696356076e-7;
     const vd p = low + r4 * (middle + r4 * high);
-    const Int<double> bits = ((Int<double>)shifted << 52) + (Int<double>)p;
+    const vu bits = ((vu)shifted << 52) + (vu)p;
     return x < -708.0 ? vd{} : (vd)bits;
 }
 INLINE Vec<float> exp_of(Vec<float> x) {
@@ -124,7 +126,7 @@ INLINE Vec<float> exp_of(Vec<float> x) {
     const vf high = (0.041666352771112211265f + r * 0.0083751347746243251734f) +
                     r2 * 0.0013941118895837000817f;
     const vf p = low + r2 * r2 * high;
-    const Int<float> bits = ((Int<float>)shifted << 23) + (Int<float>)p;
+    const Word<float> bits = ((Word<float>)shifted << 23) + (Word<float>)p;
     return x < -87.0f ? vf{} : (vf)bits;
 }
 
@@ -143,9 +145,9 @@ INLINE vd ratio(vd a, vd b) {
 // log(u) for finite u > 0, normal: u = m 2^e with m in [sqrt(1/2), sqrt(2)), and
 // log(m) = 2 atanh(t), t = (m - 1) / (m + 1), by a minimax polynomial in t^2.
 INLINE vd log_of(vd u) {
-    const Int<double> bits = (Int<double>)u;
-    const Int<double> e = (bits - 0x3FE6A09E667F3BCDll) >> 52;
-    const vd m = (vd)(bits - (e << 52));
+    const vu bits = (vu)u;
+    const Int<double> e = (Int<double>)(bits - 0x3FE6A09E667F3BCDull) >> 52;
+    const vd m = (vd)(bits - ((vu)e << 52));
     // e + 1.5 * 2^52, written into the mantissa, becomes a float without a conversion instruction.
     const vd n = (vd)(e + 0x4338000000000000ll) - 6755399441055744.0;
     const vd t = ratio(m - 1.0, m + 1.0);
@@ -159,9 +161,9 @@ INLINE vd log_of(vd u) {
 }
 INLINE Vec<float> log_of(Vec<float> u) {
     typedef Vec<float> vf;
-    const Int<float> bits = (Int<float>)u;
-    const Int<float> e = (bits - 0x3F3504F3) >> 23;
-    const vf m = (vf)(bits - (e << 23));
+    const Word<float> bits = (Word<float>)u;
+    const Int<float> e = (Int<float>)(bits - 0x3F3504F3u) >> 23;
+    const vf m = (vf)(bits - ((Word<float>)e << 23));
     const vf n = (vf)(e + 0x4B400000) - 12582912.0f;
     const vf t = (m - 1.0f) / (m + 1.0f);
     const vf z = t * t;

@@ -60,8 +60,9 @@ class ScStream(ClusterMixin, BaseEstimator):
     kernel : Kernel, callable or None
         Another way to forget: `scstream.Box`, `scstream.Windowed`, or a function that takes an
         array of ages and returns weights from 1 at age 0 downwards. `half_life` is then not used.
-    n_sweeps : int
-        Sampling sweeps over each batch.
+    n_sweeps : int or None
+        Sampling sweeps over each batch, besides the passes that every batch needs. None is one for
+        ``algorithm="paper"`` and none for the default, which gains nothing from them.
     algorithm : {"default", "paper"}
         "paper" runs the method as published, with its formulas corrected.
     max_clusters : int
@@ -134,7 +135,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         alpha: float = 1.0,
         half_life: float | None = Exponential.half_life,
         kernel: Any = None,
-        n_sweeps: int = 1,
+        n_sweeps: int | None = None,
         algorithm: str = "default",
         max_clusters: int = 1000,
         late: str = "error",

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from scstream.compute.compiled import CompiledRows
 from scstream.core.assign import BlockResult, LoadedRows, Plan, Tally, assign_block, combine
-from scstream.core.rng import sample_rows
+from scstream.core.rng import sample_rows, spaced_rows
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Family, Labels, Rows
 
@@ -86,7 +86,7 @@ class ThreadExecutor:
             )
             for start in starts
         ]
-        return ThreadRows(self, family, blocks)
+        return ThreadRows(self, family, batch, blocks)
 
     def map(self, function: Callable[[_Block], T], blocks: Sequence[_Block]) -> list[T]:
         """Apply a function to blocks, each on one thread of BLAS, results in block order."""
@@ -107,11 +107,22 @@ class _Block:
 class ThreadRows:
     """The rows of one batch in blocks, with the choices they made last."""
 
-    def __init__(self, executor: ThreadExecutor, family: Family, blocks: list[_Block]) -> None:
+    def __init__(
+        self, executor: ThreadExecutor, family: Family, batch: Batch, blocks: list[_Block]
+    ) -> None:
         self._executor = executor
         self._family = family
+        self._batch = batch
         self._blocks = blocks
         self._choices: list[BlockResult] = []
+
+    def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
+        """Return at most so many of the rows, at random, and how many each of them stands for."""
+        n_rows = self._batch.n_rows
+        if n_rows <= most:
+            return self, 1.0
+        picked = self._batch.only(spaced_rows(key, n_rows, most))
+        return self._executor.load(self._family, picked), n_rows / most
 
     def assign(self, plan: Plan) -> Tally:
         """Let every row choose; remember the choices."""

@@ -34,7 +34,7 @@ class Plan:
     prior: Array  # (1, R) predictive table of no rows at all
     key: int | None  # draw the labels to learn from under this key; None: the most probable ones
     settle: bool = False  # whatever is learned, report the most probable labels
-    listen: bool = False  # before learning: sum up evidence, and nothing else
+    listen: bool = False  # rows not learned yet: sum up the evidence, but not the density
     single: bool = False  # compare in float32, where the kernels offer it
     pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2) may be one
     unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R) predictive tables
@@ -50,8 +50,7 @@ class Plan:
 class Tally:
     """What a pass over some rows found, a sum over the rows.
 
-    A pass that listens finds evidence, one that learns finds statistics and density; the others
-    are zero.
+    Only a pass that listens finds evidence; it finds no density.
     """
 
     stats: Array  # (K, 2, P)
@@ -76,6 +75,9 @@ class BlockResult:
 
 class LoadedRows(Protocol):
     """The rows of a batch where the work is done, with the choices they made last."""
+
+    def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
+        """Return at most so many of the rows, at random, and how many each of them stands for."""
 
     def assign(self, plan: Plan) -> Tally:
         """Let every row choose; remember the choices."""
@@ -144,8 +146,6 @@ class _Chosen:
 
 def _half_stats(family: Family, plan: Plan, chosen: _Chosen) -> Array:  # (K, 2, P)
     n_clusters = len(plan.whole)
-    if plan.listen:
-        return np.zeros((n_clusters, 2, family.n_stats))
     group = np.where(chosen.label == NOVEL, NOVEL, 2 * chosen.label + chosen.side)
     stats = family.stats(chosen.X, group, 2 * n_clusters, chosen.weight)
     return stats.reshape(n_clusters, 2, family.n_stats)

@@ -26,7 +26,7 @@ _SHIFT = np.uint64(32)
 _MASK = (1 << 64) - 1
 _ATTEMPT = 1 << 32  # lanes between two attempts of a rejection sampler
 
-PURPOSES = ("labels", "weights", "params", "halves", "splits", "merges", "seeds", "pool", "chain")
+PURPOSES = ("labels", "weights", "params", "halves", "splits", "merges", "seeds", "pool", "chain", "sample")
 
 
 def key_for(seed: int, *, batch: int, sweep: int, purpose: str) -> int:
@@ -56,6 +56,12 @@ def sample_rows(key: int, rows: NDArray[np.int64], most: int) -> NDArray[np.int6
         return rows
     order = np.argsort(uniforms(key, rows)[:, 0], kind="stable")
     return np.sort(rows[order[:most]])
+
+
+def spaced_rows(key: int, n_rows: int, most: int) -> NDArray[np.int64]:
+    """Pick `most` of so many rows: a random one of each of as many stretches of equal length."""
+    place = np.arange(most)
+    return ((place + uniforms(key, place)[:, 0]) * (n_rows / most)).astype(np.int64)
 
 
 @dataclass

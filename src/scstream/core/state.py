@@ -34,7 +34,10 @@ class Config:
     kernel : Kernel
         Weight of an old batch by its age.
     n_sweeps : int
-        Sampling sweeps per batch (the paper's T).
+        Sampling sweeps per batch (the paper's T) between the arrival of the rows and the last,
+        predictive sweep.
+    birth_sweeps : int
+        Least number of them on a batch that founded clusters.
     start_sweeps : int
         Sampling sweeps on the first batch; with ``segment_start=False`` the most there may be.
     start_patience : int
@@ -95,7 +98,8 @@ class Config:
     seed: int = 0
     alpha: float = 1.0
     kernel: Kernel = field(default_factory=Exponential)
-    n_sweeps: int = 1
+    n_sweeps: int = 0
+    birth_sweeps: int = 2
     start_sweeps: int = 15
     start_patience: int = 10
     max_clusters: int = 1000
@@ -139,6 +143,7 @@ class Config:
             "motion": False,
             "remember_silent": False,
             "archive": False,
+            "n_sweeps": 1,
             "start_sweeps": 500,
             "start_patience": 50,
         }
@@ -162,6 +167,11 @@ class Batch:
     def total_weight(self) -> float:
         """Sum of the weights of the rows."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
+
+    def only(self, picked: Labels) -> Batch:
+        """Return some of the rows."""
+        weight = None if self.weight is None else self.weight[picked]
+        return Batch(self.rows[picked], self.time, weight)
 
 
 @dataclass(frozen=True)
@@ -339,7 +349,7 @@ def check_config(config: Config) -> None:
         value = getattr(config, name)
         if not (np.isfinite(value) and value > 0):
             raise InputError(f"{name} must be a positive number, got {value!r}.")
-    for name in ("n_sweeps", "split_age", "start_sweeps"):
+    for name in ("n_sweeps", "birth_sweeps", "split_age", "start_sweeps"):
         if getattr(config, name) < 0:
             raise InputError(f"{name} must not be negative, got {getattr(config, name)!r}.")
     if config.max_clusters < 1:

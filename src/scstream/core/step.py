@@ -8,13 +8,21 @@ from scstream.core.assign import Executor, LoadedRows
 from scstream.core.births import welcome
 from scstream.core.evidence import follow_pairs, weigh
 from scstream.core.fading import advance, learn_motion
+from scstream.core.rng import key_for
 from scstream.core.start import single_cluster
 from scstream.core.state import Batch, Config, Draft, Event, Info, State
 from scstream.core.surgery import bury_clusters, merge_clusters, number_from_zero
-from scstream.core.sweep import nearest_to, predictive_plan, predictive_sweep, sampling_sweep
+from scstream.core.sweep import (
+    learn,
+    nearest_to,
+    predictive_plan,
+    predictive_sweep,
+    sampling_sweep,
+)
 from scstream.families.base import Family, Labels
 
 _TINY = np.finfo(float).tiny
+_MOST_ASKED = 1 << 14  # rows
 
 
 def step(
@@ -22,9 +30,10 @@ def step(
 ) -> tuple[State, Labels, Info]:
     """Learn one batch: the new state, the id of every row, and what happened.
 
-    The past fades to the time of the batch; rows that no cluster explains found new ones; labels
-    are sampled in `n_sweeps` sweeps and settled in a last, predictive one; splits and merges follow
-    every sweep; clusters without support are let go. Of the rows only statistics are kept.
+    The past fades to the time of the batch; rows arrive, and those that no cluster explains found
+    new ones; labels are sampled in `n_sweeps` sweeps and settled in a last, predictive one; splits
+    and merges follow every sweep; clusters without support are let go. Of the rows only statistics
+    are kept.
     """
     first = state.n_clusters == 0
     elapsed = 0.0 if state.is_new else batch.time - state.time
@@ -32,8 +41,8 @@ def step(
     if batch.n_rows == 0:
         return state.but(n_batches=state.n_batches + 1), np.zeros(0, dtype=np.int64), Info()
     rows = executor.load(family, batch)
-    founded = found_clusters(family, config, state, rows)
-    sampled, n_sweeps = sample(family, config, founded, rows, converge=first)
+    arrived = arrive(family, config, state, rows)
+    sampled, n_sweeps = sample(family, config, arrived, rows, converge=first)
     draft = predictive_sweep(family, config, sampled.state, rows, sweep=n_sweeps + 1)
     draft = let_go(family, config, draft)
     draft = draft.but(events=lasting(sampled.events + draft.events))
@@ -48,27 +57,36 @@ def step(
     )
 
 
-def found_clusters(family: Family, config: Config, state: State, rows: LoadedRows) -> Draft:
-    """Ask the rows what they think of the clusters; make new ones of those that like none."""
+def arrive(family: Family, config: Config, state: State, rows: LoadedRows) -> Draft:
+    """Ask the rows, before they are learned, what they think of the clusters.
+
+    Rows draw a cluster for now; those that like none found new ones. Of very many rows only some
+    are asked.
+    """
     if state.n_clusters == 0 and not config.segment_start:
         return single_cluster(family, config, Draft.of(state), rows)
     evidence = config.split_evidence is not None or config.merge_evidence is not None
     if state.n_clusters and not config.births and not evidence:
         return Draft.of(state)
-    plan = predictive_plan(family, config, state, listen=True)
+    key = key_for(config.seed, batch=state.n_batches, sweep=0, purpose="sample")
+    asked, share = rows.sample(_MOST_ASKED, key)
+    plan = predictive_plan(family, config, state, sweep=0, listen=True)
     state, plan = follow_pairs(family, config, state, plan)
-    tally = rows.assign(plan)
-    draft = Draft.of(weigh(state, tally))
-    enough = state.n_clusters == 0 or tally.novel_weight >= config.birth_floor
-    return welcome(family, config, draft, rows) if enough else draft
+    tally = asked.assign(plan)
+    if state.n_clusters == 0:
+        return welcome(family, config, Draft.of(state), asked)
+    draft = learn(weigh(state, tally), tally, share)
+    enough = tally.novel_weight >= config.birth_floor
+    return welcome(family, config, draft, asked) if enough else draft
 
 
 def sample(
     family: Family, config: Config, draft: Draft, rows: LoadedRows, *, converge: bool
 ) -> tuple[Draft, int]:
-    """Sampling sweeps: `n_sweeps`, or on the first batch until clusters come and go no more."""
+    """Sampling sweeps: more where clusters were born, on the first batch until all is quiet."""
+    most = max(config.n_sweeps, config.birth_sweeps if draft.events else 0)
     quiet, sweep = 0, 0
-    while sweep < (config.start_sweeps if converge else config.n_sweeps):
+    while sweep < (config.start_sweeps if converge else most):
         sweep += 1
         swept = sampling_sweep(family, config, draft.state, rows, sweep=sweep)
         draft = swept.but(events=draft.events + swept.events)

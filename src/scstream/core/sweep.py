@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scstream.core.assign import LoadedRows, Plan
+from scstream.core.assign import LoadedRows, Plan, Tally
 from scstream.core.evidence import proven_pairs
 from scstream.core.fading import remember
 from scstream.core.moves import disjoint, log_merge_ratio, log_split_ratio, nearest_pairs
@@ -33,10 +33,7 @@ def predictive_sweep(
     family: Family, config: Config, state: State, rows: LoadedRows, *, sweep: int
 ) -> Draft:
     """Give every row its most probable label, then try to split and to merge."""
-    key = None
-    if config.learn_draws:
-        key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="labels")
-    plan = predictive_plan(family, config, state, key=key)
+    plan = predictive_plan(family, config, state, sweep=sweep)
     return move(family, config, relabel(state, rows, plan), sweep=sweep)
 
 
@@ -80,14 +77,17 @@ def predictive_plan(
     config: Config,
     state: State,
     *,
-    key: int | None = None,
+    sweep: int | None = None,
     listen: bool = False,
     halves: bool = True,
 ) -> Plan:
     """Compare rows with the posterior predictive, and take the most probable label.
 
-    With a `key`, learn from labels that are drawn. Without `halves`, rows choose no half.
+    In a `sweep`, learn from labels that are drawn. Without `halves`, rows choose no half.
     """
+    key = None
+    if sweep is not None and config.learn_draws:
+        key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="labels")
     log_weight, log_new, log_half = mean_weights(state, config.alpha)
     remembered = remember(config, state)
     whole, exact = _tables(family, config, remembered.whole)
@@ -122,11 +122,16 @@ def may_be_novel(config: Config, state: State) -> bool:
 
 def relabel(state: State, rows: LoadedRows, plan: Plan) -> Draft:
     """Let the rows choose and replace the statistics of this batch by those of the choices."""
-    tally = rows.assign(plan)
-    touched = tally.stats[:, :, 0].sum(axis=1) > 0
+    return learn(state, rows.assign(plan))
+
+
+def learn(state: State, tally: Tally, share: float = 1.0) -> Draft:
+    """Take over the statistics of a pass; every row stands for so many."""
+    current = tally.stats if share == 1.0 else share * tally.stats
+    touched = current[:, 0, 0] + current[:, 1, 0] > 0
     state = state.but(
-        current=tally.stats,
-        rest_now=tally.novel_weight,
+        current=current,
+        rest_now=share * tally.novel_weight,
         age=state.age + 1,
         seen=np.where(touched, state.time, state.seen),
     )

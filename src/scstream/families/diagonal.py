@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
 from scstream.families.columns import observed, positive
 from scstream.families.scales import feature_scales, spread_out
+from scstream.native import twin
 
 _LOG_PI = float(np.log(np.pi))
 
@@ -81,6 +83,7 @@ class Diagonal(Family):
     def n_stats(self) -> int:
         return 1 + 3 * self.n_features
 
+    @twin
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -88,6 +91,7 @@ class Diagonal(Family):
         values = np.column_stack([np.ones(len(centred)), present, centred, centred**2])
         return group_sums(values * unit_weight(X, weight)[:, None], group, n_groups)
 
+    @twin
     def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
         kappa, _, nu, scale = self._posterior(stats)
         features = (
@@ -101,14 +105,20 @@ class Diagonal(Family):
 
     def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, 3D)
         """Draw 1 / sigma, mu / sigma and the constant of the density of each feature."""
-        kappa, mean, nu, scale = self._posterior(stats)
-        normals = draws.normal(self.n_features)
-        log_whiten = 0.5 * (draws.log_gamma(0.5 * nu) - np.log(0.5 * scale))
+        nu = self.nu + self._moments(stats)[0]
+        return self.parameters(stats, draws.normal(self.n_features), draws.log_gamma(0.5 * nu))
+
+    @twin
+    def parameters(self, stats: Array, normals: Array, log_gammas: Array) -> Array:  # (G, 3D)
+        """Make a draw of standard normals and gamma variates, (G, D) each."""
+        kappa, mean, _, scale = self._posterior(stats)
+        log_whiten = 0.5 * (log_gammas - np.log(0.5 * scale))
         whiten = np.exp(log_whiten)
         centre = whiten * mean + normals / np.sqrt(kappa)
         constant = log_whiten - 0.5 * (np.log(2.0) + _LOG_PI)
         return np.concatenate([whiten, centre, constant], axis=1)
 
+    @twin
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, 3D), (N, D) -> (N, G)
         whiten, centre, constant = np.split(params, 3, axis=1)
         out = observed(X)[0] @ constant.T
@@ -116,6 +126,7 @@ class Diagonal(Family):
             out -= 0.5 * square
         return np.asarray(out)
 
+    @twin
     def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, 4D)
         """Student-t with df = nu, per feature constant - power log1p((w x - b)^2)."""
         kappa, mean, nu, scale = self._posterior(stats)
@@ -125,6 +136,7 @@ class Diagonal(Family):
         constant = gammaln(power) - gammaln(0.5 * nu) + 0.5 * (np.log(square) - _LOG_PI)
         return np.concatenate([whiten, whiten * mean, constant, power], axis=1)
 
+    @twin
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, 4D), (N, D) -> (N, G)
         whiten, centre, constant, power = np.split(table, 4, axis=1)
         out = observed(X)[0] @ constant.T
@@ -208,6 +220,9 @@ class Diagonal(Family):
             "psi": self.psi,
             "origin": self._origin,
         }
+
+    def compiled(self, native: ModuleType) -> Any:
+        return native.Diagonal(self.mean, self.kappa, float(self.nu), self.psi, self._origin)
 
     @property
     def _origin(self) -> Array:

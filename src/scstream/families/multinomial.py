@@ -7,6 +7,7 @@ clusters, is the base measure `log_base`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy.special import gammaln, logsumexp
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Labels, Rows, unit_weight
+from scstream.native import twin
 
 _MOST_LEVELS = 32  # counts up to this one are summed level by level, larger ones by lgamma
 _CHUNK = 1 << 22
@@ -58,6 +60,7 @@ class Multinomial(Family):
     def n_stats(self) -> int:
         return 1 + self.n_features
 
+    @twin
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -67,6 +70,7 @@ class Multinomial(Family):
         counts = member @ sparse.csr_array(X)
         return np.column_stack([member.sum(axis=1), counts.toarray()])
 
+    @twin
     def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
         posterior = self.concentration + stats[..., 1:]
         prior = gammaln(self.concentration.sum()) - gammaln(self.concentration).sum()
@@ -74,15 +78,21 @@ class Multinomial(Family):
 
     def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, D)
         """Draw log probabilities; in log space, since tiny concentrations underflow otherwise."""
-        log_gamma = draws.log_gamma(self.concentration + stats[:, 1:])
-        return np.asarray(log_gamma - logsumexp(log_gamma, axis=1, keepdims=True))
+        return self.parameters(draws.log_gamma(self.concentration + stats[:, 1:]))
 
+    @twin
+    def parameters(self, log_gammas: Array) -> Array:  # (G, D) -> (G, D)
+        """Make a draw of the logarithms of gamma variates."""
+        return np.asarray(log_gammas - logsumexp(log_gammas, axis=1, keepdims=True))
+
+    @twin
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, D), (N, D) -> (N, G)
         return np.asarray(sparse.csr_array(X) @ params.T)
 
     def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self.concentration + stats[:, 1:]
 
+    @twin
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, D), (N, D) -> (N, G)
         """Dirichlet-multinomial: lgamma(A) - lgamma(A+n) + sum_j lgamma(d_j+x_j) - lgamma(d_j).
 
@@ -150,6 +160,9 @@ class Multinomial(Family):
 
     def hyperparameters(self) -> dict[str, Any]:
         return {"concentration": self.concentration}
+
+    def compiled(self, native: ModuleType) -> Any:
+        return native.Multinomial(self.concentration)
 
 
 def check_counts(X: Rows) -> None:

@@ -76,6 +76,8 @@ def read_config(
         raise InputError(
             f"there is no switch {unknown[0]!r}; the switches are {', '.join(SWITCHES)}."
         )
+    if numbers.get("n_sweeps", 0) is None:
+        del numbers["n_sweeps"]
     for name in ("alpha", "n_sweeps", "max_clusters"):
         kind = Real if name == "alpha" else Integral
         if name in numbers and (not isinstance(numbers[name], kind) or numbers[name] is True):
