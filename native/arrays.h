@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -65,7 +66,7 @@ template <class T> class Fresh {
 
 inline Fresh<double> fresh(const std::vector<double>& values) {
     Fresh<double> out{int64_t(values.size())};
-    std::memcpy(out.data(), values.data(), values.size() * sizeof(double));
+    std::copy(values.begin(), values.end(), out.data());
     return out;
 }
 

@@ -52,9 +52,9 @@ INLINE vd exp_below(vd x) {
     const vd r2 = r * r;
     const vd p = (1.0 + r) + r2 * ((0.5 + r * (1.0 / 6.0)) +
                                    r2 * ((1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0)));
-    const Int<double> found = (Int<double>)_mm512_permutex2var_epi64(
+    const vu found = (vu)_mm512_permutex2var_epi64(
         _mm512_load_si512(power), (__m512i)shifted, _mm512_load_si512(power + 8));
-    const vd scale = (vd)(found + ((Int<double>)shifted << 48));
+    const vd scale = (vd)(found + ((vu)shifted << 48));
     return x < -708.0 ? vd{} : p * scale;
 #else
     return exp_of(x);
@@ -78,7 +78,8 @@ class Chooser {
 
     double best_score(const double* line) const {
         vd top = load(line);
-        for (int64_t p = LD_; p < places_.width; p += LD_) top = larger<double>(top, load(line + p));
+        for (int64_t p = LD_; p < places_.width; p += LD_)
+            top = larger<double>(top, load(line + p));
         return largest(top);
     }
 

@@ -34,10 +34,13 @@ INLINE void add_entries(const CountGroup (&group)[N], const Entries& entries, do
     vd total[N] = {};
     for (int64_t i = 0; i < size; i += LD_) {
         const vd count = load_some(entries.count + i, size - i, 0.0);
-        for (int g = 0; g < N; ++g)
-            total[g] += group[g].predictive
-                            ? log_rising(gather_some(group[g].table, entries.feature + i, size - i, 1.0), count)
-                            : count * load_some(group[g].table + i, size - i, 0.0);
+        for (int g = 0; g < N; ++g) {
+            const double* table = group[g].table;
+            const vd entry = entries.feature
+                                 ? gather_some(table, entries.feature + i, size - i, 1.0)
+                                 : load_some(table + i, size - i, 1.0);
+            total[g] += group[g].predictive ? log_rising(entry, count) : count * entry;
+        }
     }
     for (int g = 0; g < N; ++g) out[g] = sum<double>(total[g]);
 }
@@ -96,7 +99,9 @@ class CountsPass final : public scstream::Pass {
                      if (g < plan.n_clusters) return plan.whole + g * d;
                      return plan.predictive ? plan.prior : nullptr;
                  },
-                 [&](int64_t g) { return g < plan.n_clusters ? plan.log_weight[g] : plan.log_new; }) {}
+                 [&](int64_t g) {
+                     return g < plan.n_clusters ? plan.log_weight[g] : plan.log_new;
+                 }) {}
 
     void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
                double* block) const override {
@@ -151,14 +156,13 @@ class CountsPass final : public scstream::Pass {
             for (int64_t r = 0; r < count; ++r) top[r] = chooser.best_score(line(r));
             for (int64_t r = 0; settle && r < count; ++r)
                 best[first + r] = chooser.most_probable(line(r), top[r]);
-            if (plan_.listen && !plan_.draw) continue;
             for (int64_t r = 0; r < count; ++r) chooser.look(r, line(r), top[r]);
             for (int64_t r = 0; r < count; ++r) chooser.add_masses(r, line(r), top[r]);
             for (int64_t r = 0; r < count; ++r) drawn.total[first + r] = chooser.add_lanes(r);
             for (int64_t r = 0; plan_.draw && r < count; ++r)
                 drawn.label[first + r] = chooser.draw(r, line(r), drawn.cluster[first + r]);
         }
-        if (!plan_.listen) add_density(rows, begin, n, drawn, tally);
+        add_density(rows, begin, n, drawn, tally);
     }
 
     // Rows that may be new are compared with the prior's predictive distribution.
@@ -186,18 +190,13 @@ class CountsPass final : public scstream::Pass {
                      Tally& tally) const {
         vd density = {};
         for (int64_t r = 0; r < n; r += LD_) {
-            const vd weight = rows.weight ? load_some(rows.weight + begin + r, n - r, 0.0)
-                                          : load_some(ones(), n - r, 0.0);
+            // Beyond the last row both are those of a density of one.
             const vd total = load_some(drawn.total.get() + r, n - r, 1.0);
-            density += weight * (load(drawn.top.get() + r) + log_of(total));
+            const vd each = load(drawn.top.get() + r) + log_of(total);
+            density += rows.weight ? load_some(rows.weight + begin + r, n - r, 0.0) * each : each;
         }
         *tally.density += sum<double>(density);
     }
-    static const double* ones() {
-        static const double values[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-        return values;
-    }
-
     void learn(const RowReader& reader, int64_t begin, const Sorted& sorted, const double* chance,
                int8_t* side, Tally& tally) const {
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
@@ -251,7 +250,8 @@ class CountsPass final : public scstream::Pass {
             vd total = {}, apart[2], together[1];
             for (int64_t k : pair)
                 for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
-                    const CountBlock b(reader, begin, sorted.row.get() + i, sorted.start[k + 1] - i);
+                    const CountBlock b(reader, begin, sorted.row.get() + i,
+                                       sorted.start[k + 1] - i);
                     b.scores(groups, apart);
                     b.scores(joined, together);
                     const vd mixed = log_add(apart[0] + one, apart[1] + two) - both;

@@ -30,7 +30,8 @@ class Levels {
         int32_t& held = held_[j * MOST_LEVELS + level - 1];
         if (!held) {
             if (n_held_ >= MOST_HELD / width_) return nullptr;
-            if (n_held_ % CHUNK == 0) chunk_[n_held_ / CHUNK] = new Buffer<double>(CHUNK * width_, RAW);
+            if (n_held_ % CHUNK == 0)
+                chunk_[n_held_ / CHUNK] = new Buffer<double>(CHUNK * width_, RAW);
             held = int32_t(++n_held_);
             double* out = place(held);
             for (int64_t p = 0; p < width_; p += LD_) store(out + p, value(j, p, count));
@@ -39,7 +40,8 @@ class Levels {
     }
 
     void add(int64_t j, double count, double* out) const {
-        for (int64_t p = 0; p < width_; p += LD_) store(out + p, load(out + p) + value(j, p, count));
+        for (int64_t p = 0; p < width_; p += LD_)
+            store(out + p, load(out + p) + value(j, p, count));
     }
 
   private:
@@ -97,7 +99,10 @@ class Totals {
 class OneGroup {
   public:
     OneGroup(const double* table, int64_t d)
-        : table_(table), total_(total_of({table, nullptr, d})), held_(d * MOST_LEVELS), sums_(SUMS) {}
+        : table_(table),
+          total_(total_of({table, nullptr, d})),
+          held_(d * MOST_LEVELS),
+          sums_(d ? SUMS : 0) {}
 
     double of(const Entries& entries) {
         double out = 0.0, n = 0.0;

@@ -54,7 +54,8 @@ static void diagonal_predictive(const DiagonalPrior& prior, const double* stats,
         for (int64_t j = 0; j < d; j += LD_) {
             const DiagonalPosterior p(prior, stats + g * prior.n_stats(), j);
             const vd square = p.kappa / ((p.kappa + 1.0) * p.scale), whiten = root(square);
-            const vd constant = log_rising(0.5 * p.nu, all(0.5)) + 0.5 * (log_of(square) - LOG_OF_PI);
+            const vd constant =
+                log_rising(0.5 * p.nu, all(0.5)) + 0.5 * (log_of(square) - LOG_OF_PI);
             double* row = out + g * 4 * d + j;
             store_some(row, p.left, whiten);
             store_some(row + d, p.left, whiten * p.mean);

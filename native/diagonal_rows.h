@@ -43,7 +43,8 @@ template <class T> class DiagonalTables {
         }
     }
 
-    // Scores of tiles of rows under every group: out[g * stride + row]; `top` is raised to the best.
+    // Scores of tiles of rows under every group: out[g * stride + row]; `top` is raised to the
+    // best.
     void scores(const T* x, int64_t tiles, T* out, int64_t stride, T* top, T) const {
         const int64_t tile_size = (d_ + 1) * TILE<T>;
         const bool by_tile = in_cache();
@@ -73,7 +74,8 @@ template <class T> class DiagonalTables {
     const int64_t groups;
 
   private:
-    template <int RV> void add_features(int64_t g, const T* x, int64_t stride, Vec<T> (&s)[RV]) const {
+    template <int RV>
+    void add_features(int64_t g, const T* x, int64_t stride, Vec<T> (&s)[RV]) const {
         const bool missing = x[d_ * stride] != T(0);
         switch (addition_[g]) {
             case SQUARES:

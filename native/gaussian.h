@@ -58,7 +58,8 @@ class Posterior {
                     (entry_of(upper) + second_of_prior[at(i, j)]) - scaled * mean[i];
         }
         cholesky(factor.get(), d_, inverse.get());
-        return finite(log_det());
+        // What is not a number after a bad pivot stays so down to the last one.
+        return !any<double>((Int<double>)(factor[at(d_ - 1, d_ - 1)] > 0.0) == 0);
     }
 
     // log |nu* Psi*| / 2
@@ -66,12 +67,6 @@ class Posterior {
         vd out = {};
         for (int64_t i = 0; i < d_; ++i) out += log_of(factor[at(i, i)]);
         return out;
-    }
-
-    static bool finite(vd v) {
-        for (int l = 0; l < LD; ++l)
-            if (!(v[l] - v[l] == 0.0)) return false;
-        return true;
     }
 
     static vd gather(const double* const (&row)[LD], int64_t entry) {

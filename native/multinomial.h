@@ -18,7 +18,8 @@ static void multinomial_log_marginal(const double* concentration, int64_t d, con
         const double* n = stats + g * (1 + d) + 1;
         vd value = {};
         for (int64_t j = 0; j < d; j += LD_)
-            value += log_rising(load_some(concentration + j, d - j, 1.0), load_some(n + j, d - j, 0.0));
+            value += log_rising(load_some(concentration + j, d - j, 1.0),
+                                load_some(n + j, d - j, 0.0));
         const vd whole = log_rising(all(all_of_it), all(total_of({n, nullptr, d})));
         out[g] = sum<double>(value) - whole[0];
     }
@@ -72,7 +73,8 @@ static void multinomial_stats(const Rows& rows, const int64_t* group, double* ou
     const RowReader reader(rows);
     for (int64_t r = 0; r < rows.n; ++r)
         if (group[r] >= 0)
-            add_row(reader.read(r), rows.weight ? rows.weight[r] : 1.0, out + group[r] * (1 + rows.d));
+            add_row(reader.read(r), rows.weight ? rows.weight[r] : 1.0,
+                    out + group[r] * (1 + rows.d));
 }
 
 }  // namespace SCSTREAM_ISA

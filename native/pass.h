@@ -88,7 +88,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         most = most < 1 ? 1 : most < needed ? most : needed;
         const int64_t stride = most * TILE<T>;
         const bool look = groups >= MANY;
-        const T slack = T(!look ? INFINITY : plan_.listen && !plan_.draw ? 0.0 : NEGLIGIBLE);
+        const T slack = T(look ? NEGLIGIBLE : INFINITY);
         Buffer<T> x(most * family_.tile_size(), RAW), scores(groups * stride, RAW);
         Buffer<T> top(stride, RAW);
         for (int64_t first = 0; first < n; first += stride) {
@@ -122,7 +122,6 @@ template <class Family> class RowPass final : public scstream::Pass {
         if (!plan_.draw || plan_.settle)
             most_probable(scores, stride, groups, top, count,
                           (plan_.draw ? drawn.best : drawn.label).get() + first);
-        if (plan_.listen && !plan_.draw) return;
         if (look)
             add_masses<true>(scores, stride, groups, top, total);
         else

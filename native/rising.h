@@ -46,7 +46,8 @@ INLINE bool all_few(vd x) {
 INLINE vd log_rising(vd b, vd x) {
     if (!all_few(x)) return log_rising_by_stirling(b, x);
     vd product = all(1.0);
-    for (int i = 0; any<double>(x > double(i)); ++i) product *= x > double(i) ? b + double(i) : all(1.0);
+    for (int i = 0; any<double>(x > double(i)); ++i)
+        product *= x > double(i) ? b + double(i) : all(1.0);
     return log_of(product);
 }
 

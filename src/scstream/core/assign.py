@@ -34,7 +34,7 @@ class Plan:
     prior: Array  # (1, R) predictive table of no rows at all
     key: int | None  # draw the labels to learn from under this key; None: the most probable ones
     settle: bool = False  # whatever is learned, report the most probable labels
-    listen: bool = False  # rows not learned yet: sum up the evidence, but not the density
+    listen: bool = False  # the rows were not learned before: sum up their evidence too
     single: bool = False  # compare in float32, where the kernels offer it
     pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2) may be one
     unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R) predictive tables
@@ -48,10 +48,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Tally:
-    """What a pass over some rows found, a sum over the rows.
-
-    Only a pass that listens finds evidence; it finds no density.
-    """
+    """What a pass over some rows found, a sum over the rows."""
 
     stats: Array  # (K, 2, P)
     novel_weight: float
@@ -111,11 +108,10 @@ def assign_block(
     threshold = 0.0 if chance is None else np.log(chance[:, 1]) - np.log1p(-chance[:, 1])
     side = (halves[:, 1] - halves[:, 0] > threshold).astype(np.int8)
     chosen = _Chosen(X, unit_weight(X, weight), scores, halves, label, side)
-    density = 0.0 if plan.listen else float(log_density @ chosen.weight)
     tally = Tally(
         stats=_half_stats(family, plan, chosen),
         novel_weight=float(chosen.weight[label == NOVEL].sum()),
-        log_density=density,
+        log_density=float(log_density @ chosen.weight),
         split_evidence=_split_evidence(plan, chosen),
         merge_evidence=_merge_evidence(family, plan, chosen),
     )

@@ -1,0 +1,87 @@
+"""Random plans over random rows, for comparing the kernels with their specification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from scstream.core.assign import Plan
+from scstream.core.rng import ClusterDraws
+from scstream.families import Diagonal, Gaussian, Multinomial
+
+MODES: dict[str, dict[str, Any]] = {
+    "sampling": {"predictive": False, "key": 11},
+    "settling": {"predictive": True, "key": 12, "settle": True},
+    "most probable": {"predictive": True, "key": None},
+    "arriving": {"predictive": True, "key": 13, "settle": True, "listen": True},
+    "listening": {"predictive": True, "key": None, "listen": True},
+}
+
+
+def gaussian_rows(rng: np.random.Generator, n: int, d: int, k: int):
+    centre = rng.normal(size=(k, d)) * 8.0 / np.sqrt(d)
+    label = rng.integers(k, size=n)
+    family = Gaussian(
+        mean=np.zeros(d), kappa=0.05, nu=d + 3.0, psi=np.eye(d), origin=np.full(d, 0.1)
+    )
+    return family, centre[label] + rng.normal(size=(n, d)), label
+
+
+def diagonal_rows(rng: np.random.Generator, n: int, d: int, k: int):
+    _, X, label = gaussian_rows(rng, n, d, k)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    family = Diagonal(mean=np.zeros(d), kappa=np.full(d, 0.05), nu=4.0, psi=np.ones(d))
+    return family, X, label
+
+
+def count_rows(rng: np.random.Generator, n: int, d: int, k: int, *, dense: bool = True):
+    share = rng.dirichlet(np.full(d, 0.3), size=k)
+    label = rng.integers(k, size=n)
+    X = np.stack([rng.multinomial(rng.integers(0, 60), share[z]) for z in label]).astype(float)
+    X[rng.random(X.shape) < 0.02] += 0.5
+    family = Multinomial(concentration=np.full(d, 0.4))
+    return family, X if dense else sparse.csr_array(X), label
+
+
+def sparse_count_rows(rng: np.random.Generator, n: int, d: int, k: int):
+    return count_rows(rng, n, d, k, dense=False)
+
+
+ROWS = {
+    "gaussian": gaussian_rows,
+    "diagonal": diagonal_rows,
+    "multinomial": count_rows,
+    "multinomial, CSR": sparse_count_rows,
+}
+
+
+def plan_for(family: Any, X: Any, label: Any, k: int, *, single: bool = False, **mode: Any) -> Plan:
+    """Return a plan whose clusters are those of the labels, with halves at random."""
+    side = np.arange(len(label)) % 2
+    stats = family.stats(X, 2 * label + side, 2 * k)
+    whole = stats[0::2] + stats[1::2]
+    if mode["predictive"]:
+        tables = family.predictive(whole), family.predictive(stats)
+    else:
+        tables = (
+            family.draw(whole, ClusterDraws(7, np.arange(k))),
+            family.draw(stats, ClusterDraws(8, np.arange(2 * k))),
+        )
+    pairs = np.array([(i, i + 1) for i in range(0, k - 1, 2)], dtype=np.int64).reshape(-1, 2)
+    pairs = pairs if mode.get("listen") else pairs[:0]
+    unions = family.predictive(whole[pairs[:, 0]] + whole[pairs[:, 1]])
+    halves = stats[:, 0].reshape(k, 2)
+    return Plan(
+        whole=tables[0],
+        halves=tables[1],
+        log_weight=np.log(whole[:, 0] + 0.1),
+        log_half=np.log(halves + 0.5) - np.log(whole[:, :1] + 1.0),
+        log_new=0.0,
+        prior=family.prior_predictive,
+        pairs=pairs,
+        unions=unions,
+        single=single,
+        **mode,
+    )
