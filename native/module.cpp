@@ -106,6 +106,8 @@ Output log_gammas(uint64_t key, Ids ids, int64_t first_lane, Matrix shape) {
 NB_MODULE(_native, m) {
     using namespace scstream;
     using namespace nb::literals;
+    // Families that live as long as the interpreter hold kernels: that is no leak.
+    nb::set_leak_warnings(false);
     nb::exception<Refused>(m, "Refused");
     m.def("available", available, "Instruction sets of this build and machine, the best first.");
     m.def("isa", [] { return std::string(kernels()->name); }, "The instruction set in use.");

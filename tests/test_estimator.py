@@ -89,7 +89,7 @@ def test_defaults_are_those_of_the_core() -> None:
     model, config = ScStream(), Config()
     assert isinstance(config.kernel, Exponential)
     assert model.half_life == config.kernel.half_life
-    for name in ("alpha", "n_sweeps", "max_clusters", "late"):
+    for name in ("alpha", "max_clusters", "late"):
         assert getattr(model, name) == getattr(config, name)
 
 

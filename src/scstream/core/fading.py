@@ -102,7 +102,7 @@ def _faded(family: Family, state: State, elapsed: float, factor: float) -> dict[
     if elapsed:
         halves = drifted(family, halves, state.velocity, state.jitter, _heard(state), elapsed)
     past = factor * halves
-    if state.weight.min() * factor < _NEGLIGIBLE:
+    if past[:, :, 0].min(initial=1.0) < _NEGLIGIBLE:
         past[past[:, :, 0] < _NEGLIGIBLE] = 0.0
     return {"past": past, "rest": factor * (state.rest + state.rest_now)}
 

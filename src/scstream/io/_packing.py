@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -119,15 +119,18 @@ def rebuild(description: Mapping[str, Any]) -> Family:
 
 
 def record(cls: type[T], values: Any, **ready: Any) -> T:
-    """Build a dataclass from values whose names and types must be those of its fields."""
+    """Build a dataclass from values whose names and types must be those of its fields.
+
+    A field with a default may be missing: an older version, which wrote the file, had none.
+    """
     hints = get_type_hints(cls)
-    names = [field.name for field in fields(cls) if field.init]  # type: ignore[arg-type]
-    wanted = {name: hints[name] for name in names if name not in ready}
-    if set(values) != set(wanted):
-        odd = min(set(values) ^ set(wanted))
-        raise ValueError(f"{cls.__name__} has an unknown or missing entry {odd!r}")
-    for name, hint in wanted.items():
-        if not _fits(values[name], hint):
+    known = [field for field in fields(cls) if field.init and field.name not in ready]  # type: ignore[arg-type]
+    needed = {f.name for f in known if f.default is MISSING and f.default_factory is MISSING}
+    odd = (set(values) - {field.name for field in known}) | (needed - set(values))
+    if odd:
+        raise ValueError(f"{cls.__name__} has an unknown or missing entry {min(odd)!r}")
+    for name, value in values.items():
+        if not _fits(value, hints[name]):
             raise ValueError(f"{cls.__name__}.{name} has the wrong type")
     return cls(**values, **ready)
 
