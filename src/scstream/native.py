@@ -67,7 +67,7 @@ def twin_function(function: F) -> F:
     return cast(F, answer)
 
 
-class threads:  # noqa: N801
+class threads:
     """Let the kernels use up to `n` threads inside a ``with`` block, on work that is worth it."""
 
     def __init__(self, n: int) -> None:
@@ -107,7 +107,7 @@ def _load(kernels: str) -> ModuleType | None:
                 "C++17 compiler, or unset SCSTREAM_KERNELS to use the numpy kernels."
             ) from error
         return None
-    return cast(ModuleType, _native)
+    return _native
 
 
 def _begin() -> None:

@@ -67,7 +67,7 @@ class CompiledRows:
     def labels(self, names: Labels) -> Labels:
         """Return the ids of the rows by the names (K, 2) of the halves they chose."""
         # A novel row stands at -2 or -1: behind all names.
-        return np.append(names, [NOVEL, NOVEL])[2 * self._label + self._side]
+        return np.asarray(np.append(names, [NOVEL, NOVEL])[2 * self._label + self._side])
 
 
 def _tally(sums: Array, n_clusters: int, n_pairs: int) -> Tally:

@@ -25,7 +25,7 @@ def advance(family: Family, config: Config, state: State, time: float) -> State:
     if state.is_new:
         return state.but(time=time)
     elapsed = time - state.time
-    factor = float(config.kernel.weight(elapsed))
+    factor = float(config.kernel.weight(np.asarray(elapsed)))
     moves = config.motion and family.moves_rigidly
     if config.kernel.capacity:
         past = _faded_by_ring(config, _moved(family, state, elapsed) if moves else state, time)

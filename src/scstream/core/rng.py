@@ -26,7 +26,18 @@ _SHIFT = np.uint64(32)
 _MASK = (1 << 64) - 1
 _ATTEMPT = 1 << 32  # lanes between two attempts of a rejection sampler
 
-PURPOSES = ("labels", "weights", "params", "halves", "splits", "merges", "seeds", "pool", "chain", "sample")
+PURPOSES = (
+    "labels",
+    "weights",
+    "params",
+    "halves",
+    "splits",
+    "merges",
+    "seeds",
+    "pool",
+    "chain",
+    "sample",
+)
 
 
 def key_for(seed: int, *, batch: int, sweep: int, purpose: str) -> int:

@@ -159,7 +159,7 @@ def splits(family: Family, config: Config, state: State, *, sweep: int) -> Label
     lighter = halves[:, :, 0].min(axis=1)
     room = room_to_grow(config, state)
     may = (lighter > 0) & (lighter >= config.split_floor) & (state.age >= config.split_age)
-    (open_,) = may.nonzero()
+    open_: Labels = may.nonzero()[0]
     if not len(open_) or room <= 0:
         return open_[:0]
     key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="splits")
