@@ -24,6 +24,7 @@ from scstream.families.base import Array, Family, Labels, Rows
 from scstream.io.choices import family_kind, first_family, read_config
 from scstream.io.clusters import ClusterTable
 from scstream.io.schema import check_entries, read_time, read_weight
+from scstream.native import threads
 
 _COUNTS = ("multinomial", "poisson")
 _CHUNK = 4096  # rows that are asked about at once, so that memory does not grow with the question
@@ -73,7 +74,8 @@ class ScStream(ClusterMixin, BaseEstimator):
     switches : dict or None
         Single fields of `scstream.Config`, for experiments: ``{"motion": False}``.
     n_threads : int
-        Threads to use, -1 for one per core. Results do not depend on it.
+        Most threads to use, -1 for one per core. Small batches stay on one. Results do not depend
+        on it.
     max_events : int
         How many events `events_` remembers.
     random_state : int, numpy Generator or RandomState, or None
@@ -140,7 +142,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         max_clusters: int = 1000,
         late: str = "error",
         switches: dict[str, Any] | None = None,
-        n_threads: int = 1,
+        n_threads: int = -1,
         max_events: int = 1000,
         random_state: Any = None,
     ) -> None:
@@ -407,7 +409,7 @@ class ScStream(ClusterMixin, BaseEstimator):
     def _learn(self, X: Any, *, time: Any, sample_weight: Any, fresh: bool) -> Self:
         before = dict(vars(self))
         try:
-            with one_blas_thread:
+            with one_blas_thread, threads(_executor(self.n_threads).n_threads):
                 self._take_in(X, time, sample_weight, fresh=fresh)
         except BaseException:
             self.__dict__.clear()
@@ -527,7 +529,14 @@ class ScStream(ClusterMixin, BaseEstimator):
 def _executor(n_threads: Any) -> ThreadExecutor:
     if not isinstance(n_threads, int | np.integer) or (n_threads < 1 and n_threads != -1):
         raise InputError(f"n_threads must be a whole number from 1, or -1, got {n_threads!r}.")
-    return _shared_executor((os.cpu_count() or 1) if n_threads == -1 else int(n_threads))
+    return _shared_executor(_usable_cores() if n_threads == -1 else int(n_threads))
+
+
+@cache
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @cache
