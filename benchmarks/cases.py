@@ -139,13 +139,13 @@ CASES = {
         Case(
             "births, far",
             partial(births, distance="far"),
-            _FIVE,
+            _TEN,
             {"max_delay": 0.3, "max_missed": 0, "max_inflation": 1.0},
         ),
         Case(
             "births, near",
             partial(births, distance="near"),
-            _FIVE,
+            _TEN,
             {"max_delay": 1.5, "max_missed": 0, "max_inflation": 1.0},
         ),
         Case("null", null, _FIVE, {"k_is_one": 0.95}, oracle=False),

@@ -54,15 +54,21 @@ class Gaussian final : public Family {
         for (int64_t g = 0; g < groups; ++g)
             coordinates(stats.data() + g * n_stats(), &points[g * prior_.d]);
         const PairList near = nearest_pairs(points.data(), groups, prior_.d, n_neighbours);
+        const Pointers each = rows_in(stats.data(), groups, n_stats());
+        const std::vector<double> own = log_marginals(each, {});
         Pointers one, two;
         for (auto [i, j] : near) {
-            one.push_back(stats.data() + i * n_stats());
-            two.push_back(stats.data() + j * n_stats());
+            one.push_back(each[size_t(i)]);
+            two.push_back(each[size_t(j)]);
         }
-        const std::vector<double> ratio = log_split_ratios(alpha, one, two);
+        const std::vector<double> together = log_marginals(one, two);
         PairList likely;
-        for (size_t m = 0; m < near.size(); ++m)
-            if (-ratio[m] > 0.0) likely.push_back(near[m]);
+        for (size_t m = 0; m < near.size(); ++m) {
+            const auto [i, j] = near[m];
+            if (log_odds(alpha, one[m][0], two[m][0], own[size_t(i)], own[size_t(j)],
+                         together[m]) < 0.0)
+                likely.push_back(near[m]);
+        }
         return pair_arrays(likely);
     }
 

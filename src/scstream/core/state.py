@@ -112,8 +112,8 @@ class Config:
     merge_silent: bool = False
     split_age: int = 5
     split_floor: float = 4.0
-    split_evidence: float | None = 4.0
-    merge_evidence: float | None = 2.0
+    split_evidence: float | None = 5.0
+    merge_evidence: float | None = 1.5
     learn_draws: bool = True
     exact_predictive: bool = True
     motion: bool = True
