@@ -34,8 +34,9 @@ class Family {
     nb::tuple assign(const nb::object& X, std::optional<Vector> weight, const PlanArrays& arrays,
                      std::optional<double> log_new, std::optional<uint64_t> key, bool predictive,
                      bool settle, bool listen, bool single, int64_t first_row) const {
-        return assign_rows(rows_of(X, weight).rows, read(arrays, log_new, key, predictive, settle, listen,
-                                                  single, first_row));
+        return assign_rows(
+            rows_of(X, weight).rows,
+            read(arrays, log_new, key, predictive, settle, listen, single, first_row));
     }
 
   protected:
@@ -107,6 +108,7 @@ class Family {
   private:
     void sum_slices(const Rows& rows, const Plan& plan, Choices choices, int64_t size,
                     double* sums) const {
+        if (rows.n == 0) return;
         const int64_t length = slice_length(rows.n), slices = (rows.n + length - 1) / length;
         const std::unique_ptr<Pass> ready = pass(plan);
         if (slices == 1) return ready->slice(rows, 0, rows.n, choices, sums);

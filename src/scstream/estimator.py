@@ -24,6 +24,7 @@ from scstream.families.base import Array, Family, Labels, Rows
 from scstream.io.choices import family_kind, first_family, read_config
 from scstream.io.clusters import ClusterTable
 from scstream.io.schema import check_entries, read_time, read_weight
+from scstream.machine import usable_cores
 from scstream.native import threads
 
 _COUNTS = ("multinomial", "poisson")
@@ -529,14 +530,7 @@ class ScStream(ClusterMixin, BaseEstimator):
 def _executor(n_threads: Any) -> ThreadExecutor:
     if not isinstance(n_threads, int | np.integer) or (n_threads < 1 and n_threads != -1):
         raise InputError(f"n_threads must be a whole number from 1, or -1, got {n_threads!r}.")
-    return _shared_executor(_usable_cores() if n_threads == -1 else int(n_threads))
-
-
-@cache
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return _shared_executor(usable_cores() if n_threads == -1 else int(n_threads))
 
 
 @cache

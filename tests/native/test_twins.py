@@ -92,6 +92,7 @@ def test_threads_change_no_bit(kind, mode):
             assert same, field.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, 1e5])
 def test_float32_disagrees_on_less_than_one_row_in_ten_thousand(isa, shift):
     """20,000 rows in 128 dimensions; the origin of the family follows the rows."""
@@ -218,6 +219,14 @@ def test_a_refusal_is_answered_by_the_specification():
     found = family.log_marginal(stats)
     with native.using("numpy"):
         np.testing.assert_array_equal(found, family.log_marginal(stats))
+
+
+def test_no_rows_at_all():
+    family, X, label = gaussian_rows(np.random.default_rng(0), 30, 3, 2)
+    plan = plan_for(family, X, label, 2, **MODES["arriving"])
+    labels, tally = choices(family, Batch(X[:0], 0.0), plan)
+    assert len(labels) == 0
+    assert not tally.stats.any()
 
 
 def test_kernels_check_what_they_are_given():

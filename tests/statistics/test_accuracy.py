@@ -1,9 +1,10 @@
-"""The bars of accuracy in short form: one pinned seed of the quick cases, nothing set by hand.
+"""The bars of accuracy in short form: pinned seeds of the quick cases, nothing set by hand.
 
 The long form over all seeds is ``python -m benchmarks.accuracy``; its results are committed under
 ``benchmarks/results``. Runs are deterministic, so a failure is a change of behaviour, not bad luck.
 """
 
+import numpy as np
 import pytest
 from benchmarks.ablation import PAPER_2D
 from benchmarks.cases import CASES
@@ -24,9 +25,11 @@ CHECKED = (
 @pytest.mark.parametrize("name", CHECKED)
 def test_bars_are_reached(name: str) -> None:
     case = CASES[name]
-    row = run(case, SEED)
+    # One stream of births has a dozen clusters, too few for a mean: there the bar is for all seeds.
+    seeds = case.seeds if name.startswith("births") else (SEED,)
+    rows = [run(case, seed) for seed in seeds]
     for bar, bound in case.bars.items():
-        figure = row[bar.removeprefix("max_")]
+        figure = np.mean([row[bar.removeprefix("max_")] for row in rows])
         assert figure <= bound if bar.startswith("max_") else figure >= bound, (bar, figure)
 
 

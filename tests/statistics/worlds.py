@@ -39,6 +39,8 @@ EXECUTOR = ThreadExecutor()
 class Worlds:
     """A family whose rows begin with the number of their world; clusters stay within one."""
 
+    kernel = None  # of the compiled kernels none knows worlds
+
     def __init__(self, inner: Family) -> None:
         self.inner = inner
         self.n_stats = inner.n_stats + 1

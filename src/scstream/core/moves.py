@@ -14,8 +14,8 @@ _TINY = np.finfo(float).tiny  # stands for the count of a group that has faded a
 @twin
 def log_split_ratio(family: Family, alpha: float, left: Array, right: Array) -> Array:  # (G,)
     """Log posterior odds of two clusters against their union (the paper's H_split, corrected)."""
-    marginals = family.log_marginal(np.stack([left, right, left + right]))
-    return log_odds_of_two(alpha, left[:, 0], right[:, 0], *marginals)
+    marginals = family.log_marginal(np.concatenate([left, right, left + right]))
+    return log_odds_of_two(alpha, left[:, 0], right[:, 0], *marginals.reshape(3, -1))
 
 
 @twin
