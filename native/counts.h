@@ -18,7 +18,7 @@ struct Entries {
 
 INLINE double total_of(const Entries& entries) {
     vd total = {};
-    for (int64_t i = 0; i < entries.size; i += LD_)
+    for (int64_t i = 0; i < entries.size; i += LD)
         total += load_some(entries.count + i, entries.size - i, 0.0);
     return sum<double>(total);
 }
@@ -28,8 +28,8 @@ class RowReader {
   public:
     explicit RowReader(const Rows& rows)
         : rows(rows),
-          count_(rows.indptr ? 0 : rows.d + LD_, RAW),
-          feature_(rows.indptr ? 0 : rows.d + LD_, RAW) {}
+          count_(rows.indptr ? 0 : rows.d + LD, RAW),
+          feature_(rows.indptr ? 0 : rows.d + LD, RAW) {}
 
     Entries read(int64_t row) const {
         if (!rows.indptr) return {rows.x + row * rows.d, nullptr, rows.d};
@@ -43,7 +43,7 @@ class RowReader {
         int64_t size = 0, j = 0;
 #if defined(__AVX512F__)
         const __m256i steps = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        for (; j + LD_ <= rows.d; j += LD_) {
+        for (; j + LD <= rows.d; j += LD) {
             const __m512d v = (__m512d)load(x + j);
             const __mmask8 mask = _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_NEQ_UQ);
             const __m256i at = _mm256_add_epi32(steps, _mm256_set1_epi32(int(j)));
@@ -72,8 +72,8 @@ class RowReader {
 // their cumulative sums need one step across lanes.
 struct Places {
     explicit Places(int64_t groups)
-        : groups(groups), vectors((groups + LD_ - 1) / LD_), width(vectors * LD_) {}
-    int64_t of(int64_t g) const { return g % vectors * LD_ + g / vectors; }
+        : groups(groups), vectors((groups + LD - 1) / LD), width(vectors * LD) {}
+    int64_t of(int64_t g) const { return g % vectors * LD + g / vectors; }
     const int64_t groups, vectors, width;
 };
 
@@ -111,16 +111,16 @@ template <int N, class Terms>
 INLINE void add_some(const double* start, const Terms& terms, int64_t at, double* out) {
     vd sum[N];
 #pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) sum[i] = load(start + at + i * LD_);
+    for (int i = 0; i < N; ++i) sum[i] = load(start + at + i * LD);
     for (int64_t t = 0; t < terms.size; ++t) {
         const double factor = terms.factor(t);
         const double* line = terms.line(t) + at;
         __asm__("" : "+r"(line));  // one address for all, not one for each
 #pragma GCC unroll 16
-        for (int i = 0; i < N; ++i) sum[i] += factor * load(line + i * LD_);
+        for (int i = 0; i < N; ++i) sum[i] += factor * load(line + i * LD);
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) store(out + at + i * LD_, sum[i]);
+    for (int i = 0; i < N; ++i) store(out + at + i * LD, sum[i]);
 }
 
 template <class Terms>
@@ -131,7 +131,7 @@ static void add_lines(const double* start, const Terms& terms, int64_t vectors, 
         switch (to - from) {
 #define CASE(N) \
     case N:     \
-        add_some<N>(start, terms, from * LD_, out); \
+        add_some<N>(start, terms, from * LD, out); \
         break;
             CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
             CASE(9) CASE(10) CASE(11) CASE(12)
@@ -163,28 +163,28 @@ struct PlainTerms {
 
 // N vectors of the scores of a vector's worth of dense rows: a product of matrices in registers.
 template <int N>
-INLINE void multiply_some(const double* const (&x)[LD_], const Lines& lines, int64_t at,
+INLINE void multiply_some(const double* const (&x)[LD], const Lines& lines, int64_t at,
                           double* out) {
     const int64_t width = lines.places.width;
-    vd sum[LD_][N];
+    vd sum[LD][N];
 #pragma GCC unroll 8
-    for (int r = 0; r < LD_; ++r)
+    for (int r = 0; r < LD; ++r)
 #pragma GCC unroll 4
-        for (int i = 0; i < N; ++i) sum[r][i] = load(lines.start.get() + at + i * LD_);
+        for (int i = 0; i < N; ++i) sum[r][i] = load(lines.start.get() + at + i * LD);
     const double* line = lines.lines.get() + at;
     for (int64_t j = 0; j < lines.d; ++j, line += width) {
         vd entry[N];
 #pragma GCC unroll 4
-        for (int i = 0; i < N; ++i) entry[i] = load(line + i * LD_);
+        for (int i = 0; i < N; ++i) entry[i] = load(line + i * LD);
 #pragma GCC unroll 8
-        for (int r = 0; r < LD_; ++r)
+        for (int r = 0; r < LD; ++r)
 #pragma GCC unroll 4
             for (int i = 0; i < N; ++i) sum[r][i] += x[r][j] * entry[i];
     }
 #pragma GCC unroll 8
-    for (int r = 0; r < LD_; ++r)
+    for (int r = 0; r < LD; ++r)
 #pragma GCC unroll 4
-        for (int i = 0; i < N; ++i) store(out + r * width + at + i * LD_, sum[r][i]);
+        for (int i = 0; i < N; ++i) store(out + r * width + at + i * LD, sum[r][i]);
 }
 
 }  // namespace SCSTREAM_ISA

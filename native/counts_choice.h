@@ -10,7 +10,7 @@ INLINE double largest(vd v) {
     return _mm512_reduce_max_pd((__m512d)v);
 #else
     double out = v[0];
-    for (int l = 1; l < LD_; ++l) out = v[l] > out ? v[l] : out;
+    for (int l = 1; l < LD; ++l) out = v[l] > out ? v[l] : out;
     return out;
 #endif
 }
@@ -30,7 +30,7 @@ INLINE int n_below(vd v, double number) {
         _mm512_cmp_pd_mask((__m512d)v, (__m512d)all(number), _CMP_LT_OQ) & 0x7F);
 #else
     int out = 0;
-    for (int l = 0; l + 1 < LD_; ++l) out += v[l] < number;
+    for (int l = 0; l + 1 < LD; ++l) out += v[l] < number;
     return out;
 #endif
 }
@@ -68,7 +68,7 @@ class Chooser {
         : places_(places),
           near_(rows * (places.vectors + 1), RAW),
           n_near_(rows, RAW),
-          before_(rows * 2 * LD_) {
+          before_(rows * 2 * LD) {
         for (int64_t row = 0; row < rows; ++row) {
             n_near_[row] = int32_t(places.vectors);
             for (int64_t v = 0; v < places.vectors; ++v)
@@ -78,7 +78,7 @@ class Chooser {
 
     double best_score(const double* line) const {
         vd top = load(line);
-        for (int64_t p = LD_; p < places_.width; p += LD_)
+        for (int64_t p = LD; p < places_.width; p += LD)
             top = larger<double>(top, load(line + p));
         return largest(top);
     }
@@ -87,8 +87,8 @@ class Chooser {
     int32_t most_probable(const double* line, double top) const {
         Int<double> which = Int<double>{} + places_.vectors;
         for (int64_t v = places_.vectors - 1; v >= 0; --v)
-            which = load(line + v * LD_) == top ? Int<double>{} + v : which;
-        for (int l = 0; l < LD_; ++l)
+            which = load(line + v * LD) == top ? Int<double>{} + v : which;
+        for (int l = 0; l < LD; ++l)
             if (which[l] < places_.vectors) return int32_t(l * places_.vectors + which[l]);
         return 0;
     }
@@ -101,7 +101,7 @@ class Chooser {
         int32_t found = 0;
         for (int64_t v = 0; v < places_.vectors; ++v) {
             near[found] = int32_t(v);
-            found += any_above(load(line + v * LD_), least);
+            found += any_above(load(line + v * LD), least);
         }
         n_near_[row] = found;
     }
@@ -111,28 +111,28 @@ class Chooser {
         const int32_t* near = near_.get() + row * (places_.vectors + 1);
         vd total = {};
         for (int64_t i = 0; i < n_near_[row]; ++i) {
-            total += exp_below(load(line + near[i] * LD_) - top);
-            store(line + i * LD_, total);
+            total += exp_below(load(line + near[i] * LD) - top);
+            store(line + i * LD, total);
         }
-        store(before_.get() + row * 2 * LD_ + 1, total);
+        store(before_.get() + row * 2 * LD + 1, total);
     }
 
     // Add up the lanes; return the sum of all.
     double add_lanes(int64_t row) {
-        double* before = before_.get() + row * 2 * LD_;
-        for (int l = 1; l < LD_; ++l) before[l + 1] += before[l];
-        return before[LD_];
+        double* before = before_.get() + row * 2 * LD;
+        for (int l = 1; l < LD; ++l) before[l + 1] += before[l];
+        return before[LD];
     }
 
     // The group at which the cumulative mass reaches a share of the whole.
     int32_t draw(int64_t row, const double* mass, double chance) const {
-        const double* before = before_.get() + row * 2 * LD_;
-        const double wanted = chance * before[LD_];
+        const double* before = before_.get() + row * 2 * LD;
+        const double wanted = chance * before[LD];
         const int lane = n_below(load(before + 1), wanted);
         const vd inside = all(wanted - before[lane]);
         Int<double> passed = {};
         for (int64_t i = 0; i + 1 < n_near_[row]; ++i)
-            passed -= (Int<double>)(load(mass + i * LD_) < inside);
+            passed -= (Int<double>)(load(mass + i * LD) < inside);
         const int64_t near = near_[row * (places_.vectors + 1) + passed[lane]];
         const int64_t group = lane * places_.vectors + near;
         return int32_t(group < places_.groups ? group : places_.groups - 1);

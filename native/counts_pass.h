@@ -32,7 +32,7 @@ INLINE void add_entries(const CountGroup (&group)[N], const Entries& entries, do
         return;
     }
     vd total[N] = {};
-    for (int64_t i = 0; i < size; i += LD_) {
+    for (int64_t i = 0; i < size; i += LD) {
         const vd count = load_some(entries.count + i, size - i, 0.0);
         for (int g = 0; g < N; ++g) {
             const double* table = group[g].table;
@@ -48,8 +48,8 @@ INLINE void add_entries(const CountGroup (&group)[N], const Entries& entries, do
 // Rows that chose the same cluster; lanes beyond the last repeat it and weigh nothing.
 struct CountBlock {
     CountBlock(const RowReader& reader, int64_t begin, const int32_t* from, int64_t left)
-        : reader(reader), count(int(left < LD_ ? left : LD_)) {
-        for (int l = 0; l < LD_; ++l) {
+        : reader(reader), count(int(left < LD ? left : LD)) {
+        for (int l = 0; l < LD; ++l) {
             row[l] = begin + from[l < count ? l : count - 1];
             weight[l] = l >= count ? 0.0 : reader.rows.weight ? reader.rows.weight[row[l]] : 1.0;
         }
@@ -57,7 +57,7 @@ struct CountBlock {
 
     // Scores of the rows under some groups of the same kind.
     template <int N> void scores(const CountGroup (&group)[N], vd (&out)[N]) const {
-        double sums[N][LD_] = {}, number[LD_] = {};
+        double sums[N][LD] = {}, number[LD] = {};
         for (int l = 0; l < count; ++l) {
             const Entries entries =
                 group[0].predictive ? reader.read_sparse(row[l]) : reader.read(row[l]);
@@ -73,7 +73,7 @@ struct CountBlock {
 
     const RowReader& reader;
     const int count;
-    int64_t row[LD_];  // in the batch
+    int64_t row[LD];  // in the batch
     vd weight;
 };
 
@@ -82,7 +82,7 @@ INLINE void add_row(const Entries& entries, double weight, double* stats) {
     int64_t i = 0;
     if (entries.feature)
         for (; i < entries.size; ++i) stats[1 + entries.feature[i]] += weight * entries.count[i];
-    for (; i + LD_ <= entries.size; i += LD_)
+    for (; i + LD <= entries.size; i += LD)
         store(stats + 1 + i, load(stats + 1 + i) + weight * load(entries.count + i));
     for (; i < entries.size; ++i) stats[1 + i] += weight * entries.count[i];
 }
@@ -127,10 +127,10 @@ class CountsPass final : public scstream::Pass {
         Drawn(int64_t n, const Plan& plan)
             : label(n, RAW),
               best(plan.settle ? n : 0, RAW),
-              cluster(plan.draw ? n + LD_ : 0, RAW),
-              half(plan.draw ? n + LD_ : 0, RAW),
-              top(n + LD_),
-              total(n + LD_) {}
+              cluster(plan.draw ? n + LD : 0, RAW),
+              half(plan.draw ? n + LD : 0, RAW),
+              top(n + LD),
+              total(n + LD) {}
         Buffer<int32_t> label;          // to learn from
         Buffer<int32_t> best;           // most probable, to report
         Buffer<double> cluster, half;   // uniform chances
@@ -175,9 +175,9 @@ class CountsPass final : public scstream::Pass {
 
     // Two uniforms per row: one for the cluster, one for the half.
     void draw_chances(int64_t begin, int64_t n, Drawn& drawn) const {
-        uint64_t index[LD_];
-        for (int64_t r = 0; r < n; r += LD_) {
-            for (int l = 0; l < LD_; ++l) index[l] = uint64_t(plan_.first_row + begin + r + l);
+        uint64_t index[LD];
+        for (int64_t r = 0; r < n; r += LD) {
+            for (int l = 0; l < LD; ++l) index[l] = uint64_t(plan_.first_row + begin + r + l);
             vu at, one, two;
             memcpy(&at, index, sizeof(at));
             philox(plan_.key, at, vu{}, one, two);
@@ -189,7 +189,7 @@ class CountsPass final : public scstream::Pass {
     void add_density(const Rows& rows, int64_t begin, int64_t n, const Drawn& drawn,
                      Tally& tally) const {
         vd density = {};
-        for (int64_t r = 0; r < n; r += LD_) {
+        for (int64_t r = 0; r < n; r += LD) {
             // Beyond the last row both are those of a density of one.
             const vd total = load_some(drawn.total.get() + r, n - r, 1.0);
             const vd each = load(drawn.top.get() + r) + log_of(total);
@@ -204,7 +204,7 @@ class CountsPass final : public scstream::Pass {
             if (sorted.start[k] == end) continue;
             const CountGroup halves[2] = {half(2 * k), half(2 * k + 1)}, all_of_it[1] = {whole(k)};
             vd evidence = {};
-            for (int64_t i = sorted.start[k]; i < end; i += LD_) {
+            for (int64_t i = sorted.start[k]; i < end; i += LD) {
                 const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
                 vd score[2], of_whole[1];
                 b.scores(halves, score);
@@ -217,7 +217,7 @@ class CountsPass final : public scstream::Pass {
                 Int<double> right = settled;
                 if (plan_.draw) {
                     vd u;
-                    for (int l = 0; l < LD_; ++l) u[l] = chance[b.row[l] - begin];
+                    for (int l = 0; l < LD; ++l) u[l] = chance[b.row[l] - begin];
                     // The right half has probability 1 / (1 + exp(-gain)).
                     const vd odds = exp_of(gain > 700.0 ? all(700.0) : gain);
                     right = (1.0 - u) * odds > u;
@@ -249,7 +249,7 @@ class CountsPass final : public scstream::Pass {
             const CountGroup joined[1] = {CountGroup(plan_.unions + m * d_, d_, true)};
             vd total = {}, apart[2], together[1];
             for (int64_t k : pair)
-                for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
+                for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD) {
                     const CountBlock b(reader, begin, sorted.row.get() + i,
                                        sorted.start[k + 1] - i);
                     b.scores(groups, apart);
@@ -272,7 +272,7 @@ class CountsPass final : public scstream::Pass {
             const int64_t end = sorted.start[k + 1];
             if (sorted.start[k] == end) continue;
             const CountGroup halves[2] = {half(2 * k), half(2 * k + 1)};
-            for (int64_t i = sorted.start[k]; i < end; i += LD_) {
+            for (int64_t i = sorted.start[k]; i < end; i += LD) {
                 const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
                 vd score[2];
                 b.scores(halves, score);

@@ -34,13 +34,13 @@ class Levels {
                 chunk_[n_held_ / CHUNK] = new Buffer<double>(CHUNK * width_, RAW);
             held = int32_t(++n_held_);
             double* out = place(held);
-            for (int64_t p = 0; p < width_; p += LD_) store(out + p, value(j, p, count));
+            for (int64_t p = 0; p < width_; p += LD) store(out + p, value(j, p, count));
         }
         return place(held);
     }
 
     void add(int64_t j, double count, double* out) const {
-        for (int64_t p = 0; p < width_; p += LD_)
+        for (int64_t p = 0; p < width_; p += LD)
             store(out + p, load(out + p) + value(j, p, count));
     }
 
@@ -71,7 +71,7 @@ class Totals {
           key_(n_held_, RAW),
           held_(n_held_ * width_, RAW) {
         for (int64_t j = 0; j < lines.d; ++j)
-            for (int64_t p = 0; p < width_; p += LD_)
+            for (int64_t p = 0; p < width_; p += LD)
                 store(sum_.get() + p, load(sum_.get() + p) + load(lines.line(j) + p));
         for (int64_t i = 0; i < n_held_; ++i) key_[i] = -1.0;
     }
@@ -80,7 +80,7 @@ class Totals {
         double* out = held_.get() + i * width_;
         if (key_[i] != n) {
             key_[i] = n;
-            for (int64_t p = 0; p < width_; p += LD_)
+            for (int64_t p = 0; p < width_; p += LD)
                 store(out + p, log_rising(load(sum_.get() + p), all(n)));
         }
         return out;
@@ -167,9 +167,9 @@ class CountScores {
         const double* x = reader.rows.x + begin * reader.rows.d;
         Int<double> zeros = {};
         int64_t i = 0;
-        for (; i + LD_ <= size; i += LD_) zeros -= (Int<double>)(load(x + i) == 0.0);
+        for (; i + LD <= size; i += LD) zeros -= (Int<double>)(load(x + i) == 0.0);
         int64_t found = size - i;
-        for (int l = 0; l < LD_; ++l) found += zeros[l];
+        for (int l = 0; l < LD; ++l) found += zeros[l];
         return double(size - found) < SPARSE * double(size);
     }
 
@@ -180,7 +180,7 @@ class CountScores {
             return add_lines(lines_.start.get(), terms, places.vectors, out);
         }
         const double* total = totals_.line(total_of(entries));
-        for (int64_t p = 0; p < places.width; p += LD_)
+        for (int64_t p = 0; p < places.width; p += LD)
             store(first_.get() + p, load(lines_.start.get() + p) - load(total + p));
         int64_t size = 0;
         for (int64_t t = 0; t < entries.size; ++t) {
@@ -200,17 +200,17 @@ class CountScores {
     void multiply(int64_t begin, int64_t count, double* out) const {
         const int64_t vectors = lines_.places.vectors;
         for (int64_t v = 0; v < vectors; v += 3)
-            for (int64_t r = 0; r < count; r += LD_) {
-                const double* x[LD_];
-                for (int l = 0; l < LD_; ++l)
+            for (int64_t r = 0; r < count; r += LD) {
+                const double* x[LD];
+                for (int l = 0; l < LD; ++l)
                     x[l] = reader.read(begin + (r + l < count ? r + l : count - 1)).count;
                 double* place = out + r * lines_.places.width;
                 if (vectors - v >= 3)
-                    multiply_some<3>(x, lines_, v * LD_, place);
+                    multiply_some<3>(x, lines_, v * LD, place);
                 else if (vectors - v == 2)
-                    multiply_some<2>(x, lines_, v * LD_, place);
+                    multiply_some<2>(x, lines_, v * LD, place);
                 else
-                    multiply_some<1>(x, lines_, v * LD_, place);
+                    multiply_some<1>(x, lines_, v * LD, place);
             }
     }
 

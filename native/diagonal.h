@@ -37,7 +37,7 @@ static void diagonal_log_marginal(const DiagonalPrior& prior, const double* stat
                                   int64_t end, double* out) {
     for (int64_t g = begin; g < end; ++g) {
         vd total = {};
-        for (int64_t j = 0; j < prior.d; j += LD_) {
+        for (int64_t j = 0; j < prior.d; j += LD) {
             const DiagonalPosterior p(prior, stats + g * prior.n_stats(), j);
             total += log_rising(all(0.5 * prior.nu), 0.5 * p.n) - 0.5 * LOG_OF_PI * p.n;
             total += 0.5 * (prior.nu * log_of(p.prior_scale) - p.nu * log_of(p.scale));
@@ -51,7 +51,7 @@ static void diagonal_predictive(const DiagonalPrior& prior, const double* stats,
                                 int64_t end, double* out) {
     const int64_t d = prior.d;
     for (int64_t g = begin; g < end; ++g)
-        for (int64_t j = 0; j < d; j += LD_) {
+        for (int64_t j = 0; j < d; j += LD) {
             const DiagonalPosterior p(prior, stats + g * prior.n_stats(), j);
             const vd square = p.kappa / ((p.kappa + 1.0) * p.scale), whiten = root(square);
             const vd constant =
@@ -68,7 +68,7 @@ static void diagonal_draw(const DiagonalPrior& prior, const double* stats, const
                           const double* log_gammas, int64_t begin, int64_t end, double* out) {
     const int64_t d = prior.d;
     for (int64_t g = begin; g < end; ++g)
-        for (int64_t j = 0; j < d; j += LD_) {
+        for (int64_t j = 0; j < d; j += LD) {
             const DiagonalPosterior p(prior, stats + g * prior.n_stats(), j);
             const vd log_gamma = load_some(log_gammas + g * d + j, p.left, 0.0);
             const vd noise = load_some(normals + g * d + j, p.left, 0.0) / root(p.kappa);
@@ -85,7 +85,7 @@ static void diagonal_draw(const DiagonalPrior& prior, const double* stats, const
 INLINE void add_to_moments(const double* x, const double* origin, int64_t d, double weight,
                            double* stats) {
     stats[0] += weight;
-    for (int64_t j = 0; j < d; j += LD_) {
+    for (int64_t j = 0; j < d; j += LD) {
         const vd read = load_some(x + j, d - j, 0.0) - load_some(origin + j, d - j, 0.0);
         const Int<double> present = (Int<double>)(read == read);
         const vd value = present ? read : vd{}, w = present ? all(weight) : vd{};

@@ -140,16 +140,16 @@ class DiagonalSums {
         : d_(prior.d),
           n_stats_(prior.n_stats()),
           lanes_(d_ <= FEW_FEATURES ? 2 * n_stats_ : 0),
-          row_(d_ + LD_),
-          zero_(d_ + LD_) {}
+          row_(d_ + LD),
+          zero_(d_ + LD) {}
 
     // Add one vector of rows, x by features, with their weights in either half.
     void add(const double* x, vd left, vd right, double* stats) {
         if (d_ <= FEW_FEATURES) return add_lanes(x, left, right);
-        for (int lane = 0; lane < LD_; ++lane) {
+        for (int lane = 0; lane < LD; ++lane) {
             const double weight = left[lane] + right[lane];
             if (weight == 0.0) continue;
-            for (int64_t j = 0; j < d_; ++j) row_[j] = x[j * LD_ + lane];
+            for (int64_t j = 0; j < d_; ++j) row_[j] = x[j * LD + lane];
             add_to_moments(row_.get(), zero_.get(), d_, weight,
                            stats + (right[lane] != 0.0 ? n_stats_ : 0));
         }
@@ -171,7 +171,7 @@ class DiagonalSums {
         l[0] += left;
         r[0] += right;
         for (int64_t j = 1; j <= d_; ++j) {
-            const vd read = load(x + (j - 1) * LD_);
+            const vd read = load(x + (j - 1) * LD);
             const Int<double> present = (Int<double>)(read == read);
             const vd value = present ? read : vd{};
             const vd in_left = present ? left : vd{}, in_right = present ? right : vd{};
@@ -207,7 +207,7 @@ template <class Real> struct DiagonalFamily {
     }
 
     int64_t tile_size() const { return (prior.d + 1) * TILE<T>; }
-    int64_t vector_size() const { return (prior.d + 1) * LD_; }
+    int64_t vector_size() const { return (prior.d + 1) * LD; }
 
     // A tile of rows; beyond `count` the last is repeated.
     void pack_tile(const Rows& rows, int64_t first, int64_t count, T* out) const {
@@ -217,10 +217,10 @@ template <class Real> struct DiagonalFamily {
         out[prior.d * TILE<T>] = T(missing ? 1 : 0);
     }
 
-    void pack_vector(const Rows& rows, const int64_t (&row)[LD_], double* out) const {
+    void pack_vector(const Rows& rows, const int64_t (&row)[LD], double* out) const {
         bool missing = false;
-        for (int l = 0; l < LD_; ++l) missing |= pack(rows, row[l], out + l, LD_);
-        out[prior.d * LD_] = missing ? 1.0 : 0.0;
+        for (int l = 0; l < LD; ++l) missing |= pack(rows, row[l], out + l, LD);
+        out[prior.d * LD] = missing ? 1.0 : 0.0;
     }
 
     const DiagonalPrior& prior;

@@ -12,7 +12,6 @@ using scstream::GaussianPrior;
 
 constexpr double LOG_2 = 0.693147180559945309417;
 constexpr double LOG_PI = 1.14472988584940017414;
-constexpr int LD = LANES<double>;
 
 // Posterior of as many groups as a vector has lanes.
 class Posterior {

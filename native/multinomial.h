@@ -17,7 +17,7 @@ static void multinomial_log_marginal(const double* concentration, int64_t d, con
     for (int64_t g = begin; g < end; ++g) {
         const double* n = stats + g * (1 + d) + 1;
         vd value = {};
-        for (int64_t j = 0; j < d; j += LD_)
+        for (int64_t j = 0; j < d; j += LD)
             value += log_rising(load_some(concentration + j, d - j, 1.0),
                                 load_some(n + j, d - j, 0.0));
         const vd whole = log_rising(all(all_of_it), all(total_of({n, nullptr, d})));
@@ -31,13 +31,13 @@ static void multinomial_draw(const double* log_gammas, int64_t d, int64_t begin,
     for (int64_t g = begin; g < end; ++g) {
         const double* from = log_gammas + g * d;
         vd top = all(-double(INFINITY)), total = {};
-        for (int64_t j = 0; j < d; j += LD_)
+        for (int64_t j = 0; j < d; j += LD)
             top = larger<double>(top, load_some(from + j, d - j, -INFINITY));
         const vd best = all(largest(top));
-        for (int64_t j = 0; j < d; j += LD_)
+        for (int64_t j = 0; j < d; j += LD)
             total += exp_of(load_some(from + j, d - j, -INFINITY) - best);
         const vd scale = best + log_of(all(sum<double>(total)));
-        for (int64_t j = 0; j < d; j += LD_)
+        for (int64_t j = 0; j < d; j += LD)
             store_some(out + g * d + j, d - j, load_some(from + j, d - j, 0.0) - scale);
     }
 }

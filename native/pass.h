@@ -19,7 +19,6 @@ constexpr double NEGLIGIBLE = 34.0;        // nats below the best: a share of 1e
 constexpr double LOUDEST = 1.0;            // nats that one row may say for or against a move
 constexpr int64_t MOST_SCORES = 1 << 20;   // scores held at a time
 constexpr int64_t MANY = 512;              // groups, of which most rows have a share in few
-constexpr int LD_ = LANES<double>;
 
 // Rows in the order of their labels; those of label k stand in [start[k], start[k + 1]).
 class Sorted {
@@ -178,15 +177,15 @@ template <class Family> class RowPass final : public scstream::Pass {
 
     // Two uniforms per row: one for the cluster, one for the half.
     void draw_chances(int64_t row, int64_t count, T* first, double* second) const {
-        uint64_t index[LD_];
-        for (int64_t r = 0; r < TILE<T>; r += LD_) {
-            for (int l = 0; l < LD_; ++l) index[l] = uint64_t(plan_.first_row + row + r + l);
+        uint64_t index[LD];
+        for (int64_t r = 0; r < TILE<T>; r += LD) {
+            for (int l = 0; l < LD; ++l) index[l] = uint64_t(plan_.first_row + row + r + l);
             vu at, one, two;
             memcpy(&at, index, sizeof(at));
             philox(plan_.key, at, vu{}, one, two);
             const vd u = unit(one), w = unit(two);
-            for (int l = 0; l < LD_; ++l) first[r + l] = T(u[l]);
-            if (r + LD_ <= count)
+            for (int l = 0; l < LD; ++l) first[r + l] = T(u[l]);
+            if (r + LD <= count)
                 store(second + r, w);
             else
                 for (int l = 0; r + l < count; ++l) second[r + l] = w[l];
@@ -195,15 +194,15 @@ template <class Family> class RowPass final : public scstream::Pass {
 
     // A vector of rows of one cluster; lanes beyond the last row repeat it and weigh nothing.
     struct Block {
-        int64_t row[LD_];  // in the batch
+        int64_t row[LD];  // in the batch
         int count;
         vd weight;
     };
     Block block(const Rows& rows, int64_t begin, const Sorted& sorted, int64_t from,
                 int64_t end) const {
         Block out;
-        out.count = int(end - from < LD_ ? end - from : LD_);
-        for (int l = 0; l < LD_; ++l) {
+        out.count = int(end - from < LD ? end - from : LD);
+        for (int l = 0; l < LD; ++l) {
             out.row[l] = begin + sorted.row[from + (l < out.count ? l : out.count - 1)];
             out.weight[l] = l >= out.count ? 0.0 : rows.weight ? rows.weight[out.row[l]] : 1.0;
         }
@@ -219,7 +218,7 @@ template <class Family> class RowPass final : public scstream::Pass {
             const int64_t end = sorted.start[k + 1];
             if (sorted.start[k] == end) continue;
             vd evidence = {};
-            for (int64_t i = sorted.start[k]; i < end; i += LD_) {
+            for (int64_t i = sorted.start[k]; i < end; i += LD) {
                 const Block b = block(rows, begin, sorted, i, end);
                 family_.pack_vector(rows, b.row, x.get());
                 const vd one = halves_.score(2 * k, x.get()), two = halves_.score(2 * k + 1, x.get());
@@ -228,7 +227,7 @@ template <class Family> class RowPass final : public scstream::Pass {
                 Int<double> right = settled;
                 if (plan_.draw) {
                     vd u;
-                    for (int l = 0; l < LD_; ++l) u[l] = chance[b.row[l] - begin];
+                    for (int l = 0; l < LD; ++l) u[l] = chance[b.row[l] - begin];
                     // The right half has probability 1 / (1 + exp(-gain)).
                     const vd odds = exp_of(gain > 700.0 ? all(700.0) : gain);
                     right = (1.0 - u) * odds > u;
@@ -258,7 +257,7 @@ template <class Family> class RowPass final : public scstream::Pass {
             const vd both = log_add(one, two);
             vd total = {};
             for (int64_t k : pair)
-                for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
+                for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD) {
                     const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);
                     family_.pack_vector(rows, b.row, x.get());
                     const vd apart = log_add(exact_.score(pair[0], x.get()) + one,
@@ -278,7 +277,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         Sorted sorted(label, n, plan_.n_clusters);
         Buffer<double> x(family_.vector_size(), RAW);
         for (int64_t k = 0; k < plan_.n_clusters; ++k)
-            for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD_) {
+            for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD) {
                 const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);
                 family_.pack_vector(rows, b.row, x.get());
                 const vd gain = halves_.score(2 * k + 1, x.get()) - halves_.score(2 * k, x.get());

@@ -48,6 +48,7 @@ template <class T> using Int = typename Types<T>::Int;
 template <class T> using Word = typename Types<T>::Word;  // bits: sums wrap around
 template <class T> constexpr int LANES = BYTES / int(sizeof(T));
 template <class T> constexpr int TILE = ROW_VECTORS * LANES<T>;  // rows in a tile
+constexpr int LD = LANES<double>;
 
 typedef Vec<double> vd;
 typedef Types<double>::Word vu;
