@@ -40,6 +40,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "11 no evidence": _off(split_evidence=None, merge_evidence=None),
     "12 silent clusters merge": _off(merge_silent=True),
     "13 silent clusters lose shape": _off(remember_silent=False),
+    "14 a sampling sweep on every batch": {"n_sweeps": 1},
+    "14 none after births": _off(birth_sweeps=0),
     "archive on": _off(archive=True),
     "paper, auto prior": {"algorithm": "paper"},
     "paper, paper's prior": {"algorithm": "paper"},
