@@ -114,11 +114,10 @@ class CountsPass final : public scstream::Pass {
         const RowReader reader(rows);
         learn(reader, begin, sorted, drawn.half.get(), side, tally);
         if (plan_.listen) weigh_unions(reader, begin, sorted, tally);
-        for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; ++i)
-            *tally.novel += rows.weight ? rows.weight[begin + sorted.row[i]] : 1.0;
+        *tally.novel += novel_weight(rows, begin, sorted, k);
         if (plan_.settle) settle(reader, begin, n, drawn, side);
         const int32_t* chosen = (plan_.settle ? drawn.best : drawn.label).get();
-        for (int64_t r = 0; r < n; ++r) choices.label[begin + r] = chosen[r] == k ? -1 : chosen[r];
+        write_choices(chosen, n, k, choices.label + begin);
     }
 
   private:
@@ -175,14 +174,11 @@ class CountsPass final : public scstream::Pass {
 
     // Two uniforms per row: one for the cluster, one for the half.
     void draw_chances(int64_t begin, int64_t n, Drawn& drawn) const {
-        uint64_t index[LD];
         for (int64_t r = 0; r < n; r += LD) {
-            for (int l = 0; l < LD; ++l) index[l] = uint64_t(plan_.first_row + begin + r + l);
-            vu at, one, two;
-            memcpy(&at, index, sizeof(at));
-            philox(plan_.key, at, vu{}, one, two);
-            store(drawn.cluster.get() + r, unit(one));
-            store(drawn.half.get() + r, unit(two));
+            vd cluster, half;
+            chances_from(plan_, begin + r, cluster, half);
+            store(drawn.cluster.get() + r, cluster);
+            store(drawn.half.get() + r, half);
         }
     }
 
@@ -197,6 +193,7 @@ class CountsPass final : public scstream::Pass {
         }
         *tally.density += sum<double>(density);
     }
+
     void learn(const RowReader& reader, int64_t begin, const Sorted& sorted, const double* chance,
                int8_t* side, Tally& tally) const {
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
@@ -213,16 +210,8 @@ class CountsPass final : public scstream::Pass {
                     evidence += clipped(log_add(score[0], score[1]) - of_whole[0]) * b.weight;
                 }
                 const vd gain = score[1] - score[0];
-                const Int<double> settled = gain > 0.0;
-                Int<double> right = settled;
-                if (plan_.draw) {
-                    vd u;
-                    for (int l = 0; l < LD; ++l) u[l] = chance[b.row[l] - begin];
-                    // The right half has probability 1 / (1 + exp(-gain)).
-                    const vd odds = exp_of(gain > 700.0 ? all(700.0) : gain);
-                    right = (1.0 - u) * odds > u;
-                }
-                const Int<double> told = plan_.settle ? settled : right;
+                const Int<double> right = right_half(plan_, gain, chance, b.row, begin);
+                const Int<double> told = plan_.settle ? (Int<double>)(gain > 0.0) : right;
                 for (int l = 0; l < b.count; ++l) {
                     double* stats = tally.stats + (2 * k + (right[l] ? 1 : 0)) * (1 + d_);
                     add_row(reader.read(b.row[l]), b.weight[l], stats);
@@ -231,11 +220,6 @@ class CountsPass final : public scstream::Pass {
             }
             tally.split[k] += sum<double>(evidence);
         }
-    }
-
-    static vd clipped(vd gain) {
-        gain = gain > LOUDEST ? all(LOUDEST) : gain;
-        return gain < -LOUDEST ? all(-LOUDEST) : gain;
     }
 
     // Evidence of the rows of each pair for its union.
@@ -264,10 +248,8 @@ class CountsPass final : public scstream::Pass {
     // Sides of the rows whose most probable cluster is not the one they drew.
     void settle(const RowReader& reader, int64_t begin, int64_t n, Drawn& drawn,
                 int8_t* side) const {
-        int32_t *label = drawn.label.get(), *best = drawn.best.get();
-        for (int64_t r = 0; r < n; ++r)
-            label[r] = best[r] == label[r] || best[r] == plan_.n_clusters ? -1 : best[r];
-        Sorted sorted(label, n, plan_.n_clusters);
+        keep_unsettled(drawn.label.get(), drawn.best.get(), n, plan_.n_clusters);
+        Sorted sorted(drawn.label.get(), n, plan_.n_clusters);
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
             const int64_t end = sorted.start[k + 1];
             if (sorted.start[k] == end) continue;

@@ -58,22 +58,6 @@ class Diagonal final : public Family {
         return out.array({size_t(groups), size_t(width)});
     }
 
-    Output log_likelihood(Matrix params, Matrix X) const { return scores(params, X, false); }
-    Output log_predictive(Matrix table, Matrix X) const { return scores(table, X, true); }
-
-    Output stats(Matrix X, Ids group, int64_t n_groups, std::optional<Vector> weight) const {
-        const Rows rows = dense(X, weight);
-        require(int64_t(group.size()) == rows.n, "one group per row is needed");
-        for (size_t r = 0; r < group.size(); ++r)
-            require(group.data()[r] < n_groups, "a group is out of range");
-        Fresh<double> out(n_groups * n_stats());
-        {
-            nb::gil_scoped_release free;
-            kernels()->diagonal.stats(prior_, rows, group.data(), out.data());
-        }
-        return out.array({size_t(n_groups), size_t(n_stats())});
-    }
-
     int64_t n_features() const override { return prior_.d; }
     int64_t n_stats() const override { return prior_.n_stats(); }
     int64_t table_width(bool predictive) const override { return (predictive ? 4 : 3) * prior_.d; }
@@ -81,33 +65,20 @@ class Diagonal final : public Family {
         return std::unique_ptr<Pass>(kernels()->diagonal.pass(prior_, plan));
     }
 
-  private:
-    template <class A> int64_t groups_of(const A& stats) const {
-        require(stats.ndim() > 0 && int64_t(stats.shape(stats.ndim() - 1)) == n_stats(),
-                "statistics have the wrong width");
-        return int64_t(stats.size()) / n_stats();
+  protected:
+    void add_stats(const Rows& rows, const int64_t* group, int64_t,
+                   double* out) const override {
+        kernels()->diagonal.stats(prior_, rows, group, out);
+    }
+    void score_rows(const double* table, int64_t groups, bool predictive, const Rows& rows,
+                    int64_t begin, int64_t end, double* out) const override {
+        kernels()->diagonal.scores(prior_, table, groups, predictive, rows, begin, end, out);
     }
 
+  private:
     template <class Function> void on_groups(int64_t groups, Function function) const {
         nb::gil_scoped_release free;
         run_ranges(groups, 1, threads_for(20.0 * double(groups * prior_.d), groups), function);
-    }
-
-    Output scores(const Matrix& table, const Matrix& X, bool predictive) const {
-        const int64_t groups = int64_t(table.shape(0));
-        require(int64_t(table.shape(1)) == table_width(predictive), "tables have the wrong width");
-        const Rows rows = dense(X, std::nullopt);
-        Fresh<double> out(rows.n * groups);
-        {
-            nb::gil_scoped_release free;
-            const double work = double(rows.n) * double(table.size());
-            run_ranges(rows.n, 256, threads_for(work, (rows.n + 255) / 256),
-                       [&](int64_t begin, int64_t end) {
-                           kernels()->diagonal.scores(prior_, table.data(), groups, predictive,
-                                                      rows, begin, end, out.data());
-                       });
-        }
-        return out.array({size_t(rows.n), size_t(groups)});
     }
 
     std::vector<double> mean_, kappa_, scale_, origin_;

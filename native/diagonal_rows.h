@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "diagonal.h"
+#include "tables.h"
 
 namespace SCSTREAM_ISA {
 
@@ -23,7 +24,7 @@ template <class T> class DiagonalTables {
         : groups(groups),
           d_(d),
           width_((predictive ? 4 : 3) * d),
-          rounded_(std::is_same<T, double>::value ? 0 : groups * width_, RAW),
+          table_(table, groups * width_),
           add_(groups, RAW),
           addition_(groups, RAW) {
         for (int64_t g = 0; g < groups; ++g) {
@@ -34,12 +35,6 @@ template <class T> class DiagonalTables {
                 if (power[j] != power[0]) addition_[g] = POWERS;
             // In float32, one plus a square keeps too little to be multiplied.
             if (predictive && !std::is_same<T, double>::value) addition_[g] = POWERS;
-        }
-        if constexpr (std::is_same<T, double>::value) {
-            table_ = table;
-        } else {
-            for (int64_t p = 0; p < groups * width_; ++p) rounded_[p] = T(table[p]);
-            table_ = rounded_.get();
         }
     }
 
@@ -69,7 +64,7 @@ template <class T> class DiagonalTables {
         return s[0];
     }
 
-    bool in_cache() const { return groups * width_ <= (1 << 15); }
+    bool in_cache() const { return groups * width_ <= IN_CACHE; }
 
     const int64_t groups;
 
@@ -92,7 +87,7 @@ template <class T> class DiagonalTables {
 
     template <Addition HOW, bool MISSING, int RV>
     void add(int64_t g, const T* x, int64_t stride, Vec<T> (&s)[RV]) const {
-        const T *whiten = table_ + g * width_, *centre = whiten + d_, *constant = centre + d_;
+        const T *whiten = table_.get() + g * width_, *centre = whiten + d_, *constant = centre + d_;
         const T* power = constant + d_;
         Vec<T> apart[RV] = {}, product[RV], present[RV] = {};
         T constants = T(0);
@@ -127,8 +122,7 @@ template <class T> class DiagonalTables {
     }
 
     const int64_t d_, width_;
-    const T* table_;
-    Buffer<T> rounded_;
+    const Rounded<T> table_;
     Buffer<double> add_;
     Buffer<Addition> addition_;
 };
@@ -238,25 +232,13 @@ template <class Real> struct DiagonalFamily {
 };
 
 static scstream::Pass* diagonal_pass(const DiagonalPrior& prior, const Plan& plan) {
-    if (plan.single) return new RowPass<DiagonalFamily<float>>(DiagonalFamily<float>(prior), plan);
-    return new RowPass<DiagonalFamily<double>>(DiagonalFamily<double>(prior), plan);
+    return row_pass<DiagonalFamily>(prior, plan);
 }
 
-// Log densities of rows under groups, one line per row.
 static void diagonal_scores(const DiagonalPrior& prior, const double* table, int64_t groups,
                             bool predictive, const Rows& rows, int64_t begin, int64_t end,
                             double* out) {
-    const DiagonalFamily<double> family(prior);
-    const auto tables = family.tables<double>(table, groups, predictive);
-    constexpr int R = TILE<double>;
-    Buffer<double> x(family.tile_size(), RAW), scores(groups * R, RAW), top(R);
-    for (int64_t first = begin; first < end; first += R) {
-        const int64_t count = end - first < R ? end - first : R;
-        family.pack_tile(rows, first, count, x.get());
-        tables.scores(x.get(), 1, scores.get(), R, top.get(), INFINITY);
-        for (int64_t r = 0; r < count; ++r)
-            for (int64_t g = 0; g < groups; ++g) out[(first + r) * groups + g] = scores[g * R + r];
-    }
+    row_scores(DiagonalFamily<double>(prior), table, groups, predictive, rows, begin, end, out);
 }
 
 }  // namespace SCSTREAM_ISA

@@ -39,6 +39,27 @@ class Family {
             read(arrays, log_new, key, predictive, settle, listen, single, first_row));
     }
 
+    Output log_likelihood(const Matrix& params, const nb::object& X) const {
+        return scores(params, X, false);
+    }
+    Output log_predictive(const Matrix& table, const nb::object& X) const {
+        return scores(table, X, true);
+    }
+
+    Output stats(const nb::object& X, const Ids& group, int64_t n_groups,
+                 std::optional<Vector> weight) const {
+        const RowsHeld held = rows_of(X, weight);
+        require(int64_t(group.size()) == held.rows.n, "one group per row is needed");
+        for (size_t r = 0; r < group.size(); ++r)
+            require(group.data()[r] < n_groups, "a group is out of range");
+        Fresh<double> out(n_groups * n_stats());
+        {
+            nb::gil_scoped_release free;
+            add_stats(held.rows, group.data(), n_groups, out.data());
+        }
+        return out.array({size_t(n_groups), size_t(n_stats())});
+    }
+
   protected:
     virtual bool sparse() const { return false; }  // whether CSR rows are read
 
@@ -46,15 +67,16 @@ class Family {
         return RowsHeld(X, weight, n_features(), sparse());
     }
 
-    Rows dense(const Matrix& X, const std::optional<Vector>& weight) const {
-        require(int64_t(X.shape(1)) == n_features(), "rows have the wrong width");
-        require(!weight || weight->size() == X.shape(0), "one weight per row is needed");
-        Rows rows;
-        rows.x = X.data();
-        rows.weight = weight ? weight->data() : nullptr;
-        rows.n = int64_t(X.shape(0));
-        rows.d = n_features();
-        return rows;
+    // Sum the statistics of rows by group, and compare rows [begin, end) with groups.
+    virtual void add_stats(const Rows& rows, const int64_t* group, int64_t n_groups,
+                           double* out) const = 0;
+    virtual void score_rows(const double* table, int64_t groups, bool predictive, const Rows& rows,
+                            int64_t begin, int64_t end, double* out) const = 0;
+
+    template <class A> int64_t groups_of(const A& stats) const {
+        require(stats.ndim() > 0 && int64_t(stats.shape(stats.ndim() - 1)) == n_stats(),
+                "statistics have the wrong width");
+        return int64_t(stats.size()) / n_stats();
     }
 
     Plan read(const PlanArrays& a, std::optional<double> log_new, std::optional<uint64_t> key,
@@ -106,6 +128,24 @@ class Family {
     }
 
   private:
+    Output scores(const Matrix& table, const nb::object& X, bool predictive) const {
+        const int64_t groups = int64_t(table.shape(0));
+        require(int64_t(table.shape(1)) == table_width(predictive), "tables have the wrong width");
+        const RowsHeld held = rows_of(X, std::nullopt);
+        const Rows& rows = held.rows;
+        Fresh<double> out(rows.n * groups);
+        {
+            nb::gil_scoped_release free;
+            const double work = double(rows.n) * double(table.size());
+            run_ranges(rows.n, 256, threads_for(work, (rows.n + 255) / 256),
+                       [&](int64_t begin, int64_t end) {
+                           score_rows(table.data(), groups, predictive, rows, begin, end,
+                                      out.data());
+                       });
+        }
+        return out.array({size_t(rows.n), size_t(groups)});
+    }
+
     void sum_slices(const Rows& rows, const Plan& plan, Choices choices, int64_t size,
                     double* sums) const {
         if (rows.n == 0) return;

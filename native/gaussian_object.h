@@ -32,7 +32,7 @@ class Gaussian final : public Family {
     }
 
     Output log_marginal(Numbers stats) const {
-        const Pointers one = rows_in(stats.data(), groups_of(stats, n_stats()), n_stats());
+        const Pointers one = rows_in(stats.data(), groups_of(stats), n_stats());
         return fresh(log_marginals(one, {})).array_like(stats, stats.ndim() - 1);
     }
 
@@ -49,7 +49,7 @@ class Gaussian final : public Family {
 
     // Pairs of neighbouring groups whose union is more probable than the two.
     nb::tuple likely_unions(double alpha, Matrix stats, int64_t n_neighbours) const {
-        const int64_t groups = groups_of(stats, n_stats());
+        const int64_t groups = groups_of(stats);
         std::vector<double> points(size_t(groups * prior_.d));
         for (int64_t g = 0; g < groups; ++g)
             coordinates(stats.data() + g * n_stats(), &points[g * prior_.d]);
@@ -74,7 +74,7 @@ class Gaussian final : public Family {
 
     // Halves (K, 2, P) of clusters moved along their velocities; those not heard of stay.
     Output drifted(Numbers halves, Matrix velocity, Vector jitter, Mask heard, double elapsed) const {
-        const int64_t k = groups_of(halves, n_stats()) / 2, d = prior_.d, width = n_stats();
+        const int64_t k = groups_of(halves) / 2, d = prior_.d, width = n_stats();
         require(int64_t(velocity.size()) == k * d && int64_t(jitter.size()) == k &&
                     int64_t(heard.size()) == k, "the clusters do not fit together");
         Fresh<double> out(2 * k * width);
@@ -95,7 +95,7 @@ class Gaussian final : public Family {
     // Shift of the past, velocity and jitter after a batch: see `core.fading.corrections`.
     nb::tuple corrections(Numbers past, Numbers current, Matrix velocity, Vector jitter, Vector age,
                           double elapsed) const {
-        const int64_t k = groups_of(past, n_stats()) / 2, d = prior_.d, width = n_stats();
+        const int64_t k = groups_of(past) / 2, d = prior_.d, width = n_stats();
         require(past.size() == current.size() && int64_t(velocity.size()) == k * d &&
                     int64_t(jitter.size()) == k && int64_t(age.size()) == k,
                 "the clusters do not fit together");
@@ -135,7 +135,7 @@ class Gaussian final : public Family {
     Output spread(Matrix stats) const { return by_feature(stats, kernels()->gaussian_spread); }
 
     Output translate(Matrix stats, Matrix shift) const {
-        const int64_t groups = groups_of(stats, prior_.n_stats()), width = prior_.n_stats();
+        const int64_t groups = groups_of(stats), width = prior_.n_stats();
         require(int64_t(shift.size()) == groups * prior_.d, "one shift per group is needed");
         Fresh<double> out(groups * width);
         {
@@ -152,7 +152,7 @@ class Gaussian final : public Family {
     }
 
     Output predictive(Matrix stats) const {
-        const int64_t groups = groups_of(stats, prior_.n_stats());
+        const int64_t groups = groups_of(stats);
         const int64_t width = gaussian_params(prior_.d) + 1;
         Fresh<double> out(groups * width);
         on_groups(groups, 1.0 / 3.0, [&](int64_t begin, int64_t end) {
@@ -163,7 +163,7 @@ class Gaussian final : public Family {
 
     // Parameters of clusters and of their halves (K, 2, P), drawn under two keys.
     nb::tuple drawn_tables(Numbers halves, Ids ids, uint64_t whole_key, uint64_t half_key) const {
-        const int64_t k = groups_of(halves, n_stats()) / 2, width = n_stats();
+        const int64_t k = groups_of(halves) / 2, width = n_stats();
         require(int64_t(ids.size()) == k, "one id per cluster is needed");
         std::vector<double> whole(size_t(k * width));
         std::vector<int64_t> half_ids;
@@ -182,25 +182,9 @@ class Gaussian final : public Family {
             throw Refused("draws without an address");
         const uint64_t key = nb::cast<uint64_t>(draws.attr("key"));
         const Ids ids = nb::cast<Ids>(draws.attr("ids"));
-        const int64_t groups = groups_of(stats, prior_.n_stats());
+        const int64_t groups = groups_of(stats);
         require(int64_t(ids.size()) == groups, "one id per group is needed");
         return drawn(stats.data(), ids.data(), groups, key);
-    }
-
-    Output log_likelihood(Matrix params, Matrix X) const { return scores(params, X, false); }
-    Output log_predictive(Matrix table, Matrix X) const { return scores(table, X, true); }
-
-    Output stats(Matrix X, Ids group, int64_t n_groups, std::optional<Vector> weight) const {
-        const Rows rows = dense(X, weight);
-        require(int64_t(group.size()) == rows.n, "one group per row is needed");
-        for (size_t r = 0; r < group.size(); ++r)
-            require(group.data()[r] < n_groups, "a group is out of range");
-        Fresh<double> out(n_groups * prior_.n_stats());
-        {
-            nb::gil_scoped_release free;
-            kernels()->gaussian_stats(prior_, rows, group.data(), n_groups, out.data());
-        }
-        return out.array({size_t(n_groups), size_t(prior_.n_stats())});
     }
 
     int64_t n_features() const override { return prior_.d; }
@@ -210,6 +194,16 @@ class Gaussian final : public Family {
     }
     std::unique_ptr<Pass> pass(const Plan& plan) const override {
         return std::unique_ptr<Pass>(kernels()->gaussian_pass(prior_, plan));
+    }
+
+  protected:
+    void add_stats(const Rows& rows, const int64_t* group, int64_t n_groups,
+                   double* out) const override {
+        kernels()->gaussian_stats(prior_, rows, group, n_groups, out);
+    }
+    void score_rows(const double* table, int64_t groups, bool predictive, const Rows& rows,
+                    int64_t begin, int64_t end, double* out) const override {
+        kernels()->gaussian_scores(prior_, table, groups, predictive, rows, begin, end, out);
     }
 
   private:
@@ -232,7 +226,7 @@ class Gaussian final : public Family {
 
     std::pair<Pointers, Pointers> pairs_of(const Matrix& stats, const Ids& first,
                                            const Ids& second) const {
-        const int64_t groups = groups_of(stats, n_stats());
+        const int64_t groups = groups_of(stats);
         require(second.size() == first.size(), "pairs do not fit together");
         Pointers one, two;
         for (size_t m = 0; m < first.size(); ++m) {
@@ -298,17 +292,11 @@ class Gaussian final : public Family {
 
     Output by_feature(const Matrix& stats,
                       void (*function)(const GaussianPrior&, const double*, double*)) const {
-        const int64_t groups = groups_of(stats, prior_.n_stats());
+        const int64_t groups = groups_of(stats);
         Fresh<double> out(groups * prior_.d);
         for (int64_t g = 0; g < groups; ++g)
             function(prior_, stats.data() + g * prior_.n_stats(), out.data() + g * prior_.d);
         return out.array({size_t(groups), size_t(prior_.d)});
-    }
-
-    template <class A> static int64_t groups_of(const A& stats, int64_t n_stats) {
-        require(stats.ndim() > 0 && int64_t(stats.shape(stats.ndim() - 1)) == n_stats,
-                "statistics have the wrong width");
-        return int64_t(stats.size()) / n_stats;
     }
 
     template <class Function>
@@ -324,24 +312,6 @@ class Gaussian final : public Family {
                        });
         }
         if (!well) throw Refused("a matrix is not positive definite");
-    }
-
-    Output scores(const Matrix& table, const Matrix& X, bool predictive) const {
-        const int64_t groups = int64_t(table.shape(0));
-        require(int64_t(table.shape(1)) == gaussian_params(prior_.d) + (predictive ? 1 : 0),
-                "tables have the wrong width");
-        const Rows rows = dense(X, std::nullopt);
-        Fresh<double> out(rows.n * groups);
-        {
-            nb::gil_scoped_release free;
-            const double work = double(rows.n) * double(table.size());
-            run_ranges(rows.n, 256, threads_for(work, (rows.n + 255) / 256),
-                       [&](int64_t begin, int64_t end) {
-                           kernels()->gaussian_scores(prior_, table.data(), groups, predictive,
-                                                      rows, begin, end, out.data());
-                       });
-        }
-        return out.array({size_t(rows.n), size_t(groups)});
     }
 
     std::vector<double> mean_, origin_, scale_;

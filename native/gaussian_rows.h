@@ -4,9 +4,8 @@
 // Up to SMALL features the triangle is unrolled; above, it is cut into strips of STRIP rows.
 #pragma once
 
-#include <type_traits>
-
 #include "gaussian.h"
+#include "tables.h"
 
 namespace SCSTREAM_ISA {
 
@@ -15,7 +14,6 @@ using scstream::Rows;
 
 constexpr int SMALL = 16;
 constexpr int STRIP = 6;
-constexpr int64_t IN_CACHE = 1 << 15;  // numbers of tables that stay in the first caches
 
 // |W x - b|^2 of RV vectors of rows, for a W of D features with all loops unrolled.
 template <class T, int D, int RV>
@@ -99,19 +97,13 @@ template <class T> class GaussianTables {
           d_(d),
           width_(at(d, 0) + d + (predictive ? 2 : 1)),
           predictive_(predictive),
-          rounded_(std::is_same<T, double>::value ? 0 : groups * width_, RAW),
+          table_(table, groups * width_),
           constant_(groups, RAW),
           power_(groups, RAW) {
         for (int64_t g = 0; g < groups; ++g) {
             const double* last = table + g * width_ + at(d, 0) + d;
             constant_[g] = T(last[0] + (add ? add[g] : 0.0));
             power_[g] = T(predictive ? last[1] : 0.5);
-        }
-        if constexpr (std::is_same<T, double>::value) {
-            table_ = table;
-        } else {
-            for (int64_t p = 0; p < groups * width_; ++p) rounded_[p] = T(table[p]);
-            table_ = rounded_.get();
         }
     }
 
@@ -179,7 +171,7 @@ template <class T> class GaussianTables {
     INLINE_MEMBER void scores_of(int64_t g, const T* x, T* out, T* top, T slack) const {
         const T constant = constant_[g], power = power_[g];
         Vec<T> s[ROW_VECTORS];
-        squares<T, D, ROW_VECTORS>(table_ + g * width_, d_, x, TILE<T>, s);
+        squares<T, D, ROW_VECTORS>(table_.get() + g * width_, d_, x, TILE<T>, s);
 #pragma GCC unroll 4
         for (int v = 0; v < ROW_VECTORS; ++v) {
             const Vec<T> best = load(top + v * LANES<T>);
@@ -196,15 +188,15 @@ template <class T> class GaussianTables {
 
     template <int D> INLINE_MEMBER Vec<T> score_at(int64_t g, const T* x) const {
         Vec<T> s[1];
-        squares<T, D, 1>(table_ + g * width_, d_, x, LANES<T>, s);
+        squares<T, D, 1>(table_.get() + g * width_, d_, x, LANES<T>, s);
         if (!predictive_) return constant_[g] - T(0.5) * s[0];
         return constant_[g] - power_[g] * log1p_of<T>(s[0]);
     }
 
     const int64_t d_, width_;
     const bool predictive_;
-    const T* table_;
-    Buffer<T> rounded_, constant_, power_;
+    const Rounded<T> table_;
+    Buffer<T> constant_, power_;
 };
 
 // Sums of moments of the two halves of one cluster. With few features every lane sums for itself;

@@ -8,25 +8,13 @@
 namespace SCSTREAM_ISA {
 
 static scstream::Pass* gaussian_pass(const GaussianPrior& prior, const Plan& plan) {
-    if (plan.single) return new RowPass<GaussianFamily<float>>(GaussianFamily<float>(prior), plan);
-    return new RowPass<GaussianFamily<double>>(GaussianFamily<double>(prior), plan);
+    return row_pass<GaussianFamily>(prior, plan);
 }
 
-// Log densities of rows under groups, one line per row.
 static void gaussian_scores(const GaussianPrior& prior, const double* table, int64_t groups,
                             bool predictive, const Rows& rows, int64_t begin, int64_t end,
                             double* out) {
-    const GaussianFamily<double> family(prior);
-    const auto tables = family.tables<double>(table, groups, predictive);
-    constexpr int R = TILE<double>;
-    Buffer<double> x(family.tile_size(), RAW), scores(groups * R, RAW), top(R);
-    for (int64_t first = begin; first < end; first += R) {
-        const int64_t count = end - first < R ? end - first : R;
-        family.pack_tile(rows, first, count, x.get());
-        tables.scores(x.get(), 1, scores.get(), R, top.get(), INFINITY);
-        for (int64_t r = 0; r < count; ++r)
-            for (int64_t g = 0; g < groups; ++g) out[(first + r) * groups + g] = scores[g * R + r];
-    }
+    row_scores(GaussianFamily<double>(prior), table, groups, predictive, rows, begin, end, out);
 }
 
 static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const int64_t* group,

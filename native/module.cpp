@@ -123,6 +123,10 @@ NB_MODULE(_native, m) {
     m.def("shrunk", shrunk);
     m.def("neighbour_pairs", neighbour_pairs, "points"_a, "n_neighbours"_a);
     nb::class_<Family>(m, "Family")
+        .def("log_likelihood", &Family::log_likelihood, "params"_a, "X"_a)
+        .def("log_predictive", &Family::log_predictive, "table"_a, "X"_a)
+        .def("stats", &Family::stats, "X"_a, "group"_a, "n_groups"_a,
+             "weight"_a.none() = nb::none())
         .def(
             "assign",
             [](const Family& self, nb::object X, std::optional<Vector> weight, Matrix whole,
@@ -152,26 +156,15 @@ NB_MODULE(_native, m) {
         .def("spread", &Gaussian::spread, "stats"_a)
         .def("translate", &Gaussian::translate, "stats"_a, "shift"_a)
         .def("predictive", &Gaussian::predictive, "stats"_a)
-        .def("draw", &Gaussian::draw, "stats"_a, "draws"_a)
-        .def("log_likelihood", &Gaussian::log_likelihood, "params"_a, "X"_a)
-        .def("log_predictive", &Gaussian::log_predictive, "table"_a, "X"_a)
-        .def("stats", &Gaussian::stats, "X"_a, "group"_a, "n_groups"_a, "weight"_a.none() = nb::none());
+        .def("draw", &Gaussian::draw, "stats"_a, "draws"_a);
     nb::class_<Diagonal, Family>(m, "Diagonal")
         .def(nb::init<Vector, Vector, double, Vector, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
              "psi"_a, "origin"_a)
         .def("log_marginal", &Diagonal::log_marginal, "stats"_a)
         .def("predictive", &Diagonal::predictive, "stats"_a)
-        .def("parameters", &Diagonal::parameters, "stats"_a, "normals"_a, "log_gammas"_a)
-        .def("log_likelihood", &Diagonal::log_likelihood, "params"_a, "X"_a)
-        .def("log_predictive", &Diagonal::log_predictive, "table"_a, "X"_a)
-        .def("stats", &Diagonal::stats, "X"_a, "group"_a, "n_groups"_a,
-             "weight"_a.none() = nb::none());
+        .def("parameters", &Diagonal::parameters, "stats"_a, "normals"_a, "log_gammas"_a);
     nb::class_<Multinomial, Family>(m, "Multinomial")
         .def(nb::init<Vector>(), "concentration"_a)
         .def("log_marginal", &Multinomial::log_marginal, "stats"_a)
-        .def("parameters", &Multinomial::parameters, "log_gammas"_a)
-        .def("log_likelihood", &Multinomial::log_likelihood, "params"_a, "X"_a)
-        .def("log_predictive", &Multinomial::log_predictive, "table"_a, "X"_a)
-        .def("stats", &Multinomial::stats, "X"_a, "group"_a, "n_groups"_a,
-             "weight"_a.none() = nb::none());
+        .def("parameters", &Multinomial::parameters, "log_gammas"_a);
 }

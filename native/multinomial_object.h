@@ -11,10 +11,7 @@ class Multinomial final : public Family {
         : concentration_(concentration.data(), concentration.data() + concentration.size()) {}
 
     Output log_marginal(Numbers stats) const {
-        const int64_t width = n_stats();
-        require(stats.ndim() > 0 && int64_t(stats.shape(stats.ndim() - 1)) == width,
-                "statistics have the wrong width");
-        const int64_t groups = int64_t(stats.size()) / width;
+        const int64_t groups = groups_of(stats);
         Fresh<double> out(groups);
         on_groups(groups, 10.0, [&](int64_t begin, int64_t end) {
             kernels()->multinomial.log_marginal(concentration_.data(), n_features(), stats.data(),
@@ -33,22 +30,6 @@ class Multinomial final : public Family {
         return out.array({size_t(groups), size_t(d)});
     }
 
-    Output log_likelihood(Matrix params, nb::object X) const { return scores(params, X, false); }
-    Output log_predictive(Matrix table, nb::object X) const { return scores(table, X, true); }
-
-    Output stats(nb::object X, Ids group, int64_t n_groups, std::optional<Vector> weight) const {
-        const RowsHeld held = rows_of(X, weight);
-        require(int64_t(group.size()) == held.rows.n, "one group per row is needed");
-        for (size_t r = 0; r < group.size(); ++r)
-            require(group.data()[r] < n_groups, "a group is out of range");
-        Fresh<double> out(n_groups * n_stats());
-        {
-            nb::gil_scoped_release free;
-            kernels()->multinomial.stats(held.rows, group.data(), out.data());
-        }
-        return out.array({size_t(n_groups), size_t(n_stats())});
-    }
-
     int64_t n_features() const override { return int64_t(concentration_.size()); }
     int64_t n_stats() const override { return 1 + n_features(); }
     int64_t table_width(bool) const override { return n_features(); }
@@ -57,6 +38,14 @@ class Multinomial final : public Family {
     }
 
   protected:
+    void add_stats(const Rows& rows, const int64_t* group, int64_t,
+                   double* out) const override {
+        kernels()->multinomial.stats(rows, group, out);
+    }
+    void score_rows(const double* table, int64_t groups, bool predictive, const Rows& rows,
+                    int64_t begin, int64_t end, double* out) const override {
+        kernels()->multinomial.scores(table, groups, predictive, rows, begin, end, out);
+    }
     bool sparse() const override { return true; }
 
   private:
@@ -64,24 +53,6 @@ class Multinomial final : public Family {
     void on_groups(int64_t groups, double each, Function function) const {
         nb::gil_scoped_release free;
         run_ranges(groups, 1, threads_for(each * double(groups * n_features()), groups), function);
-    }
-
-    Output scores(const Matrix& table, const nb::object& X, bool predictive) const {
-        const int64_t groups = int64_t(table.shape(0));
-        require(int64_t(table.shape(1)) == n_features(), "tables have the wrong width");
-        const RowsHeld held = rows_of(X, std::nullopt);
-        const Rows& rows = held.rows;
-        Fresh<double> out(rows.n * groups);
-        {
-            nb::gil_scoped_release free;
-            const double work = double(rows.n) * double(table.size());
-            run_ranges(rows.n, 1024, threads_for(work, (rows.n + 1023) / 1024),
-                       [&](int64_t begin, int64_t end) {
-                           kernels()->multinomial.scores(table.data(), groups, predictive, rows,
-                                                         begin, end, out.data());
-                       });
-        }
-        return out.array({size_t(rows.n), size_t(groups)});
     }
 
     std::vector<double> concentration_;

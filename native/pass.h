@@ -35,6 +35,52 @@ class Sorted {
     Buffer<int32_t> row;
 };
 
+INLINE vd clipped(vd gain) {
+    gain = gain > LOUDEST ? all(LOUDEST) : gain;
+    return gain < -LOUDEST ? all(-LOUDEST) : gain;
+}
+
+// Two uniforms for each of a vector of rows from `row` on: for the cluster, and for the half.
+INLINE void chances_from(const Plan& plan, int64_t row, vd& cluster, vd& half) {
+    uint64_t index[LD];
+    for (int l = 0; l < LD; ++l) index[l] = uint64_t(plan.first_row + row + l);
+    vu at, one, two;
+    memcpy(&at, index, sizeof(at));
+    philox(plan.key, at, vu{}, one, two);
+    cluster = unit(one);
+    half = unit(two);
+}
+
+// Which rows take the right half, by how much better it is: with probability 1 / (1 + exp(-gain)),
+// `chance` being that of row `begin` and those behind it, or where it is better.
+INLINE Int<double> right_half(const Plan& plan, vd gain, const double* chance,
+                              const int64_t (&row)[LD], int64_t begin) {
+    if (!plan.draw) return (Int<double>)(gain > 0.0);
+    vd u;
+    for (int l = 0; l < LD; ++l) u[l] = chance[row[l] - begin];
+    const vd odds = exp_of(gain > 700.0 ? all(700.0) : gain);
+    return (Int<double>)((1.0 - u) * odds > u);
+}
+
+// Keep the labels of the rows whose most probable cluster is not the one they drew.
+INLINE void keep_unsettled(int32_t* label, const int32_t* best, int64_t n, int64_t n_clusters) {
+    for (int64_t r = 0; r < n; ++r)
+        label[r] = best[r] == label[r] || best[r] == n_clusters ? -1 : best[r];
+}
+
+// Weight of the rows from `begin` on that chose no cluster.
+INLINE double novel_weight(const Rows& rows, int64_t begin, const Sorted& sorted,
+                           int64_t n_clusters) {
+    double total = 0.0;
+    for (int64_t i = sorted.start[n_clusters]; i < sorted.start[n_clusters + 1]; ++i)
+        total += rows.weight ? rows.weight[begin + sorted.row[i]] : 1.0;
+    return total;
+}
+
+INLINE void write_choices(const int32_t* chosen, int64_t n, int64_t n_clusters, int64_t* label) {
+    for (int64_t r = 0; r < n; ++r) label[r] = chosen[r] == n_clusters ? -1 : chosen[r];
+}
+
 template <class Family> class RowPass final : public scstream::Pass {
     using T = typename Family::T;
     template <class R> using Tables = typename Family::template Tables<R>;
@@ -63,11 +109,10 @@ template <class Family> class RowPass final : public scstream::Pass {
         int8_t* side = choices.side + begin;
         learn(rows, begin, sorted, drawn.chance.get(), side, tally);
         if (plan_.listen) weigh_unions(rows, begin, sorted, tally);
-        for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; ++i)
-            *tally.novel += rows.weight ? rows.weight[begin + sorted.row[i]] : 1.0;
+        *tally.novel += novel_weight(rows, begin, sorted, k);
         if (plan_.settle) settle(rows, begin, n, drawn, side);
         const int32_t* chosen = (plan_.settle ? drawn.best : drawn.label).get();
-        for (int64_t r = 0; r < n; ++r) choices.label[begin + r] = chosen[r] == k ? -1 : chosen[r];
+        write_choices(chosen, n, k, choices.label + begin);
     }
 
   private:
@@ -177,13 +222,9 @@ template <class Family> class RowPass final : public scstream::Pass {
 
     // Two uniforms per row: one for the cluster, one for the half.
     void draw_chances(int64_t row, int64_t count, T* first, double* second) const {
-        uint64_t index[LD];
         for (int64_t r = 0; r < TILE<T>; r += LD) {
-            for (int l = 0; l < LD; ++l) index[l] = uint64_t(plan_.first_row + row + r + l);
-            vu at, one, two;
-            memcpy(&at, index, sizeof(at));
-            philox(plan_.key, at, vu{}, one, two);
-            const vd u = unit(one), w = unit(two);
+            vd u, w;
+            chances_from(plan_, row + r, u, w);
             for (int l = 0; l < LD; ++l) first[r + l] = T(u[l]);
             if (r + LD <= count)
                 store(second + r, w);
@@ -223,29 +264,16 @@ template <class Family> class RowPass final : public scstream::Pass {
                 family_.pack_vector(rows, b.row, x.get());
                 const vd one = halves_.score(2 * k, x.get()), two = halves_.score(2 * k + 1, x.get());
                 const vd gain = two - one;
-                const Int<double> settled = gain > 0.0;
-                Int<double> right = settled;
-                if (plan_.draw) {
-                    vd u;
-                    for (int l = 0; l < LD; ++l) u[l] = chance[b.row[l] - begin];
-                    // The right half has probability 1 / (1 + exp(-gain)).
-                    const vd odds = exp_of(gain > 700.0 ? all(700.0) : gain);
-                    right = (1.0 - u) * odds > u;
-                }
+                const Int<double> right = right_half(plan_, gain, chance, b.row, begin);
                 sums.add(x.get(), right ? vd{} : b.weight, right ? b.weight : vd{}, stats);
                 if (plan_.listen)
                     evidence += clipped(log_add(one, two) - exact_.score(k, x.get())) * b.weight;
-                const Int<double> told = plan_.settle ? settled : right;
+                const Int<double> told = plan_.settle ? (Int<double>)(gain > 0.0) : right;
                 for (int l = 0; l < b.count; ++l) side[b.row[l] - begin] = told[l] ? 1 : 0;
             }
             sums.flush(stats);
             tally.split[k] += sum<double>(evidence);
         }
-    }
-
-    static vd clipped(vd gain) {
-        gain = gain > LOUDEST ? all(LOUDEST) : gain;
-        return gain < -LOUDEST ? all(-LOUDEST) : gain;
     }
 
     // Evidence of the rows of each pair for its union.
@@ -271,10 +299,8 @@ template <class Family> class RowPass final : public scstream::Pass {
 
     // Sides of the rows whose most probable cluster is not the one they drew.
     void settle(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, int8_t* side) const {
-        int32_t *label = drawn.label.get(), *best = drawn.best.get();
-        for (int64_t r = 0; r < n; ++r)
-            label[r] = best[r] == label[r] || best[r] == plan_.n_clusters ? -1 : best[r];
-        Sorted sorted(label, n, plan_.n_clusters);
+        keep_unsettled(drawn.label.get(), drawn.best.get(), n, plan_.n_clusters);
+        Sorted sorted(drawn.label.get(), n, plan_.n_clusters);
         Buffer<double> x(family_.vector_size(), RAW);
         for (int64_t k = 0; k < plan_.n_clusters; ++k)
             for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD) {
@@ -290,5 +316,28 @@ template <class Family> class RowPass final : public scstream::Pass {
     const Tables<T> whole_, prior_;
     const Tables<double> halves_, exact_, unions_;
 };
+
+// A pass of a family, in the precision of the plan.
+template <template <class> class Family, class Prior>
+static scstream::Pass* row_pass(const Prior& prior, const Plan& plan) {
+    if (plan.single) return new RowPass<Family<float>>(Family<float>(prior), plan);
+    return new RowPass<Family<double>>(Family<double>(prior), plan);
+}
+
+// Log densities of rows [begin, end) under groups, one line per row.
+template <class Family>
+static void row_scores(const Family& family, const double* table, int64_t groups, bool predictive,
+                       const Rows& rows, int64_t begin, int64_t end, double* out) {
+    const auto tables = family.template tables<double>(table, groups, predictive);
+    constexpr int R = TILE<double>;
+    Buffer<double> x(family.tile_size(), RAW), scores(groups * R, RAW), top(R);
+    for (int64_t first = begin; first < end; first += R) {
+        const int64_t count = end - first < R ? end - first : R;
+        family.pack_tile(rows, first, count, x.get());
+        tables.scores(x.get(), 1, scores.get(), R, top.get(), INFINITY);
+        for (int64_t r = 0; r < count; ++r)
+            for (int64_t g = 0; g < groups; ++g) out[(first + r) * groups + g] = scores[g * R + r];
+    }
+}
 
 }  // namespace SCSTREAM_ISA

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scstream.core.assign import Plan, Tally
-from scstream.core.rng import sample_rows, spaced_rows
+from scstream.core.rng import sample_rows
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Labels, Rows
 from scstream.native import threads
@@ -29,11 +29,8 @@ class CompiledRows:
 
     def sample(self, most: int, key: int) -> tuple[CompiledRows, float]:
         """Return at most so many of the rows, at random, and how many each of them stands for."""
-        n_rows = self._batch.n_rows
-        if n_rows <= most:
-            return self, 1.0
-        picked = self._batch.only(spaced_rows(key, n_rows, most))
-        return CompiledRows(self._kernel, picked, self._n_threads), n_rows / most
+        batch, share = self._batch.sample(most, key)
+        return CompiledRows(self._kernel, batch, self._n_threads), share
 
     def assign(self, plan: Plan) -> Tally:
         """Let every row choose; remember the choices."""

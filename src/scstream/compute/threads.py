@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from scstream.compute.compiled import CompiledRows
 from scstream.core.assign import BlockResult, LoadedRows, Plan, Tally, assign_block, combine
-from scstream.core.rng import sample_rows, spaced_rows
+from scstream.core.rng import sample_rows
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Family, Labels, Rows
 
@@ -118,11 +118,8 @@ class ThreadRows:
 
     def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
         """Return at most so many of the rows, at random, and how many each of them stands for."""
-        n_rows = self._batch.n_rows
-        if n_rows <= most:
-            return self, 1.0
-        picked = self._batch.only(spaced_rows(key, n_rows, most))
-        return self._executor.load(self._family, picked), n_rows / most
+        batch, share = self._batch.sample(most, key)
+        return self._executor.load(self._family, batch), share
 
     def assign(self, plan: Plan) -> Tally:
         """Let every row choose; remember the choices."""

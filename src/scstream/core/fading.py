@@ -113,7 +113,7 @@ def drifted(
 ) -> Array:  # (K, 2, P)
     """Halves of clusters moved along their velocities; those not heard of stay."""
     spread = family.spread(halves[:, 0] + halves[:, 1])
-    shift = shrunk(velocity, spread, jitter) * (elapsed * heard)[:, None]
+    shift = _shift(velocity, spread, jitter, elapsed * heard)
     flat = halves.reshape(-1, halves.shape[-1])
     return family.translate(flat, shift.repeat(2, axis=0)).reshape(halves.shape)
 
@@ -142,9 +142,14 @@ def _faded_by_ring(config: Config, state: State, time: float) -> dict[str, Any]:
 
 def _moved(family: Family, state: State, elapsed: float) -> State:
     """Every cluster that was heard of in the newest batch, moved along its velocity."""
-    shift = shrunk(state.velocity, family.spread(state.whole), state.jitter)
-    shift = shift * (elapsed * _heard(state))[:, None]
+    spread = family.spread(state.whole)
+    shift = _shift(state.velocity, spread, state.jitter, elapsed * _heard(state))
     return state.but(**_translated(family, state, shift, ("past", "current", "history")))
+
+
+def _shift(velocity: Array, spread: Array, jitter: Array, elapsed: Array) -> Array:  # (K, D)
+    """How far clusters move in the time (K,) that passes for each, less what chance explains."""
+    return shrunk(velocity, spread, jitter) * elapsed[:, None]
 
 
 @twin_function

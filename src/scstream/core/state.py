@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.core.rng import spaced_rows
 from scstream.core.window import Exponential, Kernel
 from scstream.errors import InputError
 from scstream.families.base import Array, Family, Labels, Rows
@@ -168,10 +169,13 @@ class Batch:
         """Sum of the weights of the rows."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
 
-    def only(self, picked: Labels) -> Batch:
-        """Return some of the rows."""
+    def sample(self, most: int, key: int) -> tuple[Batch, float]:
+        """Return at most so many of the rows, at random, and how many each of them stands for."""
+        if self.n_rows <= most:
+            return self, 1.0
+        picked = spaced_rows(key, self.n_rows, most)
         weight = None if self.weight is None else self.weight[picked]
-        return Batch(self.rows[picked], self.time, weight)
+        return Batch(self.rows[picked], self.time, weight), self.n_rows / most
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,10 @@ def arrive(family: Family, config: Config, state: State, rows: LoadedRows) -> Dr
 def sample(
     family: Family, config: Config, draft: Draft, rows: LoadedRows, *, converge: bool
 ) -> tuple[Draft, int]:
-    """Sampling sweeps: more where clusters were born, on the first batch until all is quiet."""
+    """Sampling sweeps, the paper's T: `n_sweeps`, or more where clusters were born.
+
+    On the first batch until clusters come and go no more.
+    """
     most = max(config.n_sweeps, config.birth_sweeps if draft.events else 0)
     quiet, sweep = 0, 0
     while sweep < (config.start_sweeps if converge else most):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import InputError
-from scstream.native import compiled
+from scstream.native import compiled, twin
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -129,6 +129,7 @@ class Family(ABC):
         """Predictive table of a group without rows."""
         return self.predictive(np.zeros((1, self.n_stats)))
 
+    @twin
     def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
         """Logarithm of the marginal likelihood of the unions of pairs of groups, shape (M,)."""
         step = max(1, _CHUNK // self.n_stats)

@@ -117,10 +117,6 @@ class Gaussian(Family):
         return np.asarray(out.reshape(stats.shape[:-1]))
 
     @twin
-    def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
-        return super().log_marginal_of_unions(stats, first, second)
-
-    @twin
     def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
         """Draw (W, W mu, log|W|) with Sigma^-1 = W^T W by a reversed Bartlett decomposition."""
         kappa, mean, nu, scale = self._posterior(stats)
