@@ -113,7 +113,7 @@ def drifted(
 ) -> Array:  # (K, 2, P)
     """Halves of clusters moved along their velocities; those not heard of stay."""
     spread = family.spread(halves[:, 0] + halves[:, 1])
-    shift = _shift(velocity, spread, jitter, elapsed * heard)
+    shift = _shift(velocity, spread, jitter, heard, elapsed)
     flat = halves.reshape(-1, halves.shape[-1])
     return family.translate(flat, shift.repeat(2, axis=0)).reshape(halves.shape)
 
@@ -143,13 +143,15 @@ def _faded_by_ring(config: Config, state: State, time: float) -> dict[str, Any]:
 def _moved(family: Family, state: State, elapsed: float) -> State:
     """Every cluster that was heard of in the newest batch, moved along its velocity."""
     spread = family.spread(state.whole)
-    shift = _shift(state.velocity, spread, state.jitter, elapsed * _heard(state))
+    shift = _shift(state.velocity, spread, state.jitter, _heard(state), elapsed)
     return state.but(**_translated(family, state, shift, ("past", "current", "history")))
 
 
-def _shift(velocity: Array, spread: Array, jitter: Array, elapsed: Array) -> Array:  # (K, D)
-    """How far clusters move in the time (K,) that passes for each, less what chance explains."""
-    return shrunk(velocity, spread, jitter) * elapsed[:, None]
+def _shift(
+    velocity: Array, spread: Array, jitter: Array, heard: Mask, elapsed: float
+) -> Array:  # (K, D)
+    """How far clusters move, less what chance explains; those not heard of stay."""
+    return shrunk(velocity, spread, jitter) * (elapsed * heard)[:, None]
 
 
 @twin_function
