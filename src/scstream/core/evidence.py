@@ -7,6 +7,9 @@ here than the whole? Is the union of a pair denser than the mixture of the two? 
 ratios over rows is a prequential Bayes factor: every row is predicted by the past only, so extra
 parameters are paid for. It is faded like everything else and never falls below zero (Page's
 cumulative sum), so that it answers to what happens now.
+
+Endless rows refute any shape: no real cluster is exactly of its family, and every batch would cut
+it further. So a split must gain more than nothing per row, the more the more rows there are.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ import numpy as np
 from scstream.core.assign import Plan, Tally
 from scstream.core.moves import likely_unions
 from scstream.core.state import Config, State
-from scstream.families.base import Family
+from scstream.families.base import Array, Family
 
 _NEIGHBOURS = 5
+_MANY = 10_000.0  # rows
 
 
 def follow_pairs(family: Family, config: Config, state: State, plan: Plan) -> tuple[State, Plan]:
@@ -47,10 +51,21 @@ def follow_pairs(family: Family, config: Config, state: State, plan: Plan) -> tu
     return state.but(merge_pairs=pairs, merge_evidence=evidence), plan
 
 
-def weigh(state: State, tally: Tally) -> State:
+def least_gain(config: Config, weight: Array) -> Array:  # (K,) -> (K,)
+    """Nats per row that the halves of a cluster must gain over the whole: none while it is light.
+
+    At `_MANY` rows it is half of `coarseness`.
+    """
+    square = np.square(weight / _MANY)
+    return np.asarray(config.coarseness * square / (1.0 + square))
+
+
+def weigh(config: Config, state: State, tally: Tally) -> State:
     """Add what the rows of a batch say, before they are learned."""
+    asked = tally.stats[:, 0, 0] + tally.stats[:, 1, 0]
+    for_split = tally.split_evidence - least_gain(config, state.weight) * asked
     return state.but(
-        split_evidence=np.maximum(state.split_evidence + tally.split_evidence, 0.0),
+        split_evidence=np.maximum(state.split_evidence + for_split, 0.0),
         merge_evidence=np.maximum(state.merge_evidence + tally.merge_evidence, 0.0),
     )
 

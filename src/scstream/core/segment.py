@@ -16,7 +16,7 @@ _LLOYD_ROUNDS = 5
 _SETTLE_ROUNDS = 3
 _CANDIDATES = 8  # nearest groups tried as partners
 _MOST_STATS = 20_000  # statistics per row beyond which rows are not settled one by one
-_CHUNK = 1 << 22
+_TINY = np.finfo(float).tiny
 
 
 def segment(
@@ -41,30 +41,14 @@ def settle_cells(
     alone = family.log_predictive(family.prior_predictive, X)[:, 0]
     for _ in range(_SETTLE_ROUNDS):
         stats = family.stats(X, cell, int(cell.max()) + 1, weight)
-        count = np.maximum(stats[:, 0], np.finfo(float).tiny)  # rows may weigh nothing
+        count = np.maximum(stats[:, 0], _TINY)  # rows may weigh nothing
         scores = family.log_predictive(family.predictive(stats), X) + np.log(count)
-        own = _log_predictive_without(family, X, weight, cell, stats)
+        rest = np.maximum(stats[cell, 0] - weight, _TINY)
+        own = family.log_gain(X, weight, cell, stats) / np.maximum(weight, 1e-300) + np.log(rest)
         lonely = stats[cell, 0] <= weight
         scores[np.arange(len(cell)), cell] = np.where(lonely, alone + np.log(alpha), own)
         cell = np.unique(scores.argmax(axis=1), return_inverse=True)[1]
     return cell
-
-
-def _log_predictive_without(
-    family: Family, X: Rows, weight: Array, cell: Labels, stats: Array
-) -> Array:  # (N,)
-    """Score of every row under its own cell with the row taken out: f(S) / f(S - x)."""
-    out = np.empty(len(cell))
-    marginal = family.log_marginal(stats)
-    step = max(1, _CHUNK // family.n_stats)
-    for start in range(0, len(cell), step):
-        rows = slice(start, start + step)
-        n = len(cell[rows])
-        rest = stats[cell[rows]] - family.stats(X[rows], np.arange(n), n, weight[rows])
-        rest[:, 0] = np.maximum(rest[:, 0], np.finfo(float).tiny)
-        gain = marginal[cell[rows]] - family.log_marginal(rest)
-        out[rows] = gain / np.maximum(weight[rows], 1e-300) + np.log(rest[:, 0])
-    return out
 
 
 def seed_cells(points: Array, weight: Array, *, n_cells: int, key: int) -> Labels:  # (N,)

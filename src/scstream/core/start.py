@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from scstream.core.assign import LoadedRows, Plan
 from scstream.core.births import group_pool, one_or_many
@@ -14,7 +15,7 @@ from scstream.families.base import Array, Family, Rows
 
 _MOST_ROWS = 5_000  # rows of a first batch that the prior is estimated from
 _MOST_ROUNDS = 4
-_WORTH_A_ROUND = 0.03  # nats per row and feature
+_WORTH_A_ROUND = 0.03  # nats per entry of the rows
 
 
 def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | None) -> Family:
@@ -29,12 +30,13 @@ def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | N
     groups = one_or_many(family, config, group_pool(family, config, X, weight, _key(config, 0)))
     if len(groups) == 1:
         return family
-    explained = log_joint(family, config.alpha, groups)
+    vague, explained = family, log_joint(family, config.alpha, groups)
     for round_ in range(1, _MOST_ROUNDS + 1):
-        fitted = _most_probable(family.candidates(groups), groups)
+        fitted = _most_probable(vague.candidates(groups), groups)
         regrouped = group_pool(fitted, config, X, weight, _key(config, round_))
         gain = log_joint(fitted, config.alpha, regrouped) - explained
-        if len(regrouped) == 1 or (round_ > 1 and gain < _WORTH_A_ROUND * X.shape[0] * X.shape[1]):
+        least = _WORTH_A_ROUND * _n_entries(X) if round_ > 1 else 0.0
+        if len(regrouped) == 1 or gain < least:
             break
         family, groups, explained = fitted, regrouped, explained + gain
     return family
@@ -66,6 +68,10 @@ def _subsample(config: Config, X: Rows, weight: Array | None) -> tuple[Rows, Arr
     key = key_for(config.seed, batch=0, sweep=0, purpose="pool")
     rows = sample_rows(key, np.arange(X.shape[0]), _MOST_ROWS)
     return X[rows], None if weight is None else weight[rows]
+
+
+def _n_entries(X: Rows) -> int:
+    return int(X.nnz if sparse.issparse(X) else np.count_nonzero(X))
 
 
 def _key(config: Config, round_: int) -> int:

@@ -69,6 +69,9 @@ class Config:
     merge_evidence : float or None
         After the first batch, merge when they have shown this much for the union against the
         pair, and for no other reason (row 11); None: the ratio decides.
+    coarseness : float
+        Nats per row that a split of a very heavy cluster must gain (row 12). Light clusters, up to
+        some thousand rows, need not gain any.
     learn_draws : bool
         Learn from labels drawn by their probabilities, and report the most probable ones, instead
         of learning from the most probable (row 10).
@@ -115,6 +118,7 @@ class Config:
     split_floor: float = 4.0
     split_evidence: float | None = 5.0
     merge_evidence: float | None = 1.5
+    coarseness: float = 0.3
     learn_draws: bool = True
     exact_predictive: bool = True
     motion: bool = True
@@ -140,6 +144,7 @@ class Config:
             "split_floor": 0.0,
             "split_evidence": None,
             "merge_evidence": None,
+            "coarseness": 0.0,
             "learn_draws": False,
             "motion": False,
             "remember_silent": False,
@@ -353,8 +358,8 @@ def check_config(config: Config) -> None:
         value = getattr(config, name)
         if not (np.isfinite(value) and value > 0):
             raise InputError(f"{name} must be a positive number, got {value!r}.")
-    for name in ("n_sweeps", "birth_sweeps", "split_age", "start_sweeps"):
-        if getattr(config, name) < 0:
+    for name in ("n_sweeps", "birth_sweeps", "split_age", "start_sweeps", "coarseness"):
+        if not getattr(config, name) >= 0:
             raise InputError(f"{name} must not be negative, got {getattr(config, name)!r}.")
     if config.max_clusters < 1:
         raise InputError(f"max_clusters must be at least 1, got {config.max_clusters!r}.")

@@ -75,7 +75,7 @@ def arrive(family: Family, config: Config, state: State, rows: LoadedRows) -> Dr
     tally = asked.assign(plan)
     if state.n_clusters == 0:
         return welcome(family, config, Draft.of(state), asked)
-    draft = learn(weigh(state, tally), tally, share)
+    draft = learn(weigh(config, state, tally), tally, share)
     enough = tally.novel_weight >= config.birth_floor
     return welcome(family, config, draft, asked) if enough else draft
 

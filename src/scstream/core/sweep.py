@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scstream.core.assign import LoadedRows, Plan, Tally
-from scstream.core.evidence import proven_pairs
+from scstream.core.evidence import least_gain, proven_pairs
 from scstream.core.fading import remember
 from scstream.core.moves import disjoint, log_merge_ratio, log_split_ratio, nearest_pairs
 from scstream.core.rng import ClusterDraws, key_for, uniforms
@@ -164,12 +164,13 @@ def splits(family: Family, config: Config, state: State, *, sweep: int) -> Label
         return open_[:0]
     key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="splits")
     left, right = (halves[:, side] if may.all() else halves[open_, side] for side in (0, 1))
-    ratio = log_split_ratio(family, config.alpha, left, right)
+    weight = state.weight[open_]
+    ratio = log_split_ratio(family, config.alpha, left, right) - least_gain(config, weight) * weight
     chance = np.log(uniforms(key, state.ids[open_])[:, 0])
     accepted = ratio > chance
     if config.split_evidence is not None:
         # The ratio pays for the labels of rows, which cannot be worth more than log 2 each.
-        possible = ratio > -np.log(2.0) * state.weight[open_]
+        possible = ratio > -np.log(2.0) * weight
         accepted |= possible & (state.split_evidence[open_] > config.split_evidence)
     return open_[accepted][:room]
 

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Rows = Any  # (N, D) float64 array, or scipy CSR where `accepts_sparse`
 
-_CHUNK = 1 << 22  # statistics of unions held at a time
+_CHUNK = 1 << 22  # statistics of unions or of remainders held at a time
 
 
 class Draws(Protocol):
@@ -138,6 +138,19 @@ class Family(ABC):
             pairs = slice(start, start + step)
             parts.append(self.log_marginal(stats[first[pairs]] + stats[second[pairs]]))
         return np.concatenate(parts)
+
+    def log_gain(self, X: Rows, weight: Array, group: Labels, stats: Array) -> Array:  # (N,)
+        """What each row adds to the log marginal of its group: log f(S) - log f(S - x)."""
+        out = np.empty(len(group))
+        marginal = self.log_marginal(stats)
+        step = max(1, _CHUNK // self.n_stats)
+        for start in range(0, len(group), step):
+            rows = slice(start, start + step)
+            n = len(group[rows])
+            rest = stats[group[rows]] - self.stats(X[rows], np.arange(n), n, weight[rows])
+            rest[:, 0] = np.maximum(rest[:, 0], np.finfo(float).tiny)
+            out[rows] = marginal[group[rows]] - self.log_marginal(rest)
+        return out
 
     def expected(self, stats: Array) -> Array | None:  # (G, P) -> (G, Q)
         """Parameters at their posterior mean, for the plug-in rule; None where not offered."""

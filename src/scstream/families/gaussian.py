@@ -22,7 +22,8 @@ from scstream.native import twin
 
 _LOG_PI = float(np.log(np.pi))
 _CHUNK = 1 << 22  # doubles held by one chunk of whitened rows
-_FREEDOMS = (2.0, 4.0, 8.0, 14.0, 20.0, 40.0)  # nu - D of the priors that are tried
+_FREEDOMS = (12.0, 20.0, 40.0)  # nu - D of the priors that are tried
+_NARROWEST = 0.01  # a column within a cluster, as a share of what was expected before
 _SMALL = 8  # up to this D the second moments are summed product by product
 
 
@@ -232,7 +233,7 @@ class Gaussian(Family):
         within *= total / max(total - len(stats), 0.5 * total)
         grand = share @ mean
         between = share @ (mean - grand) ** 2
-        floor = 1e-6 * np.diag(self.psi)
+        floor = _NARROWEST**2 * np.diag(self.psi)
         within[np.diag_indices(d)] = np.maximum(np.diag(within), floor)
         diagonal = np.diag(np.diag(within))
         # mu ~ N(m, Sigma / kappa): the mean square of a standardised centre is 1 / kappa.
@@ -260,7 +261,7 @@ class Gaussian(Family):
 
     def check(self, X: Rows) -> None:
         super().check(X)
-        spread_out(X, self._origin, np.sqrt(np.diag(self.psi)))
+        spread_out(X, self._origin, np.sqrt(self.nu * np.diag(self.psi)))
 
     def compiled(self, native: ModuleType) -> Any:
         return native.Gaussian(self.mean, self.kappa, self.nu, self.psi, self._origin)

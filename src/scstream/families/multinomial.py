@@ -20,6 +20,7 @@ from scstream.native import twin
 
 _MOST_LEVELS = 32  # counts up to this one are summed level by level, larger ones by lgamma
 _CHUNK = 1 << 22
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +119,16 @@ class Multinomial(Family):
             np.add.at(out, row[start : start + step], extra.T)
         return out
 
+    def log_gain(self, X: Rows, weight: Array, group: Labels, stats: Array) -> Array:  # (N,)
+        # Only outcomes that a row has change when it is taken out.
+        X = sparse.csr_array(X, dtype=np.float64)
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        table = self.predictive(stats)
+        held, total = table[group[row], X.indices], table.sum(axis=1)[group]
+        gain = gammaln(held) - gammaln(np.maximum(held - weight[row] * X.data, _TINY))
+        out = gammaln(np.maximum(total - weight * X.sum(axis=1), _TINY)) - gammaln(total)
+        return np.asarray(out + np.bincount(row, gain, minlength=len(out)))
+
     def expected(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return np.asarray(np.log(self.location(stats)))
 
@@ -146,16 +157,25 @@ class Multinomial(Family):
 
     @classmethod
     def vague(cls, X: Rows, weight: Array | None = None) -> Self:
-        return cls(concentration=np.ones(X.shape[1]))
+        """Expect even frequencies, with less conviction where rows hold few of many outcomes.
+
+        One per outcome would swamp a title of five words, and as little as a row has would let any
+        row found a cluster: half way between them.
+        """
+        weight = unit_weight(X, weight)
+        per_row = float(weight @ np.asarray(X.sum(axis=1)).ravel()) / max(float(weight.sum()), 1.0)
+        concentration = float(np.clip(np.sqrt(per_row / X.shape[1]), 0.01, 1.0))
+        return cls(concentration=np.full(X.shape[1], concentration))
 
     def candidates(self, stats: Array) -> list[Self]:
-        """Priors of several strengths around even and around overall frequencies."""
-        total = stats[:, 1:].sum(axis=0) + 1.0 / self.n_features
-        even = np.full(self.n_features, 1.0 / self.n_features)
+        """Priors of the same shape, as strong or stronger.
+
+        Weaker ones, and those around the overall frequencies, explain real counts better, but by
+        founding a cluster for every burst of a word.
+        """
         return [
-            replace(self, concentration=strength * self.n_features * base)
-            for base in (even, 0.9 * total / total.sum() + 0.1 * even)
-            for strength in (0.01, 0.03, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 10.0)
+            replace(self, concentration=factor * self.concentration)
+            for factor in (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 16.0)
         ]
 
     def hyperparameters(self) -> dict[str, Any]:

@@ -14,9 +14,9 @@ _FARTHEST = 1e7  # prior standard deviations; beyond it second moments lose all 
 def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:  # (D,), (D,)
     """Weighted mean and standard deviation of each column, missing entries left out.
 
-    A constant column tells nothing about its scale. It gets a tenth of the median scale of the
-    others, or of its own size where all are constant: harmless if it stays as it is, and not
-    infinitely surprised if it starts to vary.
+    A constant column tells nothing about its scale. It gets the median scale of the others, or a
+    tenth of its own size where all are constant: harmless if it stays as it is, and not infinitely
+    surprised if it starts to vary.
     """
     X = np.asarray(X, dtype=np.float64)
     present = ~np.isnan(X)
@@ -32,7 +32,7 @@ def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:
     constant = scale <= np.maximum(1e-9 * np.abs(centre), _SMALLEST)
     size = np.where(np.abs(centre) <= _SMALLEST, 1.0, 0.1 * np.abs(centre))
     if not constant.all():
-        size = np.full_like(scale, 0.1 * np.median(scale[~constant]))
+        size = np.full_like(scale, np.median(scale[~constant]))
     return centre, np.where(constant, size, scale)
 
 
