@@ -42,6 +42,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "13 silent clusters lose shape": _off(remember_silent=False),
     "14 a sampling sweep on every batch": {"n_sweeps": 1},
     "14 none after births": _off(birth_sweeps=0),
+    "15 heavy clusters split for any gain": _off(coarseness=0.0),
     "archive on": _off(archive=True),
     "paper, auto prior": {"algorithm": "paper"},
     "paper, paper's prior": {"algorithm": "paper"},

@@ -789,3 +789,14 @@ def test_poisson_family_by_instance() -> None:
     X = rng.poisson(np.where(rng.random((100, 1)) < 0.5, 2.0, 40.0), size=(100, 2))
     model = ScStream(Poisson(shape=np.ones(2), rate=np.full(2, 0.05)), random_state=0).fit(X)
     assert model.n_clusters_ == 2
+
+
+def test_columns_that_were_constant_at_first_may_vary_later():
+    rng = np.random.default_rng(0)
+    centre = rng.normal(0, 5, (4, 6))
+    first = centre[rng.integers(0, 4, 300)] + rng.normal(size=(300, 6))
+    first[:, 2:4] = [0.0, 7.0]
+    later = first.copy()
+    later[:, 2:4] += 1000.0 * rng.normal(size=(300, 2))
+    model = ScStream(random_state=0).partial_fit(first).partial_fit(later)
+    assert np.isfinite(model.score_samples(later)).all()

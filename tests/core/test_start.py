@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.births import one_or_many
 from scstream.core.moves import log_joint, log_split_ratio
-from scstream.core.start import data_driven_prior
+from scstream.core.start import data_driven_prior, n_entries
 from scstream.core.state import Batch, Config, State
 from scstream.core.step import step
-from scstream.families import Gaussian
+from scstream.families import Gaussian, Multinomial
 
 CONFIG = Config()
 
@@ -65,3 +66,27 @@ def test_three_clouds_of_too_many_columns_stay_one_under_the_vague_prior():
     family, state, _ = first_batch(X)
     assert state.n_clusters == 1  # docs/explanation/limits.md: a limit, not a virtue
     assert family.nu == Gaussian.vague(X).nu
+
+
+def test_a_round_that_explains_the_rows_worse_is_not_taken(monkeypatch):
+    rng = np.random.default_rng(4)
+    X = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(30, 1, (100, 2))])
+    vague = Gaussian.vague(X)
+    bad = Gaussian(mean=np.zeros(2), kappa=1.0, nu=4.0, psi=1e-6 * np.eye(2), origin=vague.origin)
+    monkeypatch.setattr(Gaussian, "candidates", lambda self, stats: [bad])
+    assert data_driven_prior(vague, CONFIG, X, None) is vague
+
+
+def test_a_prior_of_counts_is_never_weaker_than_the_vague_one():
+    rng = np.random.default_rng(5)
+    topics = rng.dirichlet(np.full(400, 0.02), size=8)
+    X = rng.multinomial(30, topics[rng.integers(0, 8, 300)]).astype(float)
+    vague = Multinomial.vague(X)
+    fitted = data_driven_prior(vague, CONFIG, X, None)
+    assert vague.concentration[0] == pytest.approx(np.sqrt(30 / 400))
+    assert (fitted.concentration >= vague.concentration).all()
+
+
+def test_zeros_do_not_count_as_entries():
+    X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
+    assert n_entries(X) == n_entries(sparse.csr_array(X)) == 3

@@ -194,6 +194,12 @@ class OpenDoor(Poisson):
         """Let everything in."""
 
 
+@dataclass(frozen=True, eq=False)
+class GainsTooMuch(Multinomial):
+    def log_gain(self, X, weight, group, stats):
+        return super().log_gain(X, np.ones_like(weight), group, stats)
+
+
 def gaussian(kind):
     psi = np.array([[1.0, 0.3], [0.3, 0.5]])
     return kind(mean=np.zeros(2), kappa=0.5, nu=5.0, psi=psi, origin=np.full(2, 1.5))
@@ -220,6 +226,7 @@ MUTANTS = [
     (gaussian, MeanForgotten, POINTS, "marginal"),
     (multinomial, RowsForDraws, COUNTS, "marginal"),
     (multinomial, PlugIn, COUNTS, "marginal"),
+    (multinomial, GainsTooMuch, COUNTS, "gain"),
     (gaussian, ForwardBartlett, POINTS, "draws"),
     (diagonal, OneDegreeMore, POINTS, "draws"),
     (gaussian, MeanTooSure, POINTS, "draws"),

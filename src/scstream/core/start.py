@@ -23,8 +23,9 @@ def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | N
 
     Grouping needs a prior and the prior needs groups: the vague `family` finds the first groups, a
     prior fitted to them finds better ones, and so on as long as that pays. Guards: where the data
-    show no groups `family` stays, and a round that explains the rows hardly better is not taken,
-    because it would cut clusters that are not quite of the family into ever smaller ones.
+    show no groups `family` stays, and after the first round one that explains the rows hardly
+    better is not taken, because it would cut clusters that are not quite of the family into ever
+    smaller ones.
     """
     X, weight = _subsample(config, X, weight)
     groups = one_or_many(family, config, group_pool(family, config, X, weight, _key(config, 0)))
@@ -35,7 +36,7 @@ def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | N
         fitted = _most_probable(vague.candidates(groups), groups)
         regrouped = group_pool(fitted, config, X, weight, _key(config, round_))
         gain = log_joint(fitted, config.alpha, regrouped) - explained
-        least = _WORTH_A_ROUND * _n_entries(X) if round_ > 1 else 0.0
+        least = _WORTH_A_ROUND * n_entries(X) if round_ > 1 else 0.0
         if len(regrouped) == 1 or gain < least:
             break
         family, groups, explained = fitted, regrouped, explained + gain
@@ -70,7 +71,8 @@ def _subsample(config: Config, X: Rows, weight: Array | None) -> tuple[Rows, Arr
     return X[rows], None if weight is None else weight[rows]
 
 
-def _n_entries(X: Rows) -> int:
+def n_entries(X: Rows) -> int:
+    """Number of entries that are not zero."""
     return int(X.nnz if sparse.issparse(X) else np.count_nonzero(X))
 
 

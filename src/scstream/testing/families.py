@@ -192,6 +192,18 @@ def _law_marginal(case: _Case) -> None:
             case.equal(steps.sum()[None], whole, claim, size=size)
 
 
+def _law_gain(case: _Case) -> None:
+    """What a row adds to its group is the marginal with it less the marginal without it."""
+    family, X, n = case.family, case.few, case.few.shape[0]
+    group, weight = np.arange(n) % 2, case.weights[:n]
+    stats = case.stats[:2] + family.stats(X, group, 2, weight)
+    gain = family.log_gain(X, weight, group, stats)
+    rest = stats[group] - family.stats(X, np.arange(n), n, weight)
+    marginal = family.log_marginal(stats)[group]
+    size = 1.0 + np.abs(marginal)
+    case.equal(gain, marginal - family.log_marginal(rest), "log_gain", size=size)
+
+
 def _law_draws(case: _Case) -> None:
     """The mean likelihood over posterior draws is the predictive.
 
@@ -418,6 +430,7 @@ FAMILY_LAWS: dict[str, Callable[[_Case], None]] = {
     "weights": _law_weights,
     "empty": _law_empty,
     "marginal": _law_marginal,
+    "gain": _law_gain,
     "draws": _law_draws,
     "tables": _law_tables,
     "cut": _law_cut,

@@ -1,0 +1,102 @@
+"""Figures of the page: the density of flights over time, and scores of three series."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import matplotlib.dates as mdates
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.density.flights import OURS
+
+_BEGIN = date(2001, 1, 1)
+_COLOURS = ("#b2182b", "#2166ac", "#4d9221", "#7f7f7f")
+_NAMED = 3  # the least probable days that get their date
+_IN_DAYS = (
+    OURS,
+    "scstream, half-life a week",
+    "GaussianMixture, fitted once",
+    "one Gaussian, last 7 batches",
+)
+
+
+def flights(days: pd.DataFrame, path: Path) -> None:
+    """Log density day by day for batches of a day and of an hour, and K."""
+    figure = Figure(figsize=(9, 9), layout="constrained")
+    daily, hourly, count = figure.subplots(3, 1, sharex=True, height_ratios=(3, 3, 2))
+    for axes, width in ((daily, "one day"), (hourly, "one hour")):
+        for name, colour in zip(_IN_DAYS, _COLOURS, strict=True):
+            course = _course(days, width, name)
+            axes.plot(course.index, course["log_density"], color=colour, lw=1.2, label=name)
+        axes.set_title(f"log density of a row before it is learned, batches of {width}")
+        axes.set_ylabel("nats per row")
+    _name_worst(daily, _course(days, "one day", OURS)["log_density"])
+    for width, style in (("one day", "-"), ("one hour", ":")):
+        for name, colour in zip(_IN_DAYS[:2], _COLOURS[:2], strict=True):
+            course = _course(days, width, name)
+            said = f"{name}, batches of {width}"
+            count.plot(course.index, course["k"], style, color=colour, lw=1.2, label=said)
+    count.set(title="number of clusters", yscale="log", ylabel="K")
+    count.legend(fontsize=7, frameon=False, ncols=2)
+    hourly.legend(fontsize=8, frameon=False, ncols=2)
+    count.xaxis.set_major_locator(mdates.MonthLocator())
+    count.xaxis.set_major_formatter(mdates.DateFormatter("%-d %b"))
+    _save(figure, path)
+
+
+def _course(days: pd.DataFrame, width: str, name: str) -> pd.DataFrame:
+    course = days[(days["batches_of"] == width) & (days["method"] == name)]
+    return course.set_index(pd.Index([_date(day) for day in course["day"]]))
+
+
+def _date(day: int) -> date:
+    return _BEGIN + timedelta(days=int(day))
+
+
+def _name_worst(axes: Axes, density: pd.Series) -> None:
+    for day, value in density.nsmallest(_NAMED).items():
+        said = f"{day:%a %-d %b}"
+        axes.annotate(said, (day, value), (0, -4), textcoords="offset points", fontsize=8, va="top")
+    saturdays = [day for day in density.index if day.weekday() == 5]
+    for day in saturdays:
+        axes.axvline(day, color="0.85", lw=0.7, zorder=0)
+    axes.margins(y=0.15)
+
+
+def nab(shown: pd.DataFrame, threshold: float, path: Path) -> None:
+    """Value and score of three series; windows shaded, detections marked."""
+    figure = Figure(figsize=(9, 9), layout="constrained")
+    names = shown["series"].unique()
+    parts = figure.subfigures(len(names), 1, squeeze=False)[:, 0]
+    for part, name in zip(parts, names, strict=True):
+        course = shown[shown["series"] == name].reset_index(drop=True)
+        value, score = part.subplots(2, 1, sharex=True)
+        part.suptitle(name, fontsize=9)
+        value.plot(course["row"], course["value"], color="0.3", lw=0.7)
+        score.plot(course["row"], course["score"], color=_COLOURS[0], lw=0.7)
+        score.axhline(threshold, color=_COLOURS[1], lw=0.8, ls="--")
+        high = course[course["score"] >= threshold]
+        score.plot(high["row"], high["score"], "v", color=_COLOURS[1], ms=4)
+        score.set(yscale="symlog", ylabel="−log density")
+        value.set(ylabel="value")
+        for axes in (value, score):
+            axes.fill_between(
+                course["row"],
+                0,
+                1,
+                where=course["window"],
+                transform=axes.get_xaxis_transform(),
+                color="#fdae61",
+                alpha=0.4,
+                lw=0,
+            )
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    for axes in figure.get_axes():
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)

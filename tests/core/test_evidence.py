@@ -1,0 +1,56 @@
+"""Evidence: what the halves of a cluster must gain before it splits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scstream import ScStream
+from scstream.core.evidence import least_gain
+from scstream.core.state import Config, check_config
+from scstream.errors import InputError
+
+weights = st.floats(0.0, 1e12)
+
+
+@given(weights, weights, st.floats(0.0, 10.0))
+def test_heavier_clusters_must_gain_more_but_never_more_than_the_coarseness(a, b, coarseness):
+    light, heavy = least_gain(Config(coarseness=coarseness), np.sort([a, b]))
+    assert 0.0 <= light <= heavy <= coarseness
+
+
+def test_clusters_of_ordinary_streams_need_not_gain_anything_to_speak_of():
+    assert least_gain(Config(), np.array([500.0]))[0] * 500.0 < 1.0
+
+
+def test_the_paper_asks_for_no_gain():
+    assert (least_gain(Config.paper(), np.array([1.0, 1e9])) == 0.0).all()
+
+
+def test_a_negative_coarseness_is_refused():
+    with pytest.raises(InputError, match="coarseness must not be negative"):
+        check_config(Config(coarseness=-1.0))
+
+
+def clusters_of_a_square(coarseness: float) -> int:
+    """How many Gaussians it takes for rows that fill a square evenly, in a few huge batches."""
+    rng = np.random.default_rng(0)
+    model = ScStream(random_state=0, switches={"coarseness": coarseness})
+    for _ in range(8):
+        model.partial_fit(rng.uniform(size=(40_000, 2)))
+    return model.n_clusters_
+
+
+def test_a_shape_that_is_not_of_the_family_is_not_cut_for_ever():
+    assert clusters_of_a_square(0.3) < clusters_of_a_square(0.0)
+
+
+def test_two_heavy_clusters_far_apart_split_all_the_same():
+    rng = np.random.default_rng(1)
+    model = ScStream(random_state=0).partial_fit(rng.normal(0, 1, (30_000, 2)))
+    centre = np.array([[0.0, 0.0], [7.0, 0.0]])
+    for _ in range(6):
+        model.partial_fit(centre[rng.integers(0, 2, 30_000)] + rng.normal(0, 1, (30_000, 2)))
+    assert model.n_clusters_ == 2
