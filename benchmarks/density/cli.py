@@ -37,11 +37,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(part: str, *, quick: bool) -> dict[str, pd.DataFrame]:
     """The tables of one part, by name; the first is the summary."""
+    import river
+
     from benchmarks.density import anomalies, flights
     from benchmarks.runs import provenance
 
+    made_with = f"{provenance()}, river {river.__version__}"
     if part == "flights":
         results, days = flights.run(quick=quick)
-        return {"flights": results.assign(made_with=provenance()), "flights-days": days}
+        return {"flights": results.assign(made_with=made_with), "flights-days": days}
     totals, each, shown = anomalies.run(quick=quick)
-    return {"nab": totals.assign(made_with=provenance()), "nab-series": each, "nab-shown": shown}
+    return {"nab": totals.assign(made_with=made_with), "nab-series": each, "nab-shown": shown}

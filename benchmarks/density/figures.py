@@ -13,35 +13,38 @@ from matplotlib.figure import Figure
 from benchmarks.density.flights import OURS
 
 _BEGIN = date(2001, 1, 1)
-_COLOURS = ("#b2182b", "#2166ac", "#4d9221", "#7f7f7f")
+_SCORE, _FOUND, _WINDOW = "#b2182b", "#2166ac", "#fdae61"
 _NAMED = 3  # the least probable days that get their date
-_IN_DAYS = (
-    OURS,
-    "scstream, half-life a week",
-    "GaussianMixture, fitted once",
-    "one Gaussian, last 7 batches",
-)
+_LINES = {
+    OURS: "#b2182b",
+    "scstream, half-life a week": "#2166ac",
+    "GaussianMixture, fitted once": "#4d9221",
+    "one Gaussian, last 7 batches": "#7f7f7f",
+}
+_SATURDAY = 5
 
 
 def flights(days: pd.DataFrame, path: Path) -> None:
     """Log density day by day for batches of a day and of an hour, and K."""
     figure = Figure(figsize=(9, 9), layout="constrained")
     daily, hourly, count = figure.subplots(3, 1, sharex=True, height_ratios=(3, 3, 2))
-    for axes, width in ((daily, "one day"), (hourly, "one hour")):
-        for name, colour in zip(_IN_DAYS, _COLOURS, strict=True):
-            course = _course(days, width, name)
-            axes.plot(course.index, course["log_density"], color=colour, lw=1.2, label=name)
-        axes.set_title(f"log density of a row before it is learned, batches of {width}")
+    for axes, width, names in ((daily, "one day", list(_LINES)[:3]), (hourly, "one hour", _LINES)):
+        for name in names:
+            course = _course(days, width, name)["log_density"]
+            axes.plot(course.index, course, color=_LINES[name], lw=1.2, label=name)
+        axes.set_title(
+            f"log density of a row before it is learned, batches of {width}", fontsize=10
+        )
         axes.set_ylabel("nats per row")
     _name_worst(daily, _course(days, "one day", OURS)["log_density"])
     for width, style in (("one day", "-"), ("one hour", ":")):
-        for name, colour in zip(_IN_DAYS[:2], _COLOURS[:2], strict=True):
-            course = _course(days, width, name)
-            said = f"{name}, batches of {width}"
-            count.plot(course.index, course["k"], style, color=colour, lw=1.2, label=said)
-    count.set(title="number of clusters", yscale="log", ylabel="K")
-    count.legend(fontsize=7, frameon=False, ncols=2)
-    hourly.legend(fontsize=8, frameon=False, ncols=2)
+        for name in list(_LINES)[:2]:
+            course = _course(days, width, name)["k"]
+            count.plot(course.index, course, style, color=_LINES[name], lw=1.2)
+    count.set_title("number of clusters; batches of one day solid, of one hour dotted", fontsize=10)
+    count.set(yscale="log", ylabel="K")
+    handles, labels = hourly.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
     count.xaxis.set_major_locator(mdates.MonthLocator())
     count.xaxis.set_major_formatter(mdates.DateFormatter("%-d %b"))
     _save(figure, path)
@@ -60,7 +63,7 @@ def _name_worst(axes: Axes, density: pd.Series) -> None:
     for day, value in density.nsmallest(_NAMED).items():
         said = f"{day:%a %-d %b}"
         axes.annotate(said, (day, value), (0, -4), textcoords="offset points", fontsize=8, va="top")
-    saturdays = [day for day in density.index if day.weekday() == 5]
+    saturdays = [day for day in density.index if day.weekday() == _SATURDAY]
     for day in saturdays:
         axes.axvline(day, color="0.85", lw=0.7, zorder=0)
     axes.margins(y=0.15)
@@ -76,11 +79,12 @@ def nab(shown: pd.DataFrame, threshold: float, path: Path) -> None:
         value, score = part.subplots(2, 1, sharex=True)
         part.suptitle(name, fontsize=9)
         value.plot(course["row"], course["value"], color="0.3", lw=0.7)
-        score.plot(course["row"], course["score"], color=_COLOURS[0], lw=0.7)
-        score.axhline(threshold, color=_COLOURS[1], lw=0.8, ls="--")
+        score.plot(course["row"], course["score"], color=_SCORE, lw=0.7)
+        score.axhline(threshold, color=_FOUND, lw=0.8, ls="--")
         high = course[course["score"] >= threshold]
-        score.plot(high["row"], high["score"], "v", color=_COLOURS[1], ms=4)
+        score.plot(high["row"], high["score"], "v", color=_FOUND, ms=4)
         score.set(yscale="symlog", ylabel="−log density")
+        score.set_xlabel("row", loc="right", labelpad=-6)
         value.set(ylabel="value")
         for axes in (value, score):
             axes.fill_between(
@@ -89,7 +93,7 @@ def nab(shown: pd.DataFrame, threshold: float, path: Path) -> None:
                 1,
                 where=course["window"],
                 transform=axes.get_xaxis_transform(),
-                color="#fdae61",
+                color=_WINDOW,
                 alpha=0.4,
                 lw=0,
             )

@@ -36,7 +36,7 @@ def write() -> None:
         *(flights_table(flights, width) for width in SETTINGS),
         flights_reading(flights),
         "![Log density of flights over time](density-flights.png)\n",
-        words.NAB.format(n=nab["n_series"].iloc[0], share=nab["share"].iloc[0]),
+        words.NAB.format(n=nab["n_series"].iloc[0], share=100 * nab["share"].iloc[0]),
         nab_table(nab, each),
         nab_reading(nab, each),
         "![Scores of three series](density-nab.png)\n",
@@ -115,24 +115,23 @@ def flights_reading(results: pd.DataFrame) -> str:
 def nab_reading(totals: pd.DataFrame, each: pd.DataFrame) -> str:
     """What the table of NAB shows."""
     table = totals.set_index("detector")
-    peers = table[~table.index.str.startswith("scstream")]
-    leader = peers.idxmax(numeric_only=True)
-    precision = each.pivot(index="series", columns="detector", values="ap").dropna()
-    below = precision[OUR_DETECTOR] - precision[leader["ap"]]
-    return words.NAB_READING.format(
-        ours=table["nab"][OUR_DETECTOR],
-        never=table["nab"]["scstream, never forgets"],
-        best_peer=peers["nab"].max(),
-        best_peer_name=leader["nab"],
-        best_even=peers["nab_calibrated"].max(),
-        best_even_name=leader["nab_calibrated"],
-        auc=table["auc"][OUR_DETECTOR],
-        best_auc=peers["auc"].max(),
-        best_auc_name=leader["auc"],
-        ap=table["ap"][OUR_DETECTOR],
-        best_ap=peers["ap"].max(),
-        best_ap_name=leader["ap"],
-        ap_below=below.mean(),
-        ap_error=below.std() / len(below) ** 0.5,
-        n_pairs=len(below),
-    )
+    is_ours = table.index.str.startswith("scstream")
+    ours, peers = table[is_ours], table[~is_ours]
+    best = peers.idxmax(numeric_only=True)
+    said = {
+        "ours": ours["nab"][OUR_DETECTOR],
+        "low": ours["nab"].min(),
+        "high": ours["nab"].max(),
+        "low_even": ours["nab_calibrated"].min(),
+        "high_even": ours["nab_calibrated"].max(),
+        "best_nab": peers["nab"].max(),
+        "best_nab_name": best["nab"],
+        "best_even": peers["nab_calibrated"].max(),
+        "best_even_name": best["nab_calibrated"],
+    }
+    for name in ("auc", "ap"):
+        values = each.pivot(index="series", columns="detector", values=name).dropna()
+        above = values[OUR_DETECTOR] - values[best[name]]
+        said |= {name: values[OUR_DETECTOR].mean(), f"best_{name}_name": best[name]}
+        said |= {f"{name}_above": above.mean(), f"{name}_error": above.sem(), "n_pairs": len(above)}
+    return words.NAB_READING.format(**said)

@@ -35,7 +35,6 @@ import numpy as np
 
 from benchmarks.paper.method import METHODS, Method
 
-
 MEMORY = 8 << 30  # bytes; a covariance of thousands of words would take the machine down
 
 

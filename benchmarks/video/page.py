@@ -36,7 +36,7 @@ every run is in `benchmarks/results/video.csv`.
 The paper's experiment: {n_frames} frames of {height} x {width} pixels. A frame is one batch of
 {n_rows:,} rows with five columns: red, green, blue, row and column, as they are.
 
-    model = ScStream(prior="vague", switches={{"split_evidence": None}})
+    model = ScStream()
     for frame in video:
         labels = model.partial_fit(rows_of(frame)).labels_
 
@@ -65,8 +65,8 @@ _READING = """
   they are. For k-means the scale decides everything: as they are, positions outweigh colours, and
   segments are tiles that hide the surfer; at .1 it sorts colours and hardly looks at positions, so
   that its segments are speckled. .1 is the best scale for it, chosen with the mask in hand.
-- The two settings of scstream were chosen because they stop the growth of the number of segments
-  (see the knobs), and by looking at pictures. Half life, alpha and positions were left alone.
+- Nothing is set for scstream. The switch `coarseness`, which stops the growth of the number of
+  segments (see the knobs), has its default because of this video and of streams drawn at random.
 - The ids of k-means never change, by construction. scstream makes new ones where something comes
   into view, here the mountains, the shore and another kite, and keeps the others.
 """
@@ -75,10 +75,8 @@ _KNOBS = """
 ## What the knobs do
 
 Frames are no mixtures of Gaussians: seen often enough, every segment is significantly something
-else. With nothing set, scstream therefore cuts segments as long as the video lasts. Two settings
-stop that. `split_evidence` None splits only where two clusters are more probable than one, not
-already where rows are predicted a little better; and the vague prior is not fitted to the finest
-texture of the first frame.
+else. Without `coarseness` scstream therefore cuts segments as long as the video lasts. The vague
+prior is not fitted to the texture of the first frame and finds larger segments.
 
 """
 

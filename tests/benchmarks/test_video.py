@@ -13,7 +13,7 @@ pytest.importorskip("PIL")
 from benchmarks.video import cli
 from benchmarks.video.frames import rows_of
 from benchmarks.video.loop import run
-from benchmarks.video.methods import METHODS, OURS, RIVAL, SETTINGS, ours
+from benchmarks.video.methods import METHODS, OURS, RIVAL, ours
 from benchmarks.video.score import best_segment, iou, majority, score_frames, union_iou
 from benchmarks.video.sheet import by_id, by_mean, palette
 
@@ -94,7 +94,7 @@ def test_rows_are_colours_and_places():
 
 def test_the_square_is_found_and_followed():
     video = MadeVideo()
-    done = run(ours(0, 0, **SETTINGS), video)
+    done = run(ours(0, 0), video)
     assert [labels.shape for labels in done.labels] == [(40, 60)] * 4
     assert len(done.model) == len(done.decode) == 4
     assert done.wall >= sum(done.model)
