@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.paper.files import recipe
 from scstream import datasets
 
 # Seeds below 100 were used while the defaults were chosen; the evidence uses others.
@@ -82,7 +79,7 @@ def fixed(seed: int, name: str, n_batches: int, *, by_version: bool = False) -> 
 
     With `by_version` the versions of a drifting cluster count as classes of their own.
     """
-    drawn = _recipe(name).generate(n=n_batches * BATCH)
+    drawn = recipe(name).generate(n=n_batches * BATCH)
     y = drawn["y"].astype(np.int64)
     if by_version:
         y = 3 * y + drawn["version"]
@@ -104,16 +101,6 @@ def digits(seed: int, n_components: int) -> Iterator[Labelled]:
             active = rng.choice(10, 5, replace=False)
         rows = rng.choice(np.flatnonzero(np.isin(loaded.target, active)), 200, replace=False)
         yield Labelled(X[rows], loaded.target[rows], float(b))
-
-
-def _recipe(name: str) -> ModuleType:
-    folder = Path(os.environ.get("SCSTREAM_STREAMS", Path(__file__).parents[2] / "shared/streams"))
-    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError(f"no stream {name} in {folder}; set SCSTREAM_STREAMS")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 _TEN, _FIVE, _ONE = tuple(FRESH), tuple(FRESH)[:5], (1000,)

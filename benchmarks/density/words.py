@@ -78,8 +78,8 @@ rows and anew every 500; river's methods learn row by row. The last three see th
 NAB_READING = """What this shows:
 
 - By NAB's own score ours is at {ours:.1f} with nothing set, and between {low:.1f} and {high:.1f}
-  over its three memories; the best peer is at {best_nab:.1f} ({best_nab_name}). With even scores ours
-  is between {low_even:.1f} and {high_even:.1f}, the best peer at {best_even:.1f}
+  over its three memories; the best peer is at {best_nab:.1f} ({best_nab_name}). With even scores
+  ours is between {low_even:.1f} and {high_even:.1f}, the best peer at {best_even:.1f}
   ({best_even_name}). Most of what this score can see in single rows is how far a value lies out,
   and for that one Gaussian is enough.
 - By rows ours does not lead. AUC: {auc:.3f}, {auc_above:+.3f} ± {auc_error:.3f} over the best

@@ -48,7 +48,7 @@ def priors() -> Iterator[Params]:
 
 def model(params: Params) -> ScStream:
     """Our algorithm with a prior of the paper's form."""
-    numbers = {name: params[name] for name in ("kappa", "freedom", "psi")}
+    numbers = {name: params[name] for name in ("kappa", "freedom", "psi") if name in params}
     prior = given_prior("gaussian", 10, **numbers)
     return ScStream(prior=prior, half_life=params["half_life"], n_threads=1, random_state=0)
 

@@ -179,8 +179,7 @@ def _quick_sets() -> list[DataSet]:
 
 def _papers_prior(*, half_life: float, nu: float, psi: float, n_features: int) -> dict[str, Any]:
     """The prior that the paper gives for a set, in the words of our knobs."""
-    freedom = nu - n_features
-    return {"prior": "given", "half_life": half_life, "kappa": 1.0, "freedom": freedom, "psi": psi}
+    return {"prior": "given", "half_life": half_life, "freedom": nu - n_features, "psi": psi}
 
 
 _SETS = (

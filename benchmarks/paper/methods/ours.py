@@ -8,8 +8,6 @@ import numpy as np
 
 from scstream import ScStream
 
-_NUMBERS = ("kappa", "freedom", "psi", "concentration")
-
 
 class Ours:
     """A model that learns batches on one thread."""
@@ -31,27 +29,24 @@ class Ours:
         return int(self.model.n_clusters_)
 
 
-def default(
-    *, n_features: int, k: int, kind: str, seed: int, prior: Any = "auto", **choices: Any
-) -> Ours:
+def default(**told: Any) -> Ours:
     """Our algorithm; counts are told apart from real numbers, and nothing else is set."""
-    family = "multinomial" if kind == "counts" else choices.pop("family", "gaussian")
-    numbers = {name: choices.pop(name) for name in _NUMBERS if name in choices}
-    if prior == "given":
-        prior = given_prior(family, n_features, **numbers)
-    return Ours(family=family, prior=prior, random_state=seed, **choices)
+    return Ours(**chosen(**told))
 
 
-def paper(
-    *, n_features: int, k: int, kind: str, seed: int, half_life: float, prior: Any, **numbers: float
-) -> Ours:
+def paper(**told: Any) -> Ours:
     """The paper's algorithm with a prior of the paper's form, or with ours from the first batch."""
+    return Ours(algorithm="paper", **chosen(**told))
+
+
+def chosen(
+    *, n_features: int, k: int, kind: str, seed: int, half_life: float, prior: Any, **numbers: float
+) -> dict[str, Any]:
+    """Parameters of the model for the knobs of both."""
     family = "multinomial" if kind == "counts" else "gaussian"
     if prior == "given":
         prior = given_prior(family, n_features, **numbers)
-    return Ours(
-        family=family, algorithm="paper", prior=prior, half_life=half_life, random_state=seed
-    )
+    return {"family": family, "prior": prior, "half_life": half_life, "random_state": seed}
 
 
 def given_prior(
@@ -59,12 +54,11 @@ def given_prior(
     n_features: int,
     *,
     kappa: float = 1.0,
-    freedom: float = 2.0,
+    freedom: float = 15.0,
     psi: float = 1.0,
     concentration: float = 1.0,
 ) -> dict[str, float]:
     """A prior in the form that the paper sets by hand; rows are standardised."""
     if family == "multinomial":
         return {"concentration": concentration}
-    nu = freedom + (1.0 if family == "diagonal" else n_features)
-    return {"kappa": kappa, "mean": 0.0, "nu": nu, "psi": psi}
+    return {"kappa": kappa, "mean": 0.0, "nu": n_features + freedom, "psi": psi}
