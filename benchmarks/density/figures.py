@@ -14,7 +14,7 @@ from benchmarks.density.flights import OURS
 
 _BEGIN = date(2001, 1, 1)
 _SCORE, _FOUND, _WINDOW = "#b2182b", "#2166ac", "#fdae61"
-_NAMED = 3  # the least probable days that get their date
+_NAMED = 3  # improbable days that get their date
 _LINES = {
     OURS: "#b2182b",
     "scstream, half-life a week": "#2166ac",
@@ -22,6 +22,7 @@ _LINES = {
     "one Gaussian, last 7 batches": "#7f7f7f",
 }
 _SATURDAY = 5
+_APART = timedelta(days=7)  # between days that get their date
 
 
 def flights(days: pd.DataFrame, path: Path) -> None:
@@ -60,9 +61,12 @@ def _date(day: int) -> date:
 
 
 def _name_worst(axes: Axes, density: pd.Series) -> None:
-    for day, value in density.nsmallest(_NAMED).items():
-        said = f"{day:%a %-d %b}"
-        axes.annotate(said, (day, value), (0, -4), textcoords="offset points", fontsize=8, va="top")
+    named: list[date] = []
+    for day, value in density.sort_values().items():
+        if len(named) < _NAMED and all(abs(day - other) > _APART for other in named):
+            named.append(day)
+            place = {"textcoords": "offset points", "fontsize": 8, "va": "top", "ha": "center"}
+            axes.annotate(f"{day:%a %-d %b}", (day, value), (0, -8), **place)
     saturdays = [day for day in density.index if day.weekday() == _SATURDAY]
     for day in saturdays:
         axes.axvline(day, color="0.85", lw=0.7, zorder=0)

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
-import os
 import tarfile
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.paper.files import stored
+
 Array = npt.NDArray[np.float64]
 
-_FOLDER = Path(__file__).parents[3] / "shared" / "data"
-_SHA256 = {
-    "flights_2001h1.npz": "6c6446f6bc144ae761ab7acebd7effc8e947904630938985dce25216d123f600",
-    "nab.tar.xz": "7e1e79cd2ae838ae2a577d3d6928d4ea7657aa5f40e2251f30eb8dcde0995db9",
-}
 _DAY = 1440  # minutes
-
-
-class Missing(FileNotFoundError):
-    """A file that is not part of the project is not there; the message says where to put it."""
 
 
 class Series(NamedTuple):
@@ -35,19 +24,6 @@ class Series(NamedTuple):
     name: str
     values: Array  # (N,)
     windows: list[tuple[int, int]]  # first and last row of every labelled anomaly
-
-
-@cache
-def stored(name: str) -> Path:
-    """Path of a file whose checksum is right."""
-    folder = Path(os.environ.get("SCSTREAM_DATA", _FOLDER))
-    path = folder / name
-    if not path.exists():
-        raise Missing(f"No {name} in {folder}: set SCSTREAM_DATA to where it is.")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != _SHA256[name]:
-        raise ValueError(f"{path} is not the file that was measured: its sha256 is {found}.")
-    return path
 
 
 def flights() -> tuple[npt.NDArray[np.int64], Array]:  # (N,), (N, 3)

@@ -53,7 +53,7 @@ FLIGHTS_READING = """What this shows:
   {bare_behind:.3f} when they are fitted anew to the same seven hours. Where rows come and go with
   the clock, set `switches={{"motion": False}}`, or let a batch hold a whole period.
 
-In the figure the three least probable days have their dates; lines mark Saturdays.
+In the figure the least probable days of three weeks have their dates; lines mark Saturdays.
 """
 
 NAB = """## Numenta Anomaly Benchmark
@@ -80,8 +80,7 @@ NAB_READING = """What this shows:
 - By NAB's own score ours is at {ours:.1f} with nothing set, and between {low:.1f} and {high:.1f}
   over its three memories; the best peer is at {best_nab:.1f} ({best_nab_name}). With even scores
   ours is between {low_even:.1f} and {high_even:.1f}, the best peer at {best_even:.1f}
-  ({best_even_name}). Most of what this score can see in single rows is how far a value lies out,
-  and for that one Gaussian is enough.
+  ({best_even_name}).
 - By rows ours does not lead. AUC: {auc:.3f}, {auc_above:+.3f} ± {auc_error:.3f} over the best
   ({best_auc_name}). AP: {ap:.3f}, {ap_above:+.3f} ± {ap_error:.3f} over the best ({best_ap_name}).
   The errors are over {n_pairs} series.

@@ -120,12 +120,14 @@ def drawn(results: Results) -> Iterator[Verdict]:
 def above_peers(results: Results, name: str, metric: str) -> Verdict:
     """Whether the default algorithm, tuned, is above the best peer, tuned or not.
 
-    Where one of the two was stopped early they are compared over the batches that both reached,
-    if the score has a value for each batch.
+    Where one of the two was stopped early they are compared over the batches that both reached. A
+    score of the whole stream has no such part: it is compared with peers that got as far as ours.
     """
     claim = f"{title(name)}: {_NAMES[metric]} above every peer"
     mine, reached = (results.figure(name, column) for column in (metric, "reached"))
     rivals = peers(results.of(name)).dropna(subset=[metric])
+    if metric not in results.series:
+        rivals = rivals[rivals["reached"] >= reached]
     if np.isnan(mine) or rivals.empty:
         return Verdict(claim, "above", _number(mine), "not measured")
     margins, scores = [], []

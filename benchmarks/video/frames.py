@@ -6,16 +6,15 @@ by default ``shared/data`` beside the project.
 
 from __future__ import annotations
 
-import hashlib
 import io
-import os
 import tarfile
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+
+from benchmarks.paper.files import stored
 
 Pixels = npt.NDArray[np.uint8]  # (height, width, 3)
 Mask = npt.NDArray[np.bool_]  # (height, width)
@@ -23,8 +22,6 @@ Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
 
 _FILE = "davis_kite-surf_480p.tar"
-_SHA256 = "6202142fae7a2132e06ce8e3444298104268f39e91a8a71d630fcdd71f61bce6"
-_DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 class Video(Protocol):
@@ -42,7 +39,7 @@ class KiteSurf:
 
     def __init__(self, n_frames: int = 50, *, every: int = 1) -> None:
         self.n_frames, self._every = n_frames, every
-        with tarfile.open(fileobj=io.BytesIO(_stored().read_bytes())) as tar:
+        with tarfile.open(fileobj=io.BytesIO(stored(_FILE).read_bytes())) as tar:
             self._files = {name: _content(tar, name) for name in tar.getnames()}
 
     def frame(self, number: int) -> Pixels:
@@ -66,17 +63,6 @@ def rows_of(frame: Pixels, position: float = 1.0) -> Array:  # (height * width, 
     rows[..., 3] = position * np.arange(height)[:, None]
     rows[..., 4] = position * np.arange(width)
     return rows.reshape(-1, 5)
-
-
-def _stored() -> Path:
-    folder = Path(os.environ.get("SCSTREAM_DATA", _DATA))
-    path = folder / _FILE
-    if not path.exists():
-        raise FileNotFoundError(f"No {_FILE} in {folder}: set SCSTREAM_DATA to where it is.")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != _SHA256:
-        raise ValueError(f"{path} is not the file that was measured: its sha256 is {found}.")
-    return path
 
 
 def _content(tar: tarfile.TarFile, name: str) -> bytes:

@@ -7,6 +7,7 @@ pytest.importorskip("pandas")
 
 from benchmarks.density import anomalies, cli, densities, detectors, files, flights, nabscore, page
 from benchmarks.density.files import Series
+from benchmarks.paper.files import Missing
 
 
 def clock(n_days=4, per_hour=40, seed=0):
@@ -181,7 +182,7 @@ def test_the_command_runs_and_writes_the_page(tmp_path, monkeypatch, capsys):
 def test_our_score_of_nabs_own_detector_is_the_published_one():
     try:
         series = files.nab()
-    except files.Missing as missing:
+    except Missing as missing:
         pytest.skip(str(missing))
     none = np.zeros((0, 3))
     scores = [detectors.tail_probability(none, one.values, 0) for one in series]
