@@ -61,7 +61,7 @@ class Limit:
         self._over.set()
 
     def _wait(self) -> None:
-        while not self._over.wait(0.1):
+        while not self._over.wait(0.01):
             if time.process_time() > self._end:
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 

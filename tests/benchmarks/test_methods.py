@@ -151,7 +151,7 @@ def test_a_worker_outlives_what_methods_print_raise_and_waste(files, tmp_path):
     asked = [
         request(files, name, "real", out, params={"no_such_thing": 1}),
         request(files, name, "real", out, params=talk),
-        request(files, "river CluStream", "real", out, limit=0.05),
+        request(files, "river CluStream", "real", out, limit=1e-9),
         request(files, name, "real", out, first=2),
     ]
     with environments.launch("", stderr=subprocess.DEVNULL) as child:

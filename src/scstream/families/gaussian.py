@@ -23,6 +23,7 @@ from scstream.native import twin
 _LOG_PI = float(np.log(np.pi))
 _CHUNK = 1 << 22  # doubles held by one chunk of whitened rows
 _FREEDOMS = (12.0, 20.0, 40.0)  # nu - D of the priors that are tried
+_TINY = float(np.finfo(np.float64).tiny)
 _NARROWEST = 0.01  # a column within a cluster, as a share of what was expected before
 _SMALL = 8  # up to this D the second moments are summed product by product
 
@@ -225,7 +226,7 @@ class Gaussian(Family):
     def candidates(self, stats: Array) -> list[Self]:
         """Priors around the groups' pooled covariance and the scatter of their means."""
         stats = stats[stats[:, 0] > 0]
-        d, total = self.n_features, float(stats[:, 0].sum())
+        d, total = self.n_features, max(float(stats[:, 0].sum()), _TINY)
         mean, scatter = self._scatter(stats)
         share = stats[:, 0] / total
         within = np.einsum("g,gij->ij", share, scatter)
@@ -292,7 +293,7 @@ class Gaussian(Family):
 
     def _scatter(self, stats: Array) -> tuple[Array, Array]:  # (G, D), (G, D, D)
         """Mean (about the origin) and covariance of the rows themselves; zero for no rows."""
-        count = np.maximum(stats[:, 0], np.finfo(float).tiny)
+        count = np.maximum(stats[:, 0], _TINY)
         mean = stats[:, 1 : 1 + self.n_features] / count[:, None]
         second = self._symmetric(stats[:, 1 + self.n_features :]) / count[:, None, None]
         return mean, second - mean[:, :, None] * mean[:, None, :]
