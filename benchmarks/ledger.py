@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:

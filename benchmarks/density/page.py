@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 
 from benchmarks.density import figures, words
 from benchmarks.density.detectors import OURS as OUR_DETECTOR
 from benchmarks.density.flights import OURS, SETTINGS
-
-RESULTS = Path(__file__).parents[1] / "results"
-EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
+from benchmarks.ledger import EVIDENCE, RESULTS
 
 
 def save(tables: dict[str, pd.DataFrame]) -> None:

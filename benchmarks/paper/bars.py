@@ -12,7 +12,6 @@ import pandas as pd
 
 from benchmarks.paper.sets import SETS
 from benchmarks.paper.standings import (
-    MODES,
     OURS,
     Results,
     enough,
@@ -23,6 +22,7 @@ from benchmarks.paper.standings import (
     peers,
     title,
 )
+from benchmarks.paper.store import MODES
 
 CLOSE = 0.03
 _COVERTYPE = (

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from benchmarks.paper import cache, environments, store
 from benchmarks.paper.files import Missing
-from benchmarks.paper.job import MODES, Effort, Job, Save, work
+from benchmarks.paper.job import Effort, Job, Save, work
 from benchmarks.paper.method import METHODS, Method
 from benchmarks.paper.progress import Progress, progress, say
 from benchmarks.paper.run import WORKERS, Row
@@ -97,8 +97,8 @@ def open_jobs(
     """What is not done yet, the largest streams first."""
     jobs = []
     for (dataset, stored), method, seed in product(sets, methods, seeds):
-        keys = {mode: (dataset.name, method.name, mode, seed) for mode in MODES}
-        modes = tuple(mode for mode in MODES if keys[mode] not in done)
+        keys = {mode: (dataset.name, method.name, mode, seed) for mode in store.MODES}
+        modes = tuple(mode for mode in store.MODES if keys[mode] not in done)
         if modes and dataset.kind in method.kinds:
             jobs.append(Job(dataset, stored, method, seed, modes))
     return sorted(jobs, key=lambda job: -job.stored.size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -19,16 +20,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from sklearn.decomposition import PCA
 
-from benchmarks.ledger import RESULTS
+from benchmarks.cases import Labelled
+from benchmarks.ledger import EVIDENCE
 from benchmarks.paper.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, RED, save, sheet, tidy
 from benchmarks.paper.methods.ours import given_prior
-from benchmarks.paper.page import DOCS
 from benchmarks.paper.sets import SETS, Table
+from benchmarks.paper.store import FOLDER
 from scstream import ScStream
-from scstream.metrics import FullStreamScore, adjusted_rand, normalized_mutual_info
+from scstream.metrics import prequential
 
-PATH = RESULTS / "paper" / "own-covertype.csv"
-FIGURE = DOCS / "own-covertype.png"
+PATH = FOLDER / "own-covertype.csv"
+FIGURE = EVIDENCE / "own-covertype.png"
 _N_PRIORS = 40
 _N_TUNING = 10  # batches
 _SHOWN = 300  # a batch in the middle of the stream
@@ -55,19 +57,20 @@ def model(params: Params) -> ScStream:
 
 def score(params: Params, table: Table) -> dict[str, float]:
     """Prequential means over the first batches and over all."""
-    ours, full, ari, nmi, k = model(params), FullStreamScore(), [], [], []
+    result = prequential(model(params), batches(table), oracle=False)
+    means = {"first_ari": result.ari[: _N_TUNING - 1], "ari": result.ari, "nmi": result.nmi}
+    means["k"] = result.k
+    return {name: float(np.mean(each)) for name, each in means.items()} | {
+        "full_nmi": result.full_nmi
+    }
+
+
+def batches(table: Table) -> Iterator[Labelled]:
+    """The whole batches of the stream."""
     size = SETS["covertype"].batch
-    for start in range(0, len(table.y) - size + 1, size):
-        X, y = table.X[start : start + size], table.y[start : start + size]
-        if start:
-            found = ours.predict(X)
-            full.update(y, found)
-            ari.append(adjusted_rand(y, found))
-            nmi.append(normalized_mutual_info(y, found))
-        k.append(ours.partial_fit(X).n_clusters_)
-    first = slice(_N_TUNING - 1)
-    means = {"first_ari": ari[first], "ari": ari, "nmi": nmi, "k": k}
-    return {name: float(np.mean(each)) for name, each in means.items()} | {"full_nmi": full.nmi()}
+    for b in range(len(table.y) // size):
+        rows = slice(b * size, (b + 1) * size)
+        yield Labelled(table.X[rows], table.y[rows], float(b))
 
 
 def landscape() -> pd.DataFrame:
@@ -84,14 +87,13 @@ def draw(found: pd.DataFrame) -> None:
     figure = sheet(3.2)
     axes = figure.subplots(1, 3)
     draw_landscape(axes[0], found)
-    table, size = SETS["covertype"].load(), SETS["covertype"].batch
+    *past, now = islice(batches(SETS["covertype"].load()), _SHOWN + 1)
     ours = ScStream(n_threads=1, random_state=0)
-    for start in range(0, _SHOWN * size, size):
-        ours.partial_fit(table.X[start : start + size])
-    rows = slice(_SHOWN * size, (_SHOWN + 1) * size)
-    flat = PCA(2, random_state=0).fit_transform(table.X[rows])
-    draw_rows(axes[1], flat, table.y[rows], "classes")
-    draw_rows(axes[2], flat, ours.predict(table.X[rows]), "clusters, nothing set")
+    for batch in past:
+        ours.partial_fit(batch.X)
+    flat = PCA(2, random_state=0).fit_transform(now.X)
+    draw_rows(axes[1], flat, now.y, "classes")
+    draw_rows(axes[2], flat, ours.predict(now.X), "clusters, nothing set")
     save(figure, FIGURE)
 
 

@@ -76,7 +76,10 @@ def run(command: list[str], trouble: str) -> None:
 
 
 def launch(name: str, stderr: TextIO | None = None) -> subprocess.Popen[str]:
-    """Start a worker in an environment, on one thread; write requests to it, read its answers."""
+    """Start a worker in an environment, on one thread; write requests to it, read its answers.
+
+    It is out of reach of the terminal's interrupts.
+    """
     threads = dict.fromkeys(THREADS, "1")
     return subprocess.Popen(
         [str(interpreter(name)), "-m", "benchmarks.paper.worker"],
@@ -86,4 +89,5 @@ def launch(name: str, stderr: TextIO | None = None) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
+        start_new_session=True,
     )

@@ -13,9 +13,9 @@ from benchmarks.paper.cache import Stored
 from benchmarks.paper.method import Method
 from benchmarks.paper.run import Outcome, Row, Worker, attempt, row, scored, series, worker
 from benchmarks.paper.sets import DataSet
+from benchmarks.paper.store import MODES
 from benchmarks.paper.tune import FAILED, Judgement, Params, Tuned, tune
 
-MODES = ("default", "tuned")
 _N_TUNING = 10  # batches, as in the paper
 
 Save = Callable[[Row, Mapping[str, npt.NDArray[Any]]], None]

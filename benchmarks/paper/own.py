@@ -26,14 +26,13 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from benchmarks.cases import FRESH, births
-from benchmarks.ledger import RESULTS
 from benchmarks.paper.standings import OURS, PAPER
+from benchmarks.paper.store import FOLDER
 from scstream import ScStream, datasets
 from scstream.core.sweep import sampling_sweep
 from scstream.metrics import DetectionDelay, adjusted_rand
 from scstream.metrics import normalized_mutual_info as _nmi
 
-FOLDER = RESULTS / "paper"
 GAUSSIANS, COUNTS = "2-D Gaussians", "100-D multinomials"
 SETTLED, DRAWN, SAMPLED = "settled (the paper)", "predictive, drawn", "sampled"
 # The priors that suit these streams best among a few; the paper gives none for counts.

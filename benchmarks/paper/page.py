@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.ledger import EVIDENCE
 from benchmarks.paper import captions, figures, tables
 from benchmarks.paper.bars import Verdict, verdicts, video
 from benchmarks.paper.own import EXPERIMENTS
@@ -18,7 +19,6 @@ from benchmarks.paper.published import caveat, published
 from benchmarks.paper.standings import Results, title
 from benchmarks.paper.store import FOLDER
 
-DOCS = Path(__file__).parents[2] / "docs" / "evidence"
 _MADE = "Made by `python -m benchmarks paper --page` from `benchmarks/results/paper`."
 _READING = """\
 Every method goes through a stream batch by batch (1000 rows unless said): it predicts labels, these
@@ -30,7 +30,7 @@ core, prediction and learning together. A run that reaches its limit of CPU time
 batches that it reached."""
 
 
-def main(folder: Path = FOLDER, docs: Path = DOCS) -> None:
+def main(folder: Path = FOLDER, docs: Path = EVIDENCE) -> None:
     """Write the pages and their figures."""
     if not (folder / "runs.csv").exists():
         sys.exit(f"There are no results in {folder}; make them by `python -m benchmarks paper`.")

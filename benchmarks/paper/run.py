@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 import select
 import tempfile
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import Popen
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
@@ -38,20 +37,6 @@ class Stopped(RuntimeError):
     """The whole comparison is to end: what is under way is not a result."""
 
 
-def launch(environment: str, log: TextIO) -> Popen[str]:
-    """Start a worker on one thread, out of reach of the terminal's interrupts."""
-    return Popen(
-        [str(environments.interpreter(environment)), "-m", "benchmarks.paper.worker"],
-        cwd=environments.ROOT,
-        env={**os.environ, **dict.fromkeys(environments.THREADS, "1")},
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=log,
-        text=True,
-        start_new_session=True,
-    )
-
-
 class Workers:
     """The processes that are at work, so that all of them can be ended."""
 
@@ -63,7 +48,7 @@ class Workers:
         """Start one."""
         if self.stopped:
             raise Stopped
-        child = launch(environment, log)
+        child = environments.launch(environment, log)
         self._children.add(child)
         return child
 

@@ -15,7 +15,6 @@ from benchmarks.paper import store
 from benchmarks.paper.sets import SETS
 
 OURS, PAPER = "scstream", "scstream, paper's algorithm"
-MODES = ("tuned", "default")
 _LINE = ["set", "method", "mode"]
 _FIGURES = [
     "batches reached rows ari nmi purity f full_nmi oracle_ari fraction_of_oracle k_mean",

@@ -20,7 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-FOLDER = Path(__file__).parents[1] / "results" / "paper"
+from benchmarks.ledger import RESULTS
+
+FOLDER = RESULTS / "paper"
+MODES = ("default", "tuned")
 KEY = ("set", "method", "mode", "seed")
 _TEXT = ("set", "group", "kind", "method", "mode", "version", "machine", "python", "error")
 _WHOLE = ("seed", "batches", "reached", "rows", "labels_used")

@@ -12,12 +12,11 @@ import csv
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.ledger import RESULTS
+from benchmarks.ledger import EVIDENCE, RESULTS
 from benchmarks.speed.machine import describe
 from benchmarks.video.frames import KiteSurf, Labels, Video
 from benchmarks.video.loop import Run, run
@@ -26,7 +25,6 @@ from benchmarks.video.page import page
 from benchmarks.video.score import Row, ids_in, score_frames
 from benchmarks.video.sheet import contact_sheet, rows_of_sheet, save
 
-DOCS = Path(__file__).parents[2] / "docs" / "evidence"
 _DEFAULT_K = 40  # of k-means, where scstream was not run
 _N_SHOWN = 6
 
@@ -90,8 +88,8 @@ def write(
         table.writeheader()
         table.writerows(lines)
     numbers = np.linspace(0, video.n_frames - 1, _N_SHOWN).round().astype(int).tolist()
-    save(contact_sheet(rows_of_sheet(video, shown), numbers), DOCS / "video-contact.png")
-    (DOCS / "video.md").write_text(page(results))
+    save(contact_sheet(rows_of_sheet(video, shown), numbers), EVIDENCE / "video-contact.png")
+    (EVIDENCE / "video.md").write_text(page(results))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -14,7 +14,7 @@ pytest.importorskip("optuna")
 pytest.importorskip("pyarrow")
 pytest.importorskip("fcntl")
 
-from benchmarks.paper import cache, cli, files, run, store
+from benchmarks.paper import cache, cli, environments, files, run, store
 from benchmarks.paper.job import Effort, Job, work
 from benchmarks.paper.knobs import Choice, Real, Whole
 from benchmarks.paper.method import METHODS, Method
@@ -180,7 +180,7 @@ class TestRuns:
     def test_a_worker_that_dies_is_a_row_with_an_error(self, quick_job, monkeypatch, when):
         wait = "sys.stdin.readline();" if when == "later" else ""
         code = f"import sys; {wait} print('out of memory', file=sys.stderr); sys.exit(3)"
-        monkeypatch.setattr(run, "launch", child(code))
+        monkeypatch.setattr(environments, "launch", child(code))
         rows, columns = self.saved(quick_job, Effort(3, 5.0))
         assert [row["mode"] for row in rows] == ["default", "tuned"]
         for row, series in zip(rows, columns, strict=True):
@@ -189,7 +189,7 @@ class TestRuns:
             assert row["reached"] == len(series["ari"]) == 0
 
     def test_a_worker_that_is_silent_is_not_waited_for(self, monkeypatch):
-        monkeypatch.setattr(run, "launch", child("import time; time.sleep(60)"))
+        monkeypatch.setattr(environments, "launch", child("import time; time.sleep(60)"))
         with run.worker("") as at, pytest.raises(run.Died, match="no answer"):
             at.ask({}, patience=0.2)
 

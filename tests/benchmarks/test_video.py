@@ -119,7 +119,7 @@ def test_the_command_writes_everything(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(cli, "N_SEEDS", 1)
     monkeypatch.setattr(cli, "KiteSurf", MadeVideo)
     monkeypatch.setattr(cli, "RESULTS", tmp_path)
-    monkeypatch.setattr(cli, "DOCS", tmp_path)
+    monkeypatch.setattr(cli, "EVIDENCE", tmp_path)
     cli.main([])
     assert (tmp_path / "video.md").read_text() in capsys.readouterr().out
     assert (tmp_path / "video-contact.png").stat().st_size < 700_000

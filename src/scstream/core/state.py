@@ -70,7 +70,7 @@ class Config:
         After the first batch, merge when they have shown this much for the union against the
         pair, and for no other reason (row 11); None: the ratio decides.
     coarseness : float
-        Nats per row that a split of a very heavy cluster must gain (row 12). Light clusters, up to
+        Nats per row that a split of a very heavy cluster must gain (row 15). Light clusters, up to
         some thousand rows, need not gain any.
     learn_draws : bool
         Learn from labels drawn by their probabilities, and report the most probable ones, instead
