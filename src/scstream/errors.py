@@ -6,11 +6,19 @@ library is also `ImportError`, so code that expects the built-in kinds keeps wor
 """
 
 __all__ = [
+    "AlreadyRunning",
     "CheckpointCorrupt",
     "CheckpointTooNew",
+    "Fenced",
     "InputError",
     "MissingExtra",
+    "NonDeterministicReplay",
     "ScStreamError",
+    "SinkError",
+    "SourceChanged",
+    "SourceGap",
+    "SourceRegressed",
+    "StreamError",
     "TimeError",
     "missing_extra",
 ]
@@ -83,6 +91,110 @@ class MissingExtra(ScStreamError, ImportError):
     >>> issubclass(MissingExtra, ImportError)
     True
     """
+
+
+class StreamError(ScStreamError):
+    """A pipeline cannot go on; `exit_code` is what the command line ends with.
+
+    Examples
+    --------
+    >>> from scstream.errors import SourceGap, StreamError
+    >>> issubclass(SourceGap, StreamError), SourceGap.exit_code
+    (True, 12)
+    """
+
+    exit_code = 1
+
+
+class SourceChanged(StreamError):
+    """The source is not the one that the checkpoint knows: it was deleted and made anew.
+
+    Examples
+    --------
+    >>> from scstream.errors import SourceChanged
+    >>> SourceChanged.exit_code
+    10
+    """
+
+    exit_code = 10
+
+
+class SourceRegressed(StreamError):
+    """The source ends before a position that was read already: it lost what it had confirmed.
+
+    Examples
+    --------
+    >>> from scstream.errors import SourceRegressed
+    >>> SourceRegressed.exit_code
+    11
+    """
+
+    exit_code = 11
+
+
+class SourceGap(StreamError):
+    """Messages that were not read yet are gone: the source did not keep them long enough.
+
+    Examples
+    --------
+    >>> from scstream.errors import SourceGap
+    >>> SourceGap.exit_code
+    12
+    """
+
+    exit_code = 12
+
+
+class Fenced(StreamError):
+    """Another instance took over; this one must not write any more.
+
+    Examples
+    --------
+    >>> from scstream.errors import Fenced
+    >>> Fenced.exit_code
+    13
+    """
+
+    exit_code = 13
+
+
+class AlreadyRunning(StreamError):
+    """Another instance on this machine uses the same checkpoints.
+
+    Examples
+    --------
+    >>> from scstream.errors import AlreadyRunning
+    >>> AlreadyRunning.exit_code
+    14
+    """
+
+    exit_code = 14
+
+
+class NonDeterministicReplay(StreamError):
+    """A batch that was learned again gave other labels than the first time.
+
+    Examples
+    --------
+    >>> from scstream.errors import NonDeterministicReplay
+    >>> NonDeterministicReplay.exit_code
+    15
+    """
+
+    exit_code = 15
+
+
+class SinkError(StreamError):
+    """A sink refuses what it is given, or holds what this pipeline did not write.
+
+    Examples
+    --------
+    >>> from scstream.errors import SinkError
+    >>> SinkError.exit_code
+    16
+    """
+
+    exit_code = 16
 
 
 def missing_extra(package: str, extra: str) -> MissingExtra:

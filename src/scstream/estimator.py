@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -14,17 +13,17 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from scstream.compute.threads import ThreadExecutor, one_blas_thread
+from scstream.compute.threads import one_blas_thread
 from scstream.core.query import Mixture
-from scstream.core.state import Batch, Config, Event, Info, State
+from scstream.core.state import Config, Event, Info, State
 from scstream.core.step import step
 from scstream.core.window import Exponential
-from scstream.errors import CheckpointCorrupt, InputError, TimeError
+from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Array, Family, Labels, Rows
-from scstream.io.choices import family_kind, first_family, read_config
+from scstream.io.choices import family_kind
 from scstream.io.clusters import ClusterTable
 from scstream.io.schema import check_entries, read_time, read_weight
-from scstream.machine import usable_cores
+from scstream.learner import arriving, begin, executor_for, newest, read_only
 from scstream.native import threads
 
 _COUNTS = ("multinomial", "poisson")
@@ -375,7 +374,7 @@ class ScStream(ClusterMixin, BaseEstimator):
                 f"{path} is not a sound model file: {error}; restore an older copy."
             ) from error
         model.family_, model.config_ = snapshot.family, snapshot.config
-        model.state_ = _read_only(snapshot.state)
+        model.state_ = read_only(snapshot.state)
         model.events_, model.info_ = list(snapshot.events), snapshot.info
         model.n_features_in_ = snapshot.family.n_features
         if snapshot.feature_names is not None:
@@ -410,7 +409,7 @@ class ScStream(ClusterMixin, BaseEstimator):
     def _learn(self, X: Any, *, time: Any, sample_weight: Any, fresh: bool) -> Self:
         before = dict(vars(self))
         try:
-            with one_blas_thread, threads(_executor(self.n_threads).n_threads):
+            with one_blas_thread, threads(executor_for(self.n_threads).n_threads):
                 self._take_in(X, time, sample_weight, fresh=fresh)
         except BaseException:
             self.__dict__.clear()
@@ -422,34 +421,16 @@ class ScStream(ClusterMixin, BaseEstimator):
         rows = self._rows(X, first=fresh)
         weight = read_weight(sample_weight, rows.shape[0])
         if fresh:
-            self._start(rows, weight)
+            names = getattr(self, "feature_names_in_", None)
+            start = begin(self.get_params(deep=False), rows, weight, names=names)
+            self.family_, self.config_, self.state_ = start.family, start.config, start.state
+            self.events_ = []
         self.family_.check(rows)
-        batch = self._batch(rows, weight, time)
-        executor = _executor(self.n_threads)
+        batch = arriving(self.config_, self.state_, rows, weight, time)
+        executor = executor_for(self.n_threads)
         state, labels, info = step(self.family_, self.config_, self.state_, batch, executor)
-        self.state_, self.labels_, self.info_ = _read_only(state), labels, info
-        self.events_ = _newest(self.events_, info.events, self.max_events)
-
-    def _start(self, rows: Rows, weight: Array | None) -> None:
-        if weight is not None and not weight.sum() > 0:
-            raise InputError("every row of the first batch has weight zero; give some a weight.")
-        self.config_ = read_config(
-            algorithm=self.algorithm,
-            half_life=self.half_life,
-            kernel=self.kernel,
-            random_state=self.random_state,
-            switches=self.switches,
-            alpha=self.alpha,
-            n_sweeps=self.n_sweeps,
-            max_clusters=self.max_clusters,
-            late=self.late,
-        )
-        names = getattr(self, "feature_names_in_", None)
-        self.family_ = first_family(
-            self.family, self.prior, self.config_, rows, weight, names=names
-        )
-        self.state_ = State.empty(self.family_)
-        self.events_ = []
+        self.state_, self.labels_, self.info_ = read_only(state), labels, info
+        self.events_ = list(newest(self.events_, info.events, self.max_events))
 
     def _rows(self, X: Any, *, first: bool) -> Rows:
         """Return the rows as float64, in CSR where they are sparse and the family takes them so."""
@@ -490,21 +471,6 @@ class ScStream(ClusterMixin, BaseEstimator):
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _batch(self, rows: Rows, weight: Array | None, time: Any) -> Batch:
-        now = self.state_.time
-        if time is None:
-            return Batch(rows, 0.0 if self.state_.is_new else now + 1.0, weight)
-        time = read_time(time)
-        if time >= now:
-            return Batch(rows, time, weight)
-        if self.config_.late == "error":
-            raise TimeError(
-                f"the batch is from time {time:g} but the model has seen time {now:g}; pass "
-                "batches in order of time, or use late='add'."
-            )
-        left = self.config_.kernel.weight(np.array([now - time]))
-        return Batch(rows, now, left * (np.ones(rows.shape[0]) if weight is None else weight))
-
     def _ask(self, X: Any, time: Any, question: Callable[[Mixture, Rows], Any]) -> Any:
         """Put a question to the mixture as it will be, chunk by chunk of the rows."""
         check_is_fitted(self, "state_")
@@ -513,7 +479,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         mixture = self._expected(None if time is None else read_time(time))
         starts = range(0, max(rows.shape[0], 1), _CHUNK)
         chunks = [rows[start : start + _CHUNK] for start in starts]
-        answers = _executor(self.n_threads).map(lambda chunk: question(mixture, chunk), chunks)
+        answers = executor_for(self.n_threads).map(lambda chunk: question(mixture, chunk), chunks)
         return np.concatenate(answers)
 
     def _expected(self, time: float | None) -> Mixture:
@@ -525,18 +491,6 @@ class ScStream(ClusterMixin, BaseEstimator):
                 mixture = Mixture.expected(self.family_, self.config_, self.state_, time)
             _READY[self.state_] = question, mixture
         return mixture
-
-
-def _executor(n_threads: Any) -> ThreadExecutor:
-    if not isinstance(n_threads, int | np.integer) or (n_threads < 1 and n_threads != -1):
-        raise InputError(f"n_threads must be a whole number from 1, or -1, got {n_threads!r}.")
-    return _shared_executor(usable_cores() if n_threads == -1 else int(n_threads))
-
-
-@cache
-def _shared_executor(n_threads: int) -> ThreadExecutor:
-    """Thousands of models share one: to look for the BLAS libraries takes milliseconds."""
-    return ThreadExecutor(n_threads)
 
 
 def _is_table(X: Any) -> bool:
@@ -554,17 +508,3 @@ def _canonical(X: Rows) -> Rows:
         rows = rows.copy()
         rows.sum_duplicates()
     return rows
-
-
-def _newest(old: list[Event], new: tuple[Event, ...], most: Any) -> list[Event]:
-    if not isinstance(most, int | np.integer) or most < 0:
-        raise InputError(f"max_events must be a whole number from 0, got {most!r}.")
-    events = [*old, *new]
-    return events[max(len(events) - most, 0) :]
-
-
-def _read_only(state: State) -> State:
-    for value in (*vars(state).values(), *vars(state.archive).values()):
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)
-    return state

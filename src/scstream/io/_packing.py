@@ -41,12 +41,7 @@ def seal(header: dict[str, Any], tensors: Tensors) -> bytes:
 def unseal(content: bytes) -> tuple[dict[str, Any], Tensors]:
     """Take the content of a file apart again, header and every tensor checked."""
     found = deserialize(content)  # type: ignore[no-untyped-call]
-    length = int.from_bytes(content[:8], "little")
-    outer = json.loads(content[8 : 8 + length])
-    checksum, _, text = outer["__metadata__"][_KEY].partition("\n")
-    if _sha256(text.encode()) != checksum:
-        raise ValueError("the header does not match its checksum")
-    header = json.loads(text)
+    header = read_header(content)
     tensors = {
         name: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
         for name, entry in found
@@ -57,6 +52,17 @@ def unseal(content: bytes) -> tuple[dict[str, Any], Tensors]:
         if _digest(values) != header["tensors"][name]:
             raise ValueError(f"the tensor {name!r} does not match its checksum")
     return header, tensors
+
+
+def read_header(content: bytes) -> dict[str, Any]:
+    """Header of a file, checked, from its beginning: the length, and as many bytes."""
+    length = int.from_bytes(content[:8], "little")
+    outer = json.loads(content[8 : 8 + length])
+    checksum, _, text = outer["__metadata__"][_KEY].partition("\n")
+    if _sha256(text.encode()) != checksum:
+        raise ValueError("the header does not match its checksum")
+    header: dict[str, Any] = json.loads(text)
+    return header
 
 
 def pack(value: Any, place: str, tensors: Tensors) -> Any:

@@ -57,7 +57,7 @@ _SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archi
 }
 _KERNELS: dict[str, type[Exponential] | type[Box]] = {"exponential": Exponential, "box": Box}
 _OWN = ("windowed", "custom")  # kernels that hold a function
-_DAMAGE = (
+DAMAGE = (
     SafetensorError,
     ValueError,
     TypeError,
@@ -89,6 +89,9 @@ class Snapshot:
         Parameters of the estimator.
     feature_names : tuple of str or None
         Names of the columns.
+    pipeline : mapping
+        What `scstream.stream` needs to go on: positions, epoch, preprocessing. Plain values and
+        arrays, by names; empty for a model that no pipeline wrote.
 
     Examples
     --------
@@ -108,6 +111,7 @@ class Snapshot:
     events: tuple[Event, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None
+    pipeline: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_model(path: str | os.PathLike[str], snapshot: Snapshot, *, writer: str) -> None:
@@ -135,6 +139,35 @@ def write_model(path: str | os.PathLike[str], snapshot: Snapshot, *, writer: str
     ...     read_model(f"{folder}/m").family.concentration
     array([1., 1., 1.])
     """
+    write_atomically(Path(path), model_bytes(snapshot, writer=writer))
+
+
+def model_bytes(snapshot: Snapshot, *, writer: str) -> bytes:
+    """Return the content of a model file; the same model gives the same bytes.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        What to write.
+    writer : str
+        Version of the program that writes.
+
+    Returns
+    -------
+    bytes
+        What `model_from` reads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.core.state import Config, State
+    >>> from scstream.families import Multinomial
+    >>> from scstream.io.checkpoint import Snapshot, model_bytes, model_from
+    >>> family = Multinomial(np.ones(3))
+    >>> content = model_bytes(Snapshot(family, Config(), State.empty(family)), writer="1")
+    >>> model_from(content, name="m").family.n_features
+    3
+    """
     tensors: Tensors = {}
     state = snapshot.state
     contents = {
@@ -145,6 +178,7 @@ def write_model(path: str | os.PathLike[str], snapshot: Snapshot, *, writer: str
         "events": snapshot.events,
         "params": _param_values(snapshot),
         "feature_names": snapshot.feature_names,
+        "pipeline": snapshot.pipeline,
     }
     header = {name: pack(value, name, tensors) for name, value in contents.items()} | {
         "schema": SCHEMA,
@@ -153,7 +187,7 @@ def write_model(path: str | os.PathLike[str], snapshot: Snapshot, *, writer: str
         "n_features": snapshot.family.n_features,
         "n_batches": state.n_batches,
     }
-    write_atomically(Path(path), seal(header, tensors))
+    return seal(header, tensors)
 
 
 def read_model(path: str | os.PathLike[str], *, kernel: Any = None) -> Snapshot:
@@ -190,21 +224,48 @@ def read_model(path: str | os.PathLike[str], *, kernel: Any = None) -> Snapshot:
     ...
     scstream.errors.CheckpointCorrupt: ... is not a sound model file: ...
     """
-    content = Path(path).read_bytes()
+    return model_from(Path(path).read_bytes(), name=str(path), kernel=kernel)
+
+
+def model_from(content: bytes, *, name: str, kernel: Any = None) -> Snapshot:
+    """Read the content of a model file.
+
+    Parameters
+    ----------
+    content : bytes
+        What `model_bytes` returned.
+    name : str
+        What to call it where it is damaged.
+    kernel : Kernel or callable, optional
+        As in `read_model`.
+
+    Returns
+    -------
+    Snapshot
+        What was written, bit for bit.
+
+    Examples
+    --------
+    >>> from scstream.io.checkpoint import model_from
+    >>> model_from(b"rubbish", name="m")
+    Traceback (most recent call last):
+    ...
+    scstream.errors.CheckpointCorrupt: m is not a sound model file: ...
+    """
     try:
         header, tensors = unseal(content)
         if header["schema"] > SCHEMA:
             raise CheckpointTooNew(
-                f"{path} has format {header['schema']} of scstream {header['writer']}, but this "
+                f"{name} has format {header['schema']} of scstream {header['writer']}, but this "
                 f"version reads formats up to {SCHEMA}: upgrade scstream."
             )
         snapshot, saved_kernel = _opened(header, tensors)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise CheckpointCorrupt(
-            f"{path} is not a sound model file: {reason}; restore an older copy."
+            f"{name} is not a sound model file: {reason}; restore an older copy."
         ) from error
-    return _with_kernel(snapshot, saved_kernel, kernel, str(path))
+    return _with_kernel(snapshot, saved_kernel, kernel, name)
 
 
 def _opened(header: dict[str, Any], tensors: Tensors) -> tuple[Snapshot, dict[str, Any]]:
@@ -213,6 +274,9 @@ def _opened(header: dict[str, Any], tensors: Tensors) -> tuple[Snapshot, dict[st
         name: unpack(header[name], tensors)
         for name in ("family", "config", "state", "info", "events", "params", "feature_names")
     }
+    pipeline = unpack(header.get("pipeline", {}), tensors)
+    if not isinstance(pipeline, dict):
+        raise ValueError("its pipeline is not a mapping")
     if tensors:
         raise ValueError(f"it holds an unknown tensor {min(tensors)!r}")
     family = rebuild(parts["family"])
@@ -237,6 +301,7 @@ def _opened(header: dict[str, Any], tensors: Tensors) -> tuple[Snapshot, dict[st
         events=tuple(record(Event, event) for event in parts["events"]),
         params=dict(parts["params"]),
         feature_names=None if names is None else tuple(names),
+        pipeline=pipeline,
     )
     return snapshot, kernel
 

@@ -1,0 +1,85 @@
+"""How a batch becomes final, in five steps whose order is the whole promise.
+
+Labels are made to last, then the checkpoint that knows of them, and only then is the source told
+that it may forget. A crash between two steps repeats work; it never loses or doubles a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scstream.stream.batcher import Mark, plain_mark
+from scstream.stream.ledger import Ledger
+from scstream.stream.sink import Sink, SinkPosition
+from scstream.stream.source import Source
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything that a checkpoint needs, as it was after one batch.
+
+    Parameters
+    ----------
+    write : callable
+        Takes the progress and returns the content of the checkpoint; see `Processor.freeze`.
+    batch : int
+        Number of the next batch.
+    mark : mapping
+        Where its rows are, by lane.
+    progress : mapping
+        What else the pipeline must know to go on: digest, watermark, schema, counts.
+    at : float
+        When, in seconds since 1970.
+    """
+
+    write: Callable[[Mapping[str, Any]], bytes]
+    batch: int
+    mark: Mark
+    progress: Mapping[str, Any]
+    at: float
+
+
+def commit(
+    work: Work,
+    *,
+    sinks: Mapping[str, Sink],
+    ledger: Ledger,
+    source: Source,
+    announce: Callable[..., None],
+) -> None:
+    """Make everything up to a batch final."""
+    ends = flush(sinks)
+    version = publish(work, ends, ledger)
+    acknowledge(work, source)
+    prune(work, ledger)
+    announce("checkpoint", batch=work.batch, version=version, at=work.at)
+
+
+def flush(sinks: Mapping[str, Sink]) -> dict[str, SinkPosition]:
+    """Make all labels last; return where each sink ends."""
+    return {name: sink.flush() for name, sink in sinks.items()}
+
+
+def publish(work: Work, ends: Mapping[str, SinkPosition], ledger: Ledger) -> int:
+    """Write the checkpoint as the next version, or find that another instance has."""
+    progress = {
+        **work.progress,
+        "batch": work.batch,
+        "mark": plain_mark(work.mark),
+        "sinks": dict(ends),
+        "epoch": ledger.epoch,
+        "at": work.at,
+    }
+    return ledger.publish(work.write(progress), at=work.at, batch=work.batch)
+
+
+def acknowledge(work: Work, source: Source) -> None:
+    """Tell the source what it may forget: messages whose every row is in the checkpoint."""
+    source.acknowledge({lane: place.position for lane, place in work.mark.items()})
+
+
+def prune(work: Work, ledger: Ledger) -> None:
+    """Delete checkpoints that nobody will go back to."""
+    ledger.prune(at=work.at)

@@ -1,0 +1,198 @@
+"""A pipeline from plain settings, such as a TOML file holds.
+
+Sections are `source`, `schema`, `steps`, `model`, `batch`, `sink`, `dead`, `checkpoint` and `keys`;
+what stands in them is checked here, with a sentence for everything that cannot be meant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from scstream.errors import InputError
+from scstream.io.choices import family_kind
+from scstream.learner import PARAMETERS, Learner
+from scstream.stream import connectors
+from scstream.stream.batcher import Batching
+from scstream.stream.ledger import Ledger
+from scstream.stream.messages import Reader, Schema, reader
+from scstream.stream.prepare import Steps
+from scstream.stream.processor import OneModel, Processor
+from scstream.stream.runner import Announce, Pace, Pipeline, silent
+from scstream.stream.sink import Nowhere, Sink
+from scstream.stream.source import Source
+from scstream.stream.store import Store
+
+SECTIONS = (
+    "job",
+    "source",
+    "schema",
+    "steps",
+    "model",
+    "batch",
+    "sink",
+    "dead",
+    "checkpoint",
+    "keys",
+    "threads",
+)
+_DECISIVE = ("schema", "steps", "model", "batch", "keys")  # labels depend on them
+_CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
+SCHEMA = ("features", "keep", "key", "time", "text")
+FOLDER = "checkpoints"  # where checkpoints are kept
+FORMAT = "json"  # of messages
+
+
+def build(
+    settings: Mapping[str, Any], *, announce: Announce = silent, store: Store | None = None
+) -> Pipeline:
+    r"""Build a pipeline; nothing is connected yet.
+
+    Parameters
+    ----------
+    settings : mapping
+        Sections by name. Only `source` is needed.
+    announce : callable
+        Is told what happens.
+    store : Store, optional
+        Keep checkpoints there, and not where the settings say.
+
+    Returns
+    -------
+    Pipeline
+        Ready to `run`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from scstream.stream.config import build
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = "".join(f'{{"x": {i % 7}, "y": {i % 3}}}\n' for i in range(50))
+    ...     _ = Path(folder, "rows.jsonl").write_text(rows)
+    ...     pipeline = build(
+    ...         {
+    ...             "source": {"kind": "file", "path": f"{folder}/rows.jsonl"},
+    ...             "sink": {"kind": "file", "path": f"{folder}/labels.csv"},
+    ...             "checkpoint": {"folder": f"{folder}/state"},
+    ...             "batch": {"rows": 20},
+    ...         }
+    ...     )
+    ...     pipeline.run(), len(Path(folder, "labels.csv").read_text().splitlines())
+    (3, 51)
+    """
+    _refuse_unknown("setting", settings, SECTIONS)
+    job = settings.get("job", "scstream")
+    source, message_format = _source(_section(settings, "source"))
+    model = _model(settings, job)
+    store, pace, ledger = _checkpoint(_section(settings, "checkpoint"), store)
+    schema = _schema(_section(settings, "schema"), model)
+    steps = Steps.build(settings.get("steps", []), text=schema.text)
+    return Pipeline(
+        job=job,
+        source=source,
+        reader=_reader(source, message_format, schema),
+        processor=_processor(settings, model, steps, store),
+        sink=_sink(settings, "sink"),
+        dead=_sink(settings, "dead"),
+        ledger=ledger,
+        batching=_batching(_section(settings, "batch")),
+        pace=pace,
+        announce=announce,
+        threads=settings.get("threads", True),
+        settings={name: settings[name] for name in _DECISIVE if name in settings},
+    )
+
+
+def _source(options: Mapping[str, Any]) -> tuple[Source, str]:
+    if "kind" not in options:
+        raise InputError(f"source.kind is missing; it is one of {', '.join(connectors.SOURCES)}.")
+    own = dict(options)
+    message_format = own.get("format", FORMAT)
+    if not connectors.takes("source", own["kind"], "format"):
+        own.pop("format", None)
+    return connectors.source(**own), message_format
+
+
+def _sink(settings: Mapping[str, Any], name: str) -> Sink:
+    options = _section(settings, name)
+    if not options:
+        return Nowhere()
+    if "kind" not in options:
+        raise InputError(f"{name}.kind is missing; it is one of {', '.join(connectors.SINKS)}.")
+    return connectors.sink(**options)
+
+
+def _reader(source: Source, message_format: str, schema: Schema) -> Reader:
+    """Return what reads messages: the source itself where its rows are not messages."""
+    own = getattr(source, "reader", None)
+    chosen: Reader = own(schema) if own is not None else reader(message_format, schema)
+    return chosen
+
+
+def _schema(options: Mapping[str, Any], model: Mapping[str, Any]) -> Schema:
+    _refuse_unknown("schema", options, SCHEMA)
+    return Schema(**options, missing=family_kind(model["family"]).handles_missing)
+
+
+def _model(settings: Mapping[str, Any], job: str) -> dict[str, Any]:
+    """Parameters of the model; the seed must be the same before and after a crash."""
+    model = dict(_section(settings, "model"))
+    _refuse_unknown("model", model, [name for name in PARAMETERS if name != "kernel"])
+    return {**PARAMETERS, "random_state": seed_for(job), **model}
+
+
+def seed_for(job: str) -> int:
+    """Return the seed of a job that names none.
+
+    Examples
+    --------
+    >>> from scstream.stream.config import seed_for
+    >>> seed_for("demo") == seed_for("demo"), seed_for("demo") == seed_for("other")
+    (True, False)
+    """
+    return int.from_bytes(hashlib.sha256(job.encode()).digest()[:7], "little")
+
+
+def _processor(
+    settings: Mapping[str, Any], model: Mapping[str, Any], steps: Steps, store: Store
+) -> Processor:
+    keys = _section(settings, "keys")
+    column = _section(settings, "schema").get("key")
+    if column is None:
+        if keys:
+            raise InputError("keys needs schema.key, the column that says which model is meant.")
+        return OneModel(Learner(model), steps)
+    from scstream.stream.pool import ModelPool
+
+    return ModelPool.build(model, steps, column=column, store=store, **keys)
+
+
+def _checkpoint(options: Mapping[str, Any], store: Store | None) -> tuple[Store, Pace, Ledger]:
+    _refuse_unknown("checkpoint", options, _CHECKPOINT)
+    if store is None:
+        store = connectors.store(options.get("folder", FOLDER), **options.get("options", {}))
+    pace = Pace(**{f.name: options[f.name] for f in fields(Pace) if f.name in options})
+    kept = {name: options[name] for name in ("newest", "hourly") if name in options}
+    return store, pace, Ledger(store, **kept)
+
+
+def _batching(options: Mapping[str, Any]) -> Batching:
+    _refuse_unknown("batch", options, list(inspect.signature(Batching).parameters))
+    return Batching(**options)
+
+
+def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = settings.get(name, {})
+    if not isinstance(section, Mapping):
+        raise InputError(f"{name} must be a table of options, got {section!r}.")
+    return section
+
+
+def _refuse_unknown(what: str, given: Mapping[str, Any], known: Any) -> None:
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InputError(f"there is no {what} {unknown[0]!r}; there are: {', '.join(known)}.")

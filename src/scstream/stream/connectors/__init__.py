@@ -1,0 +1,113 @@
+"""Sources and sinks, one system per file; a file imports the client library of its system."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from scstream.errors import InputError
+from scstream.stream.sink import Sink
+from scstream.stream.source import Source
+from scstream.stream.store import FolderStore, Store
+
+_ROOM = "scstream.stream.connectors."
+SOURCES: Mapping[str, str] = {
+    "file": "files.FileSource",
+    "http": "http.HttpSource",
+    "kafka": "kafka.KafkaSource",
+    "nats": "nats.NatsSource",
+    "redis": "redis.RedisSource",
+    "stdin": "pipes.StdinSource",
+}
+SINKS: Mapping[str, str] = {
+    "file": "files.FileSink",
+    "kafka": "kafka.KafkaSink",
+    "nats": "nats.NatsSink",
+    "postgres": "postgres.PostgresSink",
+    "redis": "redis.RedisSink",
+    "stdout": "pipes.StdoutSink",
+}
+
+
+def source(kind: str, **options: Any) -> Source:
+    """Build a source by the name of its system.
+
+    Examples
+    --------
+    >>> from scstream.stream.connectors import source
+    >>> source("carrier pigeon")
+    Traceback (most recent call last):
+    ...
+    scstream.errors.InputError: there is no source 'carrier pigeon'; there are: file, http, ...
+    """
+    built: Source = _build("source", SOURCES, kind, options)
+    return built
+
+
+def sink(kind: str, **options: Any) -> Sink:
+    """Build a sink by the name of its system.
+
+    Examples
+    --------
+    >>> from scstream.stream.connectors import sink
+    >>> sink("file", pfad="labels.csv")
+    Traceback (most recent call last):
+    ...
+    scstream.errors.InputError: the file sink has no option 'pfad'; it has: ...
+    """
+    built: Sink = _build("sink", SINKS, kind, options)
+    return built
+
+
+def store(place: str, **options: Any) -> Store:
+    """Open a store: a folder, or an object store by its address.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from scstream.stream.connectors import store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store(folder).names()
+    []
+    """
+    if "://" not in place:
+        return FolderStore(place)
+    from scstream.stream.connectors.s3 import S3Store
+
+    return S3Store(place, **options)
+
+
+def takes(role: str, kind: str, option: str) -> bool:
+    """Whether a connector has an option.
+
+    Examples
+    --------
+    >>> from scstream.stream.connectors import takes
+    >>> takes("sink", "file", "path")
+    True
+    """
+    known = SOURCES if role == "source" else SINKS
+    return option in inspect.signature(_connector(role, known, kind)).parameters
+
+
+def _connector(role: str, known: Mapping[str, str], kind: str) -> Any:
+    if kind not in known:
+        raise InputError(f"there is no {role} {kind!r}; there are: {', '.join(known)}.")
+    module, _, name = known[kind].partition(".")
+    return getattr(import_module(_ROOM + module), name)
+
+
+def _build(role: str, known: Mapping[str, str], kind: str, options: Mapping[str, Any]) -> Any:
+    connector = _connector(role, known, kind)
+    accepted = list(inspect.signature(connector).parameters)
+    unknown = [option for option in options if option not in accepted]
+    if unknown:
+        raise InputError(
+            f"the {kind} {role} has no option {unknown[0]!r}; it has: {', '.join(accepted)}."
+        )
+    try:
+        return connector(**options)
+    except TypeError as error:  # an option that must be given
+        raise InputError(f"the {kind} {role} cannot be built: {error}.") from error

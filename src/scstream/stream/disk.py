@@ -1,0 +1,199 @@
+"""The few things a pipeline does to a disk, each of them a place where power may fail.
+
+Everything durable goes through a `Disk`, so that a simulated one can lose and tear what was not
+synced.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+
+class Disk(Protocol):
+    """Operations on files, none of which is durable before the file, or its folder, is synced."""
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder that only its owner can enter, and those above it, and make that last."""
+        ...
+
+    def names(self, folder: Path) -> list[str]:
+        """Names in a folder, sorted."""
+        ...
+
+    def size(self, path: Path) -> int:
+        """Length of a file; raises FileNotFoundError."""
+        ...
+
+    def read(self, path: Path, start: int = 0, length: int = -1) -> bytes:
+        """Read a file, or a part of it; raises FileNotFoundError."""
+        ...
+
+    def create(self, path: Path) -> int:
+        """Open a new file for writing; raises FileExistsError."""
+        ...
+
+    def append(self, path: Path) -> int:
+        """Open a file, new or old, for writing at its end."""
+        ...
+
+    def write(self, handle: int, content: memoryview) -> int:
+        """Write; may write less than it was given, and says how much."""
+        ...
+
+    def sync(self, handle: int) -> None:
+        """Make the content of a file last."""
+        ...
+
+    def close(self, handle: int) -> None:
+        """Close an open file."""
+        ...
+
+    def truncate(self, path: Path, length: int) -> None:
+        """Cut a file to a length, and make that last."""
+        ...
+
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file a second name; raises FileExistsError if there is one: compare and set."""
+        ...
+
+    def replace(self, old: Path, new: Path) -> None:
+        """Rename a file over another."""
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Remove a name; it may be gone already."""
+        ...
+
+    def sync_folder(self, path: Path) -> None:
+        """Make new names in a folder last."""
+        ...
+
+
+class MachineDisk:
+    """The disk of the machine.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from scstream.stream.disk import MachineDisk, write_whole
+    >>> disk = MachineDisk()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(disk, Path(folder) / "a", b"text")
+    ...     disk.read(Path(folder) / "a", 1, 2)
+    b'ex'
+    """
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder."""
+        if path.is_dir():
+            return
+        self.make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+        self.sync_folder(path.parent)
+
+    def names(self, folder: Path) -> list[str]:
+        """Names in a folder."""
+        return sorted(os.listdir(folder))
+
+    def size(self, path: Path) -> int:
+        """Length of a file."""
+        return path.stat().st_size
+
+    def read(self, path: Path, start: int = 0, length: int = -1) -> bytes:
+        """Read a file."""
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read(length)
+
+    def create(self, path: Path) -> int:
+        """Open a new file."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def append(self, path: Path) -> int:
+        """Open a file at its end."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def write(self, handle: int, content: memoryview) -> int:
+        """Write."""
+        return os.write(handle, content)
+
+    def sync(self, handle: int) -> None:
+        """Make a file last."""
+        os.fsync(handle)
+
+    def close(self, handle: int) -> None:
+        """Close a file."""
+        os.close(handle)
+
+    def truncate(self, path: Path, length: int) -> None:
+        """Cut a file."""
+        with path.open("rb+") as file:
+            file.truncate(length)
+            os.fsync(file.fileno())
+
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file a second name."""
+        os.link(old, new)
+
+    def replace(self, old: Path, new: Path) -> None:
+        """Rename a file."""
+        os.replace(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Remove a name."""
+        path.unlink(missing_ok=True)
+
+    def sync_folder(self, path: Path) -> None:
+        """Make names last; only POSIX systems can, and only they need it."""
+        if os.name != "posix":
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_all(disk: Disk, handle: int, content: bytes) -> None:
+    """Write until everything is out: a write that meets a nearly full disk stops early.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from scstream.stream.disk import MachineDisk, write_all
+    >>> disk = MachineDisk()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     handle = disk.append(Path(folder) / "a")
+    ...     write_all(disk, handle, b"text")
+    ...     disk.close(handle)
+    ...     disk.size(Path(folder) / "a")
+    4
+    """
+    rest = memoryview(content)
+    while rest:
+        rest = rest[disk.write(handle, rest) :]
+
+
+def write_whole(disk: Disk, path: Path, content: bytes) -> None:
+    """Write a new file and make its content, not yet its name, last.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from scstream.stream.disk import MachineDisk, write_whole
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(MachineDisk(), Path(folder) / "a", b"text")
+    ...     (Path(folder) / "a").read_bytes()
+    b'text'
+    """
+    handle = disk.create(path)
+    try:
+        write_all(disk, handle, content)
+        disk.sync(handle)
+    finally:
+        disk.close(handle)

@@ -1,0 +1,20 @@
+"""English words that tell nothing about what a text is about."""
+
+_WORDS = """
+about above after again against all almost also although always am among an and another any
+anyone anything are aren as at away back be because been before being below between both but by
+came can cannot come could couldn did didn do does doesn doing don done down during each either
+else ever every everyone everything few first for from further get gets getting give given go
+goes going got had hadn has hasn have haven having he her here hers herself him himself his how
+however if in into is isn it its itself just know last least less let like ll made make makes
+many may me might mine more most much must mustn my myself neither never no nobody none nor not
+nothing now of off often on once one only onto or other others our ours ourselves out over own
+per perhaps put quite rather re really said same saw say says see seem seems seen several shall
+shan she should shouldn since so some someone something sometimes still such take than that the
+their theirs them themselves then there these they thing things think this those though through
+thus to together too toward towards two under until up upon us use used using ve very want was
+wasn way we well went were weren what whatever when where whether which while who whom whose why
+will with within without won would wouldn yes yet you your yours yourself yourselves
+"""
+
+ENGLISH = frozenset(_WORDS.split())

@@ -1,0 +1,382 @@
+"""The pipeline: read, batch, learn, deliver, commit; over and over, until it is told to stop.
+
+`Pipeline.run` is the page to read. Reading ahead and writing behind are two threads with short
+queues; without them (`threads=False`) everything happens in order on one thread, as in a simulator,
+and the labels are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from scstream.errors import CheckpointCorrupt, InputError, SourceChanged, SourceGap, SourceRegressed
+from scstream.stream.batcher import Batcher, Batching, Cut, Parcel, mark_from, plain_mark
+from scstream.stream.clock import Clock, MachineClock
+from scstream.stream.commit import Work, commit
+from scstream.stream.ledger import Ledger
+from scstream.stream.messages import Reader, Schema
+from scstream.stream.processor import Learned, Processor
+from scstream.stream.queues import Ahead, Behind, Feed, Inline, Outlet, Straight
+from scstream.stream.sink import Delivery, Nowhere, Sink
+from scstream.stream.source import Resume, Source
+
+Announce = Callable[..., None]  # kind of event, and its values by name
+_GAPS = (SourceChanged, SourceGap, SourceRegressed)
+_LINEAGE = 1_000_000_000  # batches; what follows an accepted gap is numbered from the next multiple
+
+
+def silent(kind: str, **values: Any) -> None:
+    """Announce nothing."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When to write a checkpoint: after so many batches, or seconds, whichever comes first.
+
+    Parameters
+    ----------
+    batches : int
+        Batches between two checkpoints.
+    seconds : float
+        Seconds between two checkpoints.
+    digests : int
+        Batches between two digests that a replay is compared with; 0 for none.
+
+    Examples
+    --------
+    >>> from scstream.stream.runner import Pace
+    >>> Pace(batches=10).seconds
+    10.0
+    """
+
+    batches: int = 100
+    seconds: float = 10.0
+    digests: int = 100
+
+
+@dataclass
+class Pipeline:
+    """From a source to labels in a sink.
+
+    Parameters
+    ----------
+    job : str
+        Name of the pipeline; part of the key of every label.
+    source : Source
+        Where rows come from.
+    reader : Reader
+        Reads messages into rows.
+    processor : Processor
+        What learns them.
+    sink, dead : Sink
+        Where labels, and rows that cannot be used, go.
+    ledger : Ledger
+        Where checkpoints are kept.
+    batching : Batching
+        Where batches end.
+    pace : Pace
+        When checkpoints are written.
+    clock : Clock
+        What time it is.
+    announce : callable
+        Is told what happens: ``announce("batch", batch=3, rows=1000, ...)``.
+    threads : bool
+        Read ahead and write behind on threads of their own.
+    settings : mapping
+        What the labels depend on, as the user wrote it; a checkpoint of other settings is refused.
+
+    Examples
+    --------
+    See the tutorial, docs/tutorials/broker-to-table.md.
+    """
+
+    job: str
+    source: Source
+    reader: Reader
+    processor: Processor
+    sink: Sink
+    ledger: Ledger
+    dead: Sink = field(default_factory=Nowhere)
+    batching: Batching = field(default_factory=Batching)
+    pace: Pace = field(default_factory=Pace)
+    clock: Clock = field(default_factory=MachineClock)
+    announce: Announce = silent
+    threads: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(
+        self,
+        *,
+        savepoint: str | None = None,
+        accept_gap: bool = False,
+        take_over: bool = False,
+        stop: Event | None = None,
+        until: int | None = None,
+    ) -> int:
+        """Run until the source ends, `stop` is set, or batch `until` is next; return batches done.
+
+        Parameters
+        ----------
+        savepoint : str, optional
+            Start from there, and not from the newest sound checkpoint or the beginning.
+        accept_gap : bool
+            Go on where the source has lost messages.
+        take_over : bool
+            Start although another instance on this machine seems to run; it is fenced off.
+        stop : Event, optional
+            Set it to end after the batch in hand, with everything committed.
+        until : int, optional
+            End before this batch.
+
+        Returns
+        -------
+        int
+            Number of batches learned.
+        """
+        stop = stop or Event()
+        with nullcontext() if take_over else self.ledger.store.lock():
+            try:
+                return self._run(savepoint, accept_gap, stop, until)
+            finally:
+                self.close()
+
+    def _run(self, savepoint: str | None, accept_gap: bool, stop: Event, until: int | None) -> int:
+        epoch = self.ledger.claim(at=self.clock.now())
+        self._restore(savepoint, accept_gap=accept_gap)
+        self.announce("started", epoch=epoch, batch=self._batcher.batch, job=self.job)
+        first = self._batcher.batch
+        with self._feed(stop) as feed, self._outlet() as outlet:
+            self._since = self.clock.elapsed()
+            while not stop.is_set() and (until is None or self._batcher.batch < until):
+                parcel = self._next_parcel(feed, stop)
+                if parcel is None:
+                    break
+                if parcel.batch == 0:
+                    self.processor.settle(self.reader.schema.features)
+                self._deliver(parcel, self.processor.learn(parcel), outlet)
+                if self._is_due():
+                    self._commit(outlet)
+            self._commit(outlet)
+        self.announce("stopped", batch=self._batcher.batch, drained=stop.is_set())
+        return self._batcher.batch - first
+
+    def close(self) -> None:
+        """Close source and sinks; `run` has done so."""
+        for end in (self.source, self.sink, self.dead):
+            end.close()
+
+    def _restore(self, savepoint: str | None, *, accept_gap: bool) -> None:
+        progress = self._last_progress(savepoint)
+        batching, column = self.batching, self.reader.schema.time
+        self._digest = progress.get("digest", "")
+        self._n_rows, self._n_rejected = progress.get("rows", 0), progress.get("rejected", 0)
+        self._batcher = Batcher(batching, column)
+        if progress:
+            self._batcher = Batcher(
+                batching,
+                column,
+                batch=progress["batch"],
+                mark=mark_from(progress["mark"]),
+                watermark=progress["watermark"],
+                is_first=progress["batch"] == 0,
+            )
+            self.reader.schema = Schema(**progress["schema"])
+        self._planned = self.ledger.planned(after=self._batcher.batch)
+        self._open_source(progress, accept_gap=accept_gap)
+        for name, sink in self._sinks.items():
+            sink.open(progress["sinks"][name] if progress else None)
+        self._committed = self._batcher.batch if progress else -1
+        with Inline(self._sinks, self._finish) as outlet:
+            self._commit(outlet)  # before anything is written, so that sinks know where they began
+
+    def _last_progress(self, savepoint: str | None) -> Mapping[str, Any]:
+        """Restore the processor from the newest sound checkpoint; return the progress in it."""
+        if savepoint is not None:
+            content = self.ledger.read_savepoint(savepoint)
+            return self._checked(self.processor.restore(content, name=savepoint))
+        for name, content in self.ledger.checkpoints():
+            try:
+                progress = self._checked(self.processor.restore(content, name=name))
+            except CheckpointCorrupt as error:
+                self.announce("damaged", name=name, reason=str(error))
+                self.ledger.forget(name)
+            else:
+                return progress
+        return {}
+
+    def _checked(self, progress: Mapping[str, Any]) -> Mapping[str, Any]:
+        if progress["job"] != self.job:
+            raise InputError(
+                f"these checkpoints are of the job {progress['job']!r}, not {self.job!r}; give "
+                "every job a folder of its own."
+            )
+        changed = [
+            name
+            for name in {**progress["settings"], **self.settings}
+            if progress["settings"].get(name) != self.settings.get(name)
+        ]
+        if changed:
+            raise InputError(
+                f"the checkpoint was written with other settings of {', '.join(sorted(changed))}; "
+                "put them back, or start a new job with checkpoints of its own."
+            )
+        return progress
+
+    def _open_source(self, progress: Mapping[str, Any], *, accept_gap: bool) -> None:
+        resume = None
+        if progress:
+            positions = {lane: place.position for lane, place in self._batcher.mark.items()}
+            resume = Resume(progress["identity"], positions)
+        try:
+            self.source.open(resume)
+        except _GAPS as error:
+            if not accept_gap:
+                raise
+            self.announce("gap", reason=str(error))
+            self.source.open(resume, accept_gap=True)
+            self._batcher.batch = (self._batcher.batch // _LINEAGE + 1) * _LINEAGE
+            if not isinstance(error, SourceGap):
+                self._batcher.mark.clear()
+            self._planned = {}
+
+    def _next_parcel(self, feed: Feed, stop: Event) -> Parcel | None:
+        """Rows of the next batch; None if the source has ended or it is time to stop."""
+        batcher = self._batcher
+        while not stop.is_set():
+            cut = self._next_cut(final=feed.done)
+            if cut is not None:
+                parcel = batcher.take(cut)
+                batcher.restart_timer(self.clock.elapsed())
+                return parcel
+            if feed.done and not batcher.n_waiting:
+                return None
+            if feed.done and batcher.batch in self._planned:
+                raise SourceRegressed(
+                    f"batch {batcher.batch} was planned up to "
+                    f"{plain_mark(self._planned[batcher.batch].stop)}, and the source ends before; "
+                    "bring the missing rows back, or start with a new checkpoint folder."
+                )
+            for record, block in feed.read():
+                batcher.add(record, block, elapsed=self.clock.elapsed())
+        return None
+
+    def _next_cut(self, *, final: bool) -> Cut | None:
+        batcher = self._batcher
+        if batcher.batch not in self._planned:
+            cut = batcher.propose(elapsed=self.clock.elapsed(), now=self.clock.now(), final=final)
+            if cut is None:
+                return None
+            by_chance = final or self.batching.is_logged(cut.stop)
+            agreed = self.ledger.agree(cut) if by_chance else cut
+            if agreed == cut:
+                return cut
+            self._planned[cut.batch] = agreed
+        cut = self._planned[batcher.batch]
+        return self._planned.pop(batcher.batch) if batcher.covers(cut) else None
+
+    def _deliver(self, parcel: Parcel, learned: Learned, outlet: Outlet) -> None:
+        block, schema = learned.block, self.reader.schema
+        passed = schema.keep if schema.key is None else dict.fromkeys((schema.key, *schema.keep))
+        labels = _delivery(
+            self.job,
+            parcel.batch,
+            index=block.row,
+            cluster=learned.labels,
+            **{name: block.kept[name] for name in passed if name in block.kept},
+        )
+        outlet.write("labels", labels)
+        if block.rejects:
+            outlet.write("dead", _dead_letters(self.job, parcel, block.rejects))
+        self._n_rows += block.n_rows
+        self._n_rejected += len(block.rejects)
+        self._digest = _chained(self._digest, labels)
+        if self.pace.digests and parcel.batch % self.pace.digests == self.pace.digests - 1:
+            self.ledger.confirm(parcel.batch, self._digest)
+        self.announce(
+            "batch",
+            batch=parcel.batch,
+            rows=block.n_rows,
+            rejected=len(block.rejects),
+            clusters=learned.n_clusters,
+            events=learned.n_events,
+            waiting=self._batcher.n_waiting,
+        )
+
+    def _is_due(self) -> bool:
+        batches = self._batcher.batch - self._committed
+        return batches >= self.pace.batches or (
+            self.clock.elapsed() - self._since >= self.pace.seconds
+        )
+
+    def _commit(self, outlet: Outlet) -> None:
+        batcher = self._batcher
+        if self._committed == batcher.batch:
+            return
+        progress = {
+            "job": self.job,
+            "settings": self.settings,
+            "identity": dict(self.source.identity()),
+            "watermark": batcher.watermark,
+            "schema": asdict(self.reader.schema),
+            "digest": self._digest,
+            "rows": self._n_rows,
+            "rejected": self._n_rejected,
+        }
+        work = Work(
+            self.processor.freeze(), batcher.batch, dict(batcher.mark), progress, self.clock.now()
+        )
+        outlet.commit(work)
+        self._committed, self._since = batcher.batch, self.clock.elapsed()
+
+    @property
+    def _sinks(self) -> dict[str, Sink]:
+        return {"labels": self.sink, "dead": self.dead}
+
+    def _feed(self, stop: Event) -> Feed:
+        return (Ahead if self.threads else Straight)(self.source, self.reader, stop)
+
+    def _outlet(self) -> Outlet:
+        return (Behind if self.threads else Inline)(self._sinks, self._finish)
+
+    def _finish(self, work: Work) -> None:
+        commit(
+            work,
+            sinks=self._sinks,
+            ledger=self.ledger,
+            source=self.source,
+            announce=self.announce,
+        )
+
+
+def _delivery(job: str, batch: int, *, index: Any, **columns: Any) -> Delivery:
+    numbers = np.full(len(index), batch, dtype=np.int64)
+    return Delivery(job, batch, {"batch": numbers, "index": index, **columns})
+
+
+def _dead_letters(job: str, parcel: Parcel, rejects: Any) -> Delivery:
+    places = [parcel.origin(r.row) for r in rejects]
+    return _delivery(
+        job,
+        parcel.batch,
+        index=np.array([r.row for r in rejects], dtype=np.int64),
+        lane=np.array([lane for lane, _ in places], dtype=object),
+        position=np.array([str(place.position) for _, place in places], dtype=object),
+        row=np.array([place.row for _, place in places], dtype=np.int64),
+        reason=np.array([r.reason for r in rejects], dtype=object),
+        content=np.array([r.content for r in rejects], dtype=object),
+    )
+
+
+def _chained(before: str, delivery: Delivery) -> str:
+    """Digest of all labels so far."""
+    digest = hashlib.sha256(f"{before}/{delivery.batch}/".encode())
+    for name in ("index", "cluster"):
+        digest.update(np.ascontiguousarray(delivery.columns[name], dtype="<i8").tobytes())
+    return digest.hexdigest()

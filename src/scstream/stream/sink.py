@@ -1,0 +1,110 @@
+"""Where labels go. A sink may be told the same batch twice; it keeps it once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scstream.stream.block import Columns
+
+SinkPosition = Any  # plain JSON
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What one batch sends to a sink: rows in columns.
+
+    The idempotence key of a row is (job, batch, index). A batch that is learned again after a
+    crash gives the same rows under the same keys.
+
+    Parameters
+    ----------
+    job : str
+        Name of the pipeline.
+    batch : int
+        Number of the batch, from 0.
+    columns : mapping of str to array of shape (N,)
+        Always "batch" and "index", which row of the batch it was; of labels also "cluster" and the
+        columns to be passed on; of dead letters "position", "reason" and "content".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.stream.sink import Delivery
+    >>> Delivery("demo", 0, {"batch": np.zeros(2, int), "index": np.arange(2)}).n_rows
+    2
+    """
+
+    job: str
+    batch: int
+    columns: Columns
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+        return len(self.columns["index"])
+
+
+class Sink(Protocol):
+    """A place for deliveries, which come in order of batches; a batch without rows may be left out.
+
+    Exactly once takes three things: `open` undoes or notices what was written after the position
+    of the checkpoint, `write` skips what is there already, and `flush` returns only when everything
+    written would survive what the system promises to survive.
+    """
+
+    def open(self, position: SinkPosition | None) -> None:
+        """Make ready to write after `position`, which `flush` returned; None for the beginning."""
+        ...
+
+    def write(self, delivery: Delivery) -> None:
+        """Write one delivery, or skip it if it is there."""
+        ...
+
+    def flush(self) -> SinkPosition:
+        """Make everything written so far last; return where that ends."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and files."""
+        ...
+
+
+class Nowhere:
+    """A sink that keeps nothing.
+
+    Examples
+    --------
+    >>> from scstream.stream.sink import Nowhere
+    >>> Nowhere().flush()
+    """
+
+    def open(self, position: SinkPosition | None) -> None:
+        """Do nothing."""
+
+    def write(self, delivery: Delivery) -> None:
+        """Do nothing."""
+
+    def flush(self) -> SinkPosition:
+        """Do nothing."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def plain_rows(delivery: Delivery) -> list[Mapping[str, Any]]:
+    """Return the rows of a delivery as dicts of plain Python values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.stream.sink import Delivery, plain_rows
+    >>> columns = {"batch": np.zeros(1, int), "index": np.arange(1), "cluster": np.array([3])}
+    >>> plain_rows(Delivery("demo", 0, columns))
+    [{'batch': 0, 'index': 0, 'cluster': 3}]
+    """
+    names = list(delivery.columns)
+    columns = [delivery.columns[name].tolist() for name in names]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -1,0 +1,106 @@
+"""Where rows come from. A position is a value: a source can be asked to go on from any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from scstream.stream.block import Block
+
+Position = Any  # plain JSON: a number, a string, or a dict or list of them
+Positions = Mapping[str, Position]  # by lane: where to read next
+
+
+@dataclass(frozen=True)
+class Record:
+    """One message of a source.
+
+    Parameters
+    ----------
+    position : Position
+        Where the message is: to read from here is to read it again.
+    after : Position
+        Where the next message of the lane is.
+    value : bytes or Block
+        What it holds: bytes for `scstream.stream.messages` to read, or rows already read.
+    lane : str
+        Part of the source with an order of its own, such as a partition; a source without parts
+        has one lane with an empty name.
+    time : float or None
+        When the source took the message, in seconds since 1970, if it says so.
+
+    Examples
+    --------
+    >>> from scstream.stream.source import Record
+    >>> Record(position=7, after=8, value=b'{"x": 1.5}').lane
+    ''
+    """
+
+    position: Position
+    after: Position
+    value: bytes | Block
+    lane: str = ""
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class Resume:
+    """What a checkpoint remembers of a source.
+
+    Parameters
+    ----------
+    identity : mapping of str to str
+        `Source.identity` of then.
+    positions : mapping
+        Where to go on, by lane.
+
+    Examples
+    --------
+    >>> from scstream.stream.source import Resume
+    >>> Resume({"stream": "rows", "created": "2026-01-01"}, {"": 42}).positions
+    {'': 42}
+    """
+
+    identity: Mapping[str, str]
+    positions: Positions = field(default_factory=dict)
+
+
+class Source(Protocol):
+    """A stream of messages in lanes, each lane in its order.
+
+    Within a lane the order and the content of messages never change, so that reading from the same
+    position twice gives the same twice. Connectors raise `SourceChanged` where the source is not
+    the one that the checkpoint knows, `SourceRegressed` where it ends before a position that was
+    read already, and `SourceGap` where messages at a position are gone; the last two may be
+    accepted by the user. A server that is away for a while is waited for, not an error.
+    """
+
+    def identity(self) -> Mapping[str, str]:
+        """Which source this is: values that differ if it was deleted and made anew."""
+        ...
+
+    def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
+        """Go to where `resume` says, or to the beginning; check that it is still there."""
+        ...
+
+    def read(self, most: int, timeout: float) -> list[Record]:
+        """Return the next messages, at most so many; none if none comes in `timeout` seconds."""
+        ...
+
+    def acknowledge(self, positions: Positions) -> None:
+        """Tell the source that everything before these positions is safe with us."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether there will be no more messages, as at the end of a file that is not followed."""
+        ...
+
+    def lag(self) -> int | None:
+        """How many messages wait behind the last one read; None if the source cannot tell."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and files."""
+        ...

@@ -1,0 +1,163 @@
+"""Cuts fall in the same places however messages arrive, and wherever a run is taken up again."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scstream.errors import InputError, TimeError
+from scstream.stream.batcher import Batcher, Batching, Parcel
+from scstream.stream.block import Block
+from scstream.stream.source import Record
+
+SIZES = st.lists(st.integers(0, 7), min_size=1, max_size=12)
+
+
+def messages(sizes, *, lane="", start=0):
+    """Messages of so many rows; the first column numbers the rows, the second is their time."""
+    records, first = [], start
+    for i, size in enumerate(sizes):
+        numbers = np.arange(first, first + size, dtype=float)
+        X = np.column_stack([numbers, numbers])
+        records.append((Record(i, i + 1, b"", lane), Block.of(X, at=numbers)))
+        first += size
+    return records
+
+
+def drained(batcher: Batcher, records, *, final=True) -> list[Parcel]:
+    parcels = []
+    for record, block in records:
+        batcher.add(record, block, elapsed=0.0)
+        while (cut := batcher.propose(elapsed=0.0, now=0.0)) is not None:
+            assert batcher.covers(cut)
+            parcels.append(batcher.take(cut))
+    if final and (cut := batcher.propose(elapsed=0.0, now=0.0, final=True)) is not None:
+        parcels.append(batcher.take(cut))
+    return parcels
+
+
+def numbers_in(parcels):
+    return [parcel.block.X[:, 0].tolist() for parcel in parcels]
+
+
+@given(SIZES, st.integers(1, 9), st.none() | st.integers(1, 9))
+def test_batches_by_count_do_not_depend_on_messages(sizes, rows, first):
+    parcels = drained(Batcher(Batching(rows=rows, first=first)), messages(sizes))
+    expected = list(range(sum(sizes)))
+    got = [n for parcel in numbers_in(parcels) for n in parcel]
+    assert got == expected
+    assert [len(p) for p in numbers_in(parcels)[1:-1]] == [rows] * max(len(parcels) - 2, 0)
+    if len(parcels) > 1:
+        assert len(numbers_in(parcels)[0]) == (first or rows)
+
+
+@given(SIZES, st.integers(1, 9), st.data())
+def test_a_run_goes_on_from_any_mark(sizes, rows, data):
+    records = messages(sizes)
+    whole = drained(Batcher(Batching(rows=rows)), records)
+    if not whole:
+        return
+    at = data.draw(st.integers(0, len(whole) - 1))
+    stop = whole[at].stop
+    again = Batcher(Batching(rows=rows), batch=at + 1, mark=dict(stop), is_first=False)
+    rest = [pair for pair in records if pair[0].position >= stop[""].position]
+    assert numbers_in(drained(again, rest)) == numbers_in(whole[at + 1 :])
+
+
+@given(SIZES, SIZES, st.integers(1, 9), st.randoms(), st.randoms())
+def test_planned_cuts_hold_for_any_order_of_lanes(left, right, rows, one, other):
+    lanes = [messages(left, lane="a"), messages(right, lane="b", start=1000)]
+
+    def shuffled(random):
+        queues, order = [list(lane) for lane in lanes], []
+        while any(queues):
+            order.append(random.choice([q for q in queues if q]).pop(0))
+        return order
+
+    first = Batcher(Batching(rows=rows))
+    cuts, parcels = [], []
+    for record, block in shuffled(one):
+        first.add(record, block, elapsed=0.0)
+        while (cut := first.propose(elapsed=0.0, now=0.0)) is not None:
+            cuts.append(cut)
+            parcels.append(first.take(cut))
+    second, again = Batcher(Batching(rows=rows)), []
+    for record, block in shuffled(other):
+        second.add(record, block, elapsed=0.0)
+        while len(again) < len(cuts) and second.covers(cuts[len(again)]):
+            again.append(second.take(cuts[len(again)]))
+    assert numbers_in(again) == numbers_in(parcels)
+    assert [p.spans for p in again] == [p.spans for p in parcels]
+
+
+@given(SIZES, st.integers(1, 5), st.data())
+def test_event_time_cuts_are_those_of_the_rows(sizes, window, data):
+    batching = Batching(rows=10**6, time="event", window=float(window), lateness=1.0)
+    records = messages(sizes)
+    parcels = drained(Batcher(batching, "at"), records)
+    got = [n for parcel in numbers_in(parcels) for n in parcel]
+    assert got == list(range(sum(sizes)))
+    times = [parcel.time for parcel in parcels]
+    assert times == sorted(times)
+    for before, after in pairwise(parcels):
+        assert np.floor(before.time / window) < np.floor((after.block.X[0, 0] - 1.0) / window)
+    if parcels:
+        at = data.draw(st.integers(0, len(parcels) - 1))
+        last = parcels[at]
+        again = Batcher(
+            batching,
+            "at",
+            batch=at + 1,
+            mark=dict(last.stop),
+            watermark=last.time,
+            is_first=False,
+        )
+        rest = [pair for pair in records if pair[0].position >= last.stop[""].position]
+        resumed = drained(again, rest)
+        assert numbers_in(resumed) == numbers_in(parcels[at + 1 :])
+        assert [p.time for p in resumed] == times[at + 1 :]
+
+
+def late_stream(policy):
+    batching = Batching(rows=3, time="event", late=policy)
+    times = np.array([10.0, 11.0, 12.0, 3.0, 13.0, 14.0])
+    batcher = Batcher(batching, "at")
+    return drained(batcher, [(Record(0, 1, b""), Block.of(times[:, None], at=times))])
+
+
+def test_late_rows_are_added_dropped_or_refused():
+    assert late_stream("add")[1].block.X[:, 0].tolist() == [3.0, 13.0, 14.0]
+    dropped = late_stream("drop")[1].block
+    assert dropped.X[:, 0].tolist() == [13.0, 14.0]
+    assert "late: its time is 3" in dropped.rejects[0].reason
+    with pytest.raises(TimeError, match="batches up to 12 are done"):
+        late_stream("error")
+
+
+def test_a_timer_cuts_what_is_there():
+    batcher = Batcher(Batching(rows=100, seconds=2.0, time="processing"))
+    batcher.add(*messages([3])[0], elapsed=10.0)
+    assert batcher.propose(elapsed=11.9, now=500.0) is None
+    cut = batcher.propose(elapsed=12.0, now=500.0)
+    assert batcher.take(cut).block.n_rows == 3
+    batcher.add(Record(1, 2, b""), Block.of(np.ones((1, 2))), elapsed=20.0)
+    assert batcher.propose(elapsed=30.0, now=100.0).time == 500.0  # a clock that was set back
+
+
+def test_rows_know_where_they_came_from():
+    batcher = Batcher(Batching(rows=4))
+    parcel, second = drained(batcher, messages([3, 3]))
+    assert parcel.origin(0)[1].position == 0
+    assert (parcel.origin(3)[1].position, parcel.origin(3)[1].row) == (1, 0)
+    assert (second.origin(1)[1].position, second.origin(1)[1].row) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rows": 0}, {"seconds": -1.0}, {"time": "noon"}, {"late": "maybe"}, {"window": 3.0}],
+)
+def test_wrong_settings_get_a_sentence(wrong):
+    with pytest.raises(InputError, match=r"batch\."):
+        Batching(**wrong)

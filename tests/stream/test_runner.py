@@ -1,0 +1,375 @@
+"""A pipeline gives the same labels however often it is stopped, and whatever happens to it."""
+
+import json
+from itertools import pairwise
+from random import Random
+from threading import Event
+
+import numpy as np
+import pytest
+from tests.stream.memory import MemorySink, MemorySource
+
+from scstream import ScStream
+from scstream.errors import (
+    AlreadyRunning,
+    Fenced,
+    InputError,
+    NonDeterministicReplay,
+    SourceChanged,
+    SourceGap,
+    SourceRegressed,
+)
+from scstream.learner import Learner
+from scstream.stream.batcher import Batching
+from scstream.stream.clock import HandClock
+from scstream.stream.ledger import Ledger
+from scstream.stream.messages import Schema, reader
+from scstream.stream.prepare import Steps
+from scstream.stream.processor import OneModel
+from scstream.stream.runner import Pace, Pipeline
+from scstream.stream.store import FolderStore
+
+N_ROWS = 1000
+
+
+def messages(n_rows=N_ROWS, *, seed=0, bad=()):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 2)) + 8.0 * rng.integers(0, 3, n_rows)[:, None]
+    lines = [json.dumps({"x": x, "y": y, "id": i}) for i, (x, y) in enumerate(X.tolist())]
+    for i in bad:
+        lines[i] = '{"x": "seven", "y": 1}'
+    sizes = np.random.default_rng(seed + 1).integers(1, 40, n_rows)
+    cuts = np.cumsum(sizes)
+    cuts = [0, *cuts[cuts < n_rows].tolist(), n_rows]
+    return ["\n".join(lines[a:b]).encode() for a, b in pairwise(cuts)]
+
+
+def pipeline(folder, source, sink, **changes):
+    parts = {
+        "job": "test",
+        "source": source,
+        "reader": reader("json", Schema(keep=("id",))),
+        "processor": OneModel(Learner({"random_state": 0, "n_threads": 1}), Steps()),
+        "sink": sink,
+        "ledger": Ledger(FolderStore(folder)),
+        "batching": Batching(rows=90),
+        "pace": Pace(batches=3, digests=2),
+        "clock": HandClock(),
+        "threads": False,
+    }
+    return Pipeline(**(parts | changes))
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """Labels of an uninterrupted run."""
+    sink = MemorySink()
+    pipeline(tmp_path / "whole", MemorySource({"": messages()}), sink).run()
+    return sink.rows
+
+
+def test_every_row_once_and_in_order(whole):
+    assert [row["id"] for row in whole] == list(range(N_ROWS))
+    assert len({row["cluster"] for row in whole}) >= 3
+
+
+def test_labels_are_those_of_partial_fit(whole):
+    rows = [json.loads(line) for text in messages() for line in text.splitlines()]
+    X = np.array([[row["x"], row["y"]] for row in rows])
+    model, labels = ScStream(random_state=0), []
+    for start in range(0, N_ROWS, 90):
+        labels += model.partial_fit(X[start : start + 90]).labels_.tolist()
+    assert labels == [row["cluster"] for row in whole]
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_threads_change_nothing(tmp_path, whole, threads):
+    sink = MemorySink()
+    pipeline(tmp_path, MemorySource({"": messages()}), sink, threads=threads).run()
+    assert sink.rows == whole
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_run_in_pieces_is_the_whole_run(tmp_path, whole, threads):
+    source, sink = MemorySource({"": messages()}), MemorySink()
+    for until in (0, 1, 4, 5, 9, None):
+        pipeline(tmp_path, source, sink, threads=threads).run(until=until)
+    assert sink.rows == whole
+
+
+class Crash(BaseException):
+    """Power fails."""
+
+
+def crashing(pipeline, n_calls, random):
+    """Let the pipeline die at a call of a source, sink or store."""
+    left = [random.randrange(n_calls)]
+
+    def dying(method, after):
+        def call(*arguments, **named):
+            left[0] -= 1
+            if left[0] < 0 and not after:
+                raise Crash
+            result = method(*arguments, **named)
+            if left[0] < 0:
+                raise Crash
+            return result
+
+        return call
+
+    ends = {
+        pipeline.source: ("open", "read", "acknowledge"),
+        pipeline.sink: ("open", "write", "flush"),
+        pipeline.ledger.store: ("put_new", "put", "delete", "get"),
+    }
+    for end, names in ends.items():
+        for name in names:
+            method = getattr(type(end), name).__get__(end)
+            setattr(end, name, dying(method, random.random() < 0.5))
+    return pipeline
+
+
+def revived(end):
+    for name in [name for name in vars(end) if callable(vars(end)[name]) and name != "order"]:
+        delattr(end, name)
+    return end
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_crashes_anywhere_lose_and_double_nothing(tmp_path, whole, seed):
+    random = Random(seed)
+    source, sink = MemorySource({"": messages()}), MemorySink()
+    for _ in range(60):
+        try:
+            crashing(pipeline(tmp_path, revived(source), revived(sink)), 60, random).run()
+            break
+        except Crash:
+            continue
+    else:
+        pipeline(tmp_path, revived(source), revived(sink)).run()
+    assert sink.rows == whole
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lanes_may_race_between_crashes(tmp_path, seed):
+    random = Random(seed)
+    lanes = {"a": messages(400, seed=1), "b": messages(300, seed=2), "c": messages(300, seed=3)}
+    source = MemorySource(lanes, order=random.choice)
+    sink = MemorySink()
+    for _ in range(40):
+        try:
+            crashing(pipeline(tmp_path, revived(source), revived(sink)), 60, random).run()
+            break
+        except Crash:
+            continue
+    else:
+        pipeline(tmp_path, revived(source), revived(sink)).run()
+    assert sorted(row["id"] for row in sink.rows) == sorted([*range(400), *range(300), *range(300)])
+
+
+def test_timer_cuts_are_cut_again_in_the_same_places(tmp_path):
+    clock, source, sink = HandClock(), MemorySource({"": messages()}), MemorySink()
+    read = source.read
+
+    def slow_read(most, timeout):
+        clock.sleep(random.random())
+        return read(most, timeout)
+
+    source.read = slow_read
+    random = Random(0)
+    batching = Batching(rows=90, seconds=0.6, time="processing")
+    for stop in (3, 2, None):
+        changes = {"clock": clock, "batching": batching, "pace": Pace(batches=2, digests=1)}
+        first = pipeline(tmp_path, source, sink, **changes)
+        if stop:
+            first.ledger.publish = _refuse_after(first.ledger.publish, stop)
+            with pytest.raises(Crash):
+                first.run()
+        else:
+            first.run()
+    assert [row["id"] for row in sink.rows] == list(range(N_ROWS))
+    sizes = {len(d.columns["index"]) for d in sink.deliveries.values()}
+    assert len(sizes) > 2  # the timer did cut
+
+
+def _refuse_after(publish, n):
+    left = [n]
+
+    def call(*arguments, **named):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Crash
+        return publish(*arguments, **named)
+
+    return call
+
+
+def test_acknowledged_is_what_the_checkpoint_holds(tmp_path):
+    source, sink = MemorySource({"": messages()}), MemorySink()
+    pipeline(tmp_path, source, sink).run(until=4)
+    before = source.acknowledged[""]
+    assert 0 < before < len(source.lanes[""])
+    n_done = sum(len(text.splitlines()) for text in source.lanes[""][:before])
+    assert n_done <= 4 * 90
+
+
+def test_bad_rows_go_to_the_dead_letters(tmp_path):
+    sink, dead = MemorySink(), MemorySink()
+    source = MemorySource({"": messages(bad=(5, 500))})
+    pipeline(tmp_path, source, sink, dead=dead).run()
+    assert len(sink.rows) == N_ROWS - 2
+    assert [row["batch"] * 90 + row["index"] for row in dead.rows] == [5, 500]
+    assert "seven" in dead.rows[0]["reason"]
+    place = dead.rows[1]
+    line = source.lanes[""][int(place["position"])].splitlines()[place["row"]]
+    assert line == b'{"x": "seven", "y": 1}'
+
+
+def test_rows_outside_the_family_are_refused_one_by_one(tmp_path):
+    lines = [f'{{"x": {i % 5}, "y": {i % 3}}}' for i in range(60)]
+    lines[7] = lines[40] = '{"x": -1, "y": 2}'
+    sink, dead = MemorySink(), MemorySink()
+    processor = OneModel(Learner({"family": "poisson", "random_state": 0}), Steps())
+    source = MemorySource({"": [line.encode() for line in lines]})
+    pipeline(
+        tmp_path, source, sink, dead=dead, processor=processor, batching=Batching(rows=30)
+    ).run()
+    assert [row["batch"] * 30 + row["index"] for row in dead.rows] == [7, 40]
+    assert len(sink.rows) == 58
+
+
+def test_a_second_instance_is_refused(tmp_path):
+    source = MemorySource({"": messages()})
+    first = pipeline(tmp_path, source, MemorySink())
+    with (
+        first.ledger.store.lock(),
+        pytest.raises(AlreadyRunning, match="take-over"),
+    ):
+        pipeline(tmp_path, source, MemorySink()).run()
+
+
+def test_an_instance_that_was_overtaken_commits_nothing(tmp_path, whole):
+    source, sink, zombie_sink = MemorySource({"": messages()}), MemorySink(), MemorySink()
+    zombie = pipeline(tmp_path, MemorySource({"": messages()}), zombie_sink)
+    learn = zombie.processor.learn
+
+    def interrupted(parcel):
+        if parcel.batch == 5:
+            pipeline(tmp_path, source, sink).run(take_over=True, until=8)
+        return learn(parcel)
+
+    zombie.processor.learn = interrupted
+    sink.deliveries = zombie_sink.deliveries  # both write to the same place
+    with pytest.raises(Fenced):
+        zombie.run()
+    pipeline(tmp_path, source, sink).run()
+    assert sink.rows == whole
+
+
+def test_other_labels_in_a_replay_are_noticed(tmp_path):
+    source = MemorySource({"": messages()})
+    run = pipeline(tmp_path, source, MemorySink(), pace=Pace(batches=4, digests=1))
+    run.ledger.publish = _refuse_after(run.ledger.publish, 2)
+    with pytest.raises(Crash):
+        run.run()
+    source.lanes[""] = messages(seed=7)
+    with pytest.raises(NonDeterministicReplay, match="batch 4"):
+        pipeline(tmp_path, source, MemorySink(), pace=Pace(batches=4, digests=1)).run()
+
+
+def test_a_source_that_lost_rows_stops_the_pipeline(tmp_path):
+    source, sink = MemorySource({"": messages()}), MemorySink()
+    pipeline(tmp_path, source, sink).run(until=5)
+    source.name = "two"
+    with pytest.raises(SourceChanged):
+        pipeline(tmp_path, source, sink).run()
+    source.name = "one"
+    whole, source.lanes[""] = source.lanes[""], source.lanes[""][:3]
+    with pytest.raises(SourceRegressed):
+        pipeline(tmp_path, source, sink).run()
+    source.lanes[""], source.first[""] = whole, len(whole) - 5
+    with pytest.raises(SourceGap):
+        pipeline(tmp_path, source, sink).run()
+    pipeline(tmp_path, source, sink).run(accept_gap=True)
+    ids = [row["id"] for row in sink.rows]
+    assert ids[:450] == list(range(450))
+    assert ids[450:] == list(range(N_ROWS - len(ids[450:]), N_ROWS))
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, whole):
+    source, sink = MemorySource({"": messages()}), MemorySink()
+    pipeline(tmp_path, source, sink).run(until=7)
+    newest = sorted(tmp_path.glob("version-*"))[-1]
+    content = bytearray(newest.read_bytes())
+    content[-3] ^= 1
+    newest.write_bytes(content)
+    heard = []
+    last = pipeline(tmp_path, source, sink, announce=lambda kind, **_: heard.append(kind))
+    last.run()
+    assert "damaged" in heard
+    assert sink.rows == whole
+
+
+def test_settings_of_a_checkpoint_must_not_change(tmp_path):
+    source = MemorySource({"": messages()})
+    sink = MemorySink()
+    pipeline(tmp_path, source, sink, settings={"model": {"half_life": 5}}).run(until=2)
+    with pytest.raises(InputError, match="other settings of model"):
+        pipeline(tmp_path, source, sink, settings={"model": {"half_life": 6}}).run()
+
+
+def test_a_job_is_told_from_another(tmp_path):
+    source, sink = MemorySource({"": messages()}), MemorySink()
+    pipeline(tmp_path, source, sink).run(until=2)
+    with pytest.raises(InputError, match="of the job 'test'"):
+        pipeline(tmp_path, source, sink, job="other").run()
+
+
+def test_stop_ends_after_the_batch_in_hand(tmp_path, whole):
+    source, sink, stop = MemorySource({"": messages()}), MemorySink(), Event()
+
+    def announce(kind, **values):
+        if kind == "batch" and values["batch"] == 3:
+            stop.set()
+
+    assert pipeline(tmp_path, source, sink, announce=announce).run(stop=stop) == 4
+    assert max(sink.deliveries) == 3
+    pipeline(tmp_path, source, sink).run()
+    assert sink.rows == whole
+
+
+def test_savepoints_stay_and_can_be_gone_back_to(tmp_path, whole):
+    source, sink = MemorySource({"": messages()}), MemorySink()
+    pipeline(tmp_path, source, sink).run(until=3)
+    Ledger(FolderStore(tmp_path)).savepoint("early")
+    pipeline(tmp_path, source, sink).run()
+    again = MemorySink()
+    again.deliveries = {b: d for b, d in sink.deliveries.items() if b < 3}
+    pipeline(tmp_path, source, again).run(savepoint="early")
+    assert again.rows == whole
+
+
+def test_checkpoints_are_kept_by_age(tmp_path):
+    clock = HandClock()
+    ledger = Ledger(FolderStore(tmp_path), newest=2, hourly=3)
+    run = pipeline(
+        tmp_path,
+        MemorySource({"": messages()}),
+        MemorySink(),
+        ledger=ledger,
+        clock=clock,
+        pace=Pace(batches=1),
+        announce=lambda kind, **_: clock.sleep(1200.0 if kind == "batch" else 0.0),
+    )
+    run.run()
+    ages = [clock.now() - at for _, at, _ in ledger._kept]
+    assert len(ages) == 4  # the last of each hour, of which the newest has one
+    assert sum(age < 3 * 3600 for age in ages) == len(ages)
+
+
+def test_a_checkpoint_is_a_model_file(tmp_path, whole):
+    pipeline(tmp_path, MemorySource({"": messages()}), MemorySink()).run()
+    newest = sorted(tmp_path.glob("version-*"))[-1]
+    model = ScStream.load(newest)
+    assert model.n_clusters_ >= 3
+    assert model.feature_names_in_.tolist() == ["x", "y"]
