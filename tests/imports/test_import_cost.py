@@ -51,6 +51,13 @@ def test_nothing_heavy_is_loaded(module: str) -> None:
     assert loaded_by(module) & HEAVY == set()
 
 
+@pytest.mark.parametrize(
+    "module", ["scstream.learner", "scstream.stream.config", "scstream.cli.main"]
+)
+def test_a_service_loads_what_it_needs(module: str) -> None:
+    assert loaded_by(module) & (HEAVY - {"safetensors"}) == set()
+
+
 def test_front_door_opens_no_room() -> None:
     rooms = {name for name in loaded_by("scstream") if name.startswith("scstream.")}
     assert rooms & {"scstream.estimator", "scstream.river", "scstream.io", "scstream.core"} == set()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scstream.errors import InputError, TimeError
-from scstream.stream.batcher import Batcher, Batching, Parcel
+from scstream.stream.batcher import Batcher, Batching, Parcel, Place
 from scstream.stream.block import Block
 from scstream.stream.source import Record
 
@@ -118,6 +118,12 @@ def test_event_time_cuts_are_those_of_the_rows(sizes, window, data):
         resumed = drained(again, rest)
         assert numbers_in(resumed) == numbers_in(parcels[at + 1 :])
         assert [p.time for p in resumed] == times[at + 1 :]
+
+
+def test_a_mark_holds_where_messages_are_cut_anew():
+    batcher = Batcher(Batching(rows=4), batch=1, mark={"": Place(0, 5)}, is_first=False)
+    small = [(Record(i, i + 1, b""), Block.of(np.full((2, 1), i))) for i in range(5)]
+    assert numbers_in(drained(batcher, small)) == [[2.0, 3.0, 3.0, 4.0], [4.0]]
 
 
 def late_stream(policy):

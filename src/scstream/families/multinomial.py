@@ -164,7 +164,7 @@ class Multinomial(Family):
         """
         weight = unit_weight(X, weight)
         per_row = float(weight @ np.asarray(X.sum(axis=1)).ravel()) / max(float(weight.sum()), 1.0)
-        concentration = float(np.clip(np.sqrt(per_row / X.shape[1]), 0.01, 1.0))
+        concentration = float(np.clip(np.sqrt(max(per_row, 0.0) / X.shape[1]), 0.01, 1.0))
         return cls(concentration=np.full(X.shape[1], concentration))
 
     def candidates(self, stats: Array) -> list[Self]:

@@ -209,10 +209,12 @@ class Batcher:
         """Take in the rows of a message; those before the mark are left out."""
         start = self.mark.setdefault(record.lane, Place(record.position))
         skipped = start.row if start.position == record.position else 0
+        if skipped >= block.n_rows:  # nothing of it is left, also where messages are cut anew
+            if skipped:
+                self.mark[record.lane] = Place(record.after, skipped - block.n_rows)
+            return
         first = Place(record.position, skipped)
         block = block.part(skipped, block.n_rows)
-        if not block.n_rows:
-            return
         if not self._pieces:
             self._since = elapsed
         self._pieces.append(_Piece(record.lane, first, record.after, block, self._times(block)))

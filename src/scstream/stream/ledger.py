@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from scstream.errors import CheckpointCorrupt, Fenced, InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
 from scstream.stream.batcher import Cut
+from scstream.stream.segments import PREFIX as _SEGMENT
 from scstream.stream.store import Store, checked_name
 
 _VERSION, _CUT, _DIGEST, _SAVEPOINT = "version-", "cut-", "digest-", "savepoint-"
+_NO_SEGMENTS: Mapping[str, Any] = {"held": [], "next": 0}
 _HOUR = 3600.0
 
 
@@ -57,6 +59,7 @@ class Ledger:
     epoch: int = -1
     _kept: list[tuple[int, float, int]] = field(default_factory=list)  # version, time, batch
     _written: bytes = b""  # the newest checkpoint, until it was re-read
+    _held: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # segments, by version
 
     def claim(self, *, at: float) -> int:
         """Become the one writer: whoever was it before finds the next version taken."""
@@ -135,14 +138,18 @@ class Ledger:
             for name in self.store.names(prefix):
                 if _number(prefix, name) < oldest:
                     self.store.delete(name)
+        self._collect()
 
     def savepoint(self, name: str) -> None:
         """Keep the newest checkpoint for ever, under a name."""
         label = checked_name(_SAVEPOINT + name)
-        for _, content in self.checkpoints():
+        while found := next(self.checkpoints(), None):
+            version, content = found
             if not self.store.put_new(label, content):
                 raise InputError(f"there is a savepoint {name!r} already; choose another name.")
-            return
+            if version in self.store.names(_VERSION):
+                return
+            self.store.delete(label)  # pruned while it was copied, and its segments with it
         raise InputError("there is no checkpoint yet to make a savepoint of.")
 
     def read_savepoint(self, name: str) -> bytes:
@@ -193,16 +200,42 @@ class Ledger:
 
     def _entries(self, version: int) -> Iterator[tuple[int, float, int]]:
         """When a checkpoint was written, and the batch that follows it; nothing for a claim."""
-        name = _name(_VERSION, version)
-        start = self.store.get(name, 0, 8)
-        if _is_claim(start):
-            return
-        try:
-            header = read_header(self.store.get(name, 0, 8 + int.from_bytes(start, "little")))
-            progress = header["pipeline"]["progress"]
+        progress = self._pipeline(_name(_VERSION, version)).get("progress")
+        if progress is not None:
             yield version, float(progress["at"]), int(progress["batch"])
+
+    def _pipeline(self, name: str) -> Mapping[str, Any]:
+        """What the header of a checkpoint says; nothing for a claim, or where it is damaged."""
+        try:
+            start = self.store.get(name, 0, 8)
+            if _is_claim(start):
+                return {}
+            header = read_header(self.store.get(name, 0, 8 + int.from_bytes(start, "little")))
+            pipeline: Mapping[str, Any] = header["pipeline"]
         except (ValueError, LookupError, TypeError):
-            return  # a damaged one is nothing to go back to
+            return {}  # a damaged one is nothing to go back to
+        return pipeline
+
+    def _collect(self) -> None:
+        """Delete segments that no checkpoint or savepoint refers to.
+
+        Those from the limit of the newest checkpoint on may be in use by what comes after it.
+        """
+        segments = self.store.names(_SEGMENT)
+        if not segments:
+            return
+        kept = [_name(_VERSION, version) for version, _, _ in self._kept]
+        self._held = {name: self._held.get(name) or self._segments(name) for name in kept}
+        savepoints = [self._segments(name) for name in self.store.names(_SAVEPOINT)]
+        held = {n for part in (*self._held.values(), *savepoints) for n in part["held"]}
+        limit = self._held[kept[-1]]["next"]
+        for name in segments:
+            if _number(_SEGMENT, name) < limit and _number(_SEGMENT, name) not in held:
+                self.store.delete(name)
+
+    def _segments(self, name: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._pipeline(name).get("segments", _NO_SEGMENTS)
+        return found
 
     def _versions(self) -> list[int]:
         return [_number(_VERSION, name) for name in self.store.names(_VERSION)]

@@ -125,8 +125,11 @@ class OneModel:
         if pipeline is None:
             snapshot = model_from(content, name=name)
             self.learner, pipeline = Learner.of(snapshot), snapshot.pipeline
-        self.steps = Steps.load(pipeline["steps"])
-        progress: Mapping[str, Any] = pipeline["progress"]
+        try:
+            self.steps = Steps.load(pipeline["steps"])
+            progress: Mapping[str, Any] = pipeline["progress"]
+        except DAMAGE as error:
+            raise CheckpointCorrupt(f"{name} holds no sound pipeline: {error!r}.") from error
         return progress
 
 
@@ -178,6 +181,8 @@ def learn_block(
     """
     if len(block.row):
         steps, block = steps.take(block, time=time)
+        if learner.snapshot is None and learner.names is None:  # words are known only now
+            learner = replace(learner, names=steps.feature_names(None))
     if not len(block.row):
         return _let_time_pass(learner, time), steps, block, _NONE
     try:

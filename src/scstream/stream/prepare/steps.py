@@ -55,8 +55,8 @@ class Steps:
         for number, step in enumerate(self.steps[1:], 2):
             if step.reads_text:
                 raise InputError(
-                    f"step {number} of prepare is {step.name}, which makes the columns anew: what "
-                    "the steps before it did would be lost; put it first, or leave them out."
+                    f"step {number} of the pipeline is {step.name}, which makes the columns anew: "
+                    "what the steps before it did would be lost; put it first, or leave them out."
                 )
 
     @classmethod
@@ -145,12 +145,12 @@ def _built(table: Mapping[str, Any], number: int, text: str | None) -> Step:
     name = options.pop("step", None)
     if name is None:
         raise InputError(
-            f"step {number} of prepare does not say which step it is; add step = one of "
+            f"step {number} of the pipeline does not say which step it is; add step = one of "
             f"{', '.join(STEPS)}."
         )
     if not isinstance(name, str) or name not in STEPS:
         raise InputError(
-            f"step {number} of prepare is {name!r}, which there is not; there are "
+            f"step {number} of the pipeline is {name!r}, which there is not; there are "
             f"{', '.join(STEPS)}."
         )
     kind = STEPS[name]
@@ -158,7 +158,7 @@ def _built(table: Mapping[str, Any], number: int, text: str | None) -> Step:
     unknown = [each for each in options if each not in known]
     if unknown:
         raise InputError(
-            f"step {number} of prepare, {name}, has no option {unknown[0]!r}; it has "
+            f"step {number} of the pipeline, {name}, has no option {unknown[0]!r}; it has "
             f"{', '.join(known)}."
         )
     if kind.reads_text and text is not None:

@@ -1,0 +1,1 @@
+"""What scaling inside the pipeline costs: ``python -m benchmarks prepare``."""
