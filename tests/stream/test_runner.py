@@ -7,7 +7,6 @@ from threading import Event
 
 import numpy as np
 import pytest
-from tests.stream.memory import MemorySink, MemorySource
 
 from scstream import ScStream
 from scstream.errors import (
@@ -15,6 +14,7 @@ from scstream.errors import (
     Fenced,
     InputError,
     NonDeterministicReplay,
+    SinkError,
     SourceChanged,
     SourceGap,
     SourceRegressed,
@@ -28,6 +28,7 @@ from scstream.stream.prepare import Steps
 from scstream.stream.processor import OneModel
 from scstream.stream.runner import Pace, Pipeline
 from scstream.stream.store import FolderStore
+from tests.stream.memory import MemorySink, MemorySource
 
 N_ROWS = 1000
 
@@ -336,6 +337,40 @@ def test_stop_ends_after_the_batch_in_hand(tmp_path, whole):
     assert max(sink.deliveries) == 3
     pipeline(tmp_path, source, sink).run()
     assert sink.rows == whole
+
+
+class Waiting(MemorySource):
+    """A source that never ends."""
+
+    @property
+    def done(self):
+        return False
+
+
+class Refusing(MemorySink):
+    """A sink that takes nothing."""
+
+    def write(self, delivery):
+        raise SinkError("the table is gone")
+
+
+@pytest.mark.timeout(20)
+def test_an_error_behind_is_noticed_while_no_rows_come(tmp_path):
+    source = Waiting({"": messages()[:10]})
+    with pytest.raises(SinkError, match="gone"):
+        pipeline(tmp_path, source, Refusing(), threads=True).run()
+
+
+def test_going_back_behind_the_logged_cuts_numbers_batches_anew(tmp_path):
+    source, sink = MemorySource({"a": messages(), "b": messages()}), MemorySink()
+    pipeline(tmp_path, source, sink).run(until=3)
+    Ledger(FolderStore(tmp_path)).savepoint("early")
+    pipeline(tmp_path, source, sink).run()
+    for name in tmp_path.glob("cut-*"):
+        name.unlink()
+    pipeline(tmp_path, source, sink).run(savepoint="early")
+    anew = [batch for batch in sink.deliveries if batch >= 10**9]
+    assert sum(sink.deliveries[batch].n_rows for batch in anew) == 2 * N_ROWS - 3 * 90
 
 
 def test_savepoints_stay_and_can_be_gone_back_to(tmp_path, whole):

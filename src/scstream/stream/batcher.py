@@ -7,7 +7,7 @@ pipeline must write it down before it acts on it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -37,26 +37,23 @@ Mark = Mapping[str, Place]  # by lane
 class Cut:
     """The end of a batch, and the time that the model is told.
 
+    It counts rows, not messages: a source may hand out the same rows in other messages next time.
+
     Examples
     --------
-    >>> from scstream.stream.batcher import Cut, Place
-    >>> cut = Cut(3, {"": Place(17, 250)}, time=None)
-    >>> Cut.from_plain(cut.plain()) == cut
+    >>> from scstream.stream.batcher import Cut
+    >>> cut = Cut(3, {"": 250}, time=None)
+    >>> Cut(**cut.plain()) == cut
     True
     """
 
     batch: int
-    stop: Mark
+    rows: Mapping[str, int]  # by lane, behind the batch before
     time: float | None
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {"batch": self.batch, "stop": plain_mark(self.stop), "time": self.time}
-
-    @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Cut:
-        """Undo `plain`."""
-        return cls(values["batch"], mark_from(values["stop"]), values["time"])
+        return {"batch": self.batch, "rows": dict(self.rows), "time": self.time}
 
 
 @dataclass(frozen=True)
@@ -183,10 +180,10 @@ class Batcher:
     >>> batcher = Batcher(Batching(rows=3))
     >>> batcher.add(Record(0, 1, b""), Block.of(np.ones((5, 1))), elapsed=0.0)
     >>> cut = batcher.propose(elapsed=0.0, now=0.0)
-    >>> cut.stop
+    >>> cut.rows
+    {'': 3}
+    >>> batcher.take(cut).stop
     {'': Place(position=0, row=3)}
-    >>> batcher.take(cut).block.n_rows
-    3
     """
 
     batching: Batching
@@ -229,33 +226,27 @@ class Batcher:
             if not self.n_waiting or not (due or final):
                 return None
             n_rows = self.n_waiting
-        return Cut(self.batch, self._mark_after(n_rows), self._time_at(n_rows, now))
+        return Cut(self.batch, self._lanes_of(n_rows), self._time_at(n_rows, now))
 
     def covers(self, cut: Cut) -> bool:
-        """Whether all rows up to a planned cut are here."""
-        return all(
-            self.mark.get(lane) == stop or self._reaches(lane, stop)
-            for lane, stop in cut.stop.items()
-        )
+        """Whether all rows of a planned cut are here."""
+        here: Counter[str] = Counter()
+        for piece in self._pieces:
+            here[piece.lane] += piece.block.n_rows
+        return all(here[lane] >= n_rows for lane, n_rows in cut.rows.items())
 
     def take(self, cut: Cut) -> Parcel:
-        """Return the rows up to a cut, lane by lane, and go on behind it."""
+        """Return the rows of a cut, lane by lane, and go on behind it."""
         inside: list[tuple[_Piece, int]] = []
         rest: deque[_Piece] = deque()
-        open_lanes = {lane for lane, stop in cut.stop.items() if self.mark.get(lane) != stop}
+        left = dict(cut.rows)
         for piece in self._pieces:
-            stop = cut.stop.get(piece.lane)
-            if piece.lane not in open_lanes or stop is None:
-                rest.append(piece)
-                continue
-            n_rows = piece.block.n_rows
-            if piece.place.position == stop.position:
-                n_rows = stop.row - piece.place.row
-                rest.append(_behind(piece, n_rows))
+            n_rows = min(left.get(piece.lane, 0), piece.block.n_rows)
             if n_rows:
+                left[piece.lane] -= n_rows
                 inside.append((piece, n_rows))
-            if stop in (_end_of(piece), Place(piece.place.position, piece.place.row + n_rows)):
-                open_lanes.discard(piece.lane)
+            if n_rows < piece.block.n_rows:
+                rest.append(_behind(piece, n_rows))
         inside.sort(key=lambda pair: pair[0].lane)
         return self._handed_over(cut, inside, rest)
 
@@ -270,7 +261,7 @@ class Batcher:
         block = join([piece.block.part(0, n) for piece, n in inside] or [Block.empty()])
         block = self._without_late(block)
         self._pieces, self.n_waiting = rest, self.n_waiting - starts[-1]
-        self.mark.update(cut.stop)
+        self.mark |= {piece.lane: _place_behind(piece, n) for piece, n in inside}
         self.batch, self.is_first = cut.batch + 1, False
         if cut.time is not None:
             self.watermark = cut.time
@@ -356,28 +347,16 @@ class Batcher:
             ]
         )
 
-    def _mark_after(self, n_rows: int) -> dict[str, Place]:
-        mark = dict(self.mark)
+    def _lanes_of(self, n_rows: int) -> dict[str, int]:
+        """How many of the next rows each lane has."""
+        lanes: Counter[str] = Counter()
         for piece in self._pieces:
-            if n_rows <= 0:
-                break
             taken = min(n_rows, piece.block.n_rows)
-            whole = taken == piece.block.n_rows
-            mark[piece.lane] = (
-                _end_of(piece) if whole else replace(piece.place, row=piece.place.row + taken)
-            )
+            if not taken:
+                break
+            lanes[piece.lane] += taken
             n_rows -= taken
-        return mark
-
-    def _reaches(self, lane: str, stop: Place) -> bool:
-        for piece in self._pieces:
-            if piece.lane != lane:
-                continue
-            if _end_of(piece) == stop:
-                return True
-            if piece.place.position == stop.position:
-                return stop.row <= piece.place.row + piece.block.n_rows
-        return False
+        return dict(lanes)
 
 
 def plain_mark(mark: Mark) -> dict[str, Any]:
@@ -399,12 +378,16 @@ def mark_from(values: Mapping[str, Any]) -> dict[str, Place]:
     return {lane: Place(position, row) for lane, (position, row) in values.items()}
 
 
-def _end_of(piece: _Piece) -> Place:
-    return Place(piece.after)
+def _place_behind(piece: _Piece, n_rows: int) -> Place:
+    if n_rows == piece.block.n_rows:
+        return Place(piece.after)
+    return replace(piece.place, row=piece.place.row + n_rows)
 
 
 def _behind(piece: _Piece, n_rows: int) -> _Piece:
     """Rows of a piece after the first `n_rows`."""
+    if not n_rows:
+        return piece
     block = piece.block.part(n_rows, piece.block.n_rows)
     place = replace(piece.place, row=piece.place.row + n_rows)
     newest = None if piece.newest is None else piece.newest[len(piece.newest) - len(block.row) :]

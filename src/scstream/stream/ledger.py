@@ -11,6 +11,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,12 +96,12 @@ class Ledger:
         name, content = _name(_CUT, cut.batch), json.dumps(cut.plain()).encode()
         if self.store.put_new(name, content):
             return cut
-        return Cut.from_plain(json.loads(self.store.get(name)))
+        return Cut(**json.loads(self.store.get(name)))
 
     def planned(self, *, after: int) -> dict[int, Cut]:
         """Cuts of batches from `after` on that were written down already."""
         names = [name for name in self.store.names(_CUT) if _number(_CUT, name) >= after]
-        cuts = [Cut.from_plain(json.loads(self.store.get(name))) for name in names]
+        cuts = [Cut(**json.loads(self.store.get(name))) for name in names]
         return {cut.batch: cut for cut in cuts}
 
     def confirm(self, batch: int, digest: str) -> None:
@@ -162,13 +163,27 @@ class Ledger:
                 f"there is no savepoint {name!r}; there are: {', '.join(there) or 'none'}."
             ) from None
 
+    def is_overtaken(self) -> bool:
+        """Whether another instance has claimed the pipeline since."""
+        versions = self._versions()
+        return bool(versions) and versions[-1] > self.version
+
+    def overtaken(self) -> Fenced:
+        """Return the error to stop with."""
+        return Fenced(
+            "another instance has taken over this pipeline; this one stops and has committed "
+            "nothing since. If that was not meant, look for a second `scstream run` with the same "
+            f"checkpoints: {self.owner()}."
+        )
+
     def owner(self) -> dict[str, Any] | None:
         """Who claimed the pipeline last."""
         for version in reversed(self._versions()):
-            content = self.store.get(_name(_VERSION, version), 0, 4096)
-            if _is_claim(content):
-                found: dict[str, Any] = json.loads(content)
-                return found
+            with suppress(KeyError):  # pruned meanwhile
+                content = self.store.get(_name(_VERSION, version), 0, 4096)
+                if _is_claim(content):
+                    found: dict[str, Any] = json.loads(content)
+                    return found
         return None
 
     def _take(self, content: bytes) -> None:
@@ -177,11 +192,7 @@ class Ledger:
         # A name that was pruned may be free again; it is ours only if nothing is newer.
         if mine and self._versions()[-1] == self.version:
             return
-        raise Fenced(
-            "another instance has taken over this pipeline; this one stops and has committed "
-            "nothing since. If that was not meant, look for a second `scstream run` with the same "
-            f"checkpoints: {self.owner()}."
-        )
+        raise self.overtaken()
 
     def _is_mine(self, name: str, content: bytes) -> bool:
         """Whether a write that seemed to fail had come through after all."""

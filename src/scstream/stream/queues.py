@@ -48,6 +48,10 @@ class Outlet(Protocol):
         """Make everything so far final."""
         ...
 
+    def check(self) -> None:
+        """Raise what went wrong behind, if anything did."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exception: object) -> None: ...
@@ -182,6 +186,9 @@ class Inline:
         """Commit now."""
         self._finish(work)
 
+    def check(self) -> None:
+        """Do nothing: what went wrong was raised at once."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -192,7 +199,7 @@ class Inline:
 class Behind:
     """An outlet that writes behind on a thread of its own, in the order of the calls.
 
-    An error there is raised here, at the next call or at the end.
+    An error there is raised here, at the next call, `check`, or the end.
     """
 
     def __init__(self, sinks: Mapping[str, Sink], finish: Callable[[Work], None]) -> None:
@@ -217,6 +224,11 @@ class Behind:
         """Queue a commit."""
         self._put(lambda: self._inline.commit(work))
 
+    def check(self) -> None:
+        """Raise what went wrong behind."""
+        if self._error is not None:
+            raise self._error
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self
@@ -225,15 +237,11 @@ class Behind:
         self._queue.put(None)
         self._thread.join()
         if exception[0] is None:
-            self._check()
+            self.check()
 
     def _put(self, act: Callable[[], None]) -> None:
-        self._check()
+        self.check()
         self._queue.put(act)
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
 
     def _run(self) -> None:
         for act in iter(self._queue.get, None):

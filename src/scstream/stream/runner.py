@@ -16,8 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from scstream.errors import CheckpointCorrupt, InputError, SourceChanged, SourceGap, SourceRegressed
-from scstream.stream.batcher import Batcher, Batching, Cut, Parcel, mark_from, plain_mark
+from scstream.errors import (
+    CheckpointCorrupt,
+    Fenced,
+    InputError,
+    SourceChanged,
+    SourceGap,
+    SourceRegressed,
+)
+from scstream.stream.batcher import Batcher, Batching, Cut, Parcel, mark_from
 from scstream.stream.clock import Clock, MachineClock
 from scstream.stream.commit import Work, commit
 from scstream.stream.ledger import Ledger
@@ -29,7 +36,7 @@ from scstream.stream.source import Resume, Source
 
 Announce = Callable[..., None]  # kind of event, and its values by name
 _GAPS = (SourceChanged, SourceGap, SourceRegressed)
-_LINEAGE = 1_000_000_000  # batches; what follows an accepted gap is numbered from the next multiple
+_LINEAGE = 1_000_000_000  # batches; what cannot be the same as before has other numbers
 
 
 def silent(kind: str, **values: Any) -> None:
@@ -144,6 +151,11 @@ class Pipeline:
         with nullcontext() if take_over else self.ledger.store.lock():
             try:
                 return self._run(savepoint, accept_gap, stop, until)
+            except Exception as error:
+                # Who was overtaken may stumble over anything: the other has tidied up meanwhile.
+                if isinstance(error, Fenced) or not self.ledger.is_overtaken():
+                    raise
+                raise self.ledger.overtaken() from error
             finally:
                 self.close()
 
@@ -155,7 +167,7 @@ class Pipeline:
         with self._feed(stop) as feed, self._outlet() as outlet:
             self._since = self.clock.elapsed()
             while not stop.is_set() and (until is None or self._batcher.batch < until):
-                parcel = self._next_parcel(feed, stop)
+                parcel = self._next_parcel(feed, outlet, stop)
                 if parcel is None:
                     break
                 if parcel.batch == 0:
@@ -189,6 +201,8 @@ class Pipeline:
             )
             self.reader.schema = Schema(**progress["schema"])
         self._planned = self.ledger.planned(after=self._batcher.batch)
+        if savepoint is not None and self._has_lost_cuts():
+            self._start_lineage()
         self._open_source(progress, accept_gap=accept_gap)
         for name, sink in self._sinks.items():
             sink.open(progress["sinks"][name] if progress else None)
@@ -241,12 +255,21 @@ class Pipeline:
                 raise
             self.announce("gap", reason=str(error))
             self.source.open(resume, accept_gap=True)
-            self._batcher.batch = (self._batcher.batch // _LINEAGE + 1) * _LINEAGE
+            self._start_lineage()
             if not isinstance(error, SourceGap):
                 self._batcher.mark.clear()
-            self._planned = {}
 
-    def _next_parcel(self, feed: Feed, stop: Event) -> Parcel | None:
+    def _has_lost_cuts(self) -> bool:
+        """Whether batches after an old savepoint cannot be cut as they were the first time."""
+        logged = self.batching.is_logged(self._batcher.mark)
+        return logged and self._batcher.batch not in self._planned
+
+    def _start_lineage(self) -> None:
+        """Number batches anew: what follows is not what stands under the next numbers in sinks."""
+        self._batcher.batch = (self._batcher.batch // _LINEAGE + 1) * _LINEAGE
+        self._planned = {}
+
+    def _next_parcel(self, feed: Feed, outlet: Outlet, stop: Event) -> Parcel | None:
         """Rows of the next batch; None if the source has ended or it is time to stop."""
         batcher = self._batcher
         while not stop.is_set():
@@ -259,10 +282,12 @@ class Pipeline:
                 return None
             if feed.done and batcher.batch in self._planned:
                 raise SourceRegressed(
-                    f"batch {batcher.batch} was planned up to "
-                    f"{plain_mark(self._planned[batcher.batch].stop)}, and the source ends before; "
-                    "bring the missing rows back, or start with a new checkpoint folder."
+                    f"batch {batcher.batch} was planned with "
+                    f"{sum(self._planned[batcher.batch].rows.values())} rows, and the source ends "
+                    f"after {batcher.n_waiting} of them; bring them back, or start with a new "
+                    "checkpoint folder."
                 )
+            outlet.check()
             for record, block in feed.read():
                 batcher.add(record, block, elapsed=self.clock.elapsed())
         return None
@@ -270,14 +295,14 @@ class Pipeline:
     def _next_cut(self, *, final: bool) -> Cut | None:
         batcher = self._batcher
         if batcher.batch not in self._planned:
-            cut = batcher.propose(elapsed=self.clock.elapsed(), now=self.clock.now(), final=final)
-            if cut is None:
-                return None
-            by_chance = final or self.batching.is_logged(cut.stop)
-            agreed = self.ledger.agree(cut) if by_chance else cut
-            if agreed == cut:
+            elapsed, now = self.clock.elapsed(), self.clock.now()
+            cut = batcher.propose(elapsed=elapsed, now=now)
+            by_chance = cut is None or self.batching.is_logged(cut.rows)
+            if cut is None and final:
+                cut = batcher.propose(elapsed=elapsed, now=now, final=True)
+            if cut is None or not by_chance:
                 return cut
-            self._planned[cut.batch] = agreed
+            self._planned[cut.batch] = self.ledger.agree(cut)
         cut = self._planned[batcher.batch]
         return self._planned.pop(batcher.batch) if batcher.covers(cut) else None
 

@@ -15,6 +15,7 @@ from scstream.stream.disk import Disk, MachineDisk, write_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DRAFT = ".draft-"
+_TRIES = 3
 
 
 class Store(Protocol):
@@ -86,15 +87,19 @@ class FolderStore:
 
     def put_new(self, name: str, content: bytes) -> bool:
         """Write a content unless the name is taken."""
-        draft = self._draft(content)
-        try:
-            self._disk.link(draft, self._path(name))
-            self._disk.sync_folder(self.folder)
-        except (FileExistsError, FileNotFoundError):  # taken, or swept by who took over
-            return False
-        finally:
-            self._disk.remove(draft)
-        return True
+        for _ in range(_TRIES):
+            draft = self._draft(content)
+            try:
+                self._disk.link(draft, self._path(name))
+                self._disk.sync_folder(self.folder)
+                return True
+            except FileExistsError:
+                return False
+            except FileNotFoundError:  # an instance that starts has swept the draft away
+                continue
+            finally:
+                self._disk.remove(draft)
+        return False
 
     def get(self, name: str, start: int = 0, length: int = -1) -> bytes:
         """Read a content."""

@@ -1,0 +1,5 @@
+"""`python -m scstream.cli` is `scstream`."""
+
+from scstream.cli import main
+
+main()

@@ -1,0 +1,72 @@
+"""A secret that was met once is never shown, wherever it turns up."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scstream.cli.veil import STARS, Veil, VeiledStream, is_secret
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["password", "token", "secret_access_key", "session_token", "PGPASSWORD", "sasl.password"],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+    assert Veil().shown(name, "abc") == STARS
+
+
+@pytest.mark.parametrize("name", ["key", "keys", "path", "passed_on", "secretary", "tokens"])
+def test_other_names(name: str) -> None:
+    assert not is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nats://me:hunter2@h:4222",
+        "nats://hunter2@h:4222",
+        "postgresql://me:hunter2@h/db",
+        "postgresql://h/db?user=me&password=hunter2",
+        "host=h user=me password=hunter2",
+        "host=h password='hunter2' user=me",
+        "nats://me:hunter2@a:1,nats://me:hunter2@b:2",
+        "redis://:hunter2@h",
+    ],
+)
+def test_credentials_are_found_in_addresses(text: str) -> None:
+    veil = Veil()
+    veil.learn("url", text)
+    assert "hunter2" not in veil.hide(text)
+    assert "hunter2" not in veil.hide("server said: no hunter2")
+
+
+def test_both_forms_of_a_quoted_password_are_hidden() -> None:
+    veil = Veil()
+    veil.learn("url", "nats://me:p%40ss%2Fword@h")
+    assert veil.hide("p@ss/word p%40ss%2Fword") == f"{STARS} {STARS}"
+
+
+def test_nested_settings_are_learned_and_hidden() -> None:
+    veil = Veil()
+    settings = {"options": {"sasl.password": "hunter2"}, "list": [{"token": "abcdef"}]}
+    veil.learn("source", settings)
+    assert veil.hide("hunter2 abcdef") == f"{STARS} {STARS}"
+    assert veil.shown("source", settings) == {
+        "options": {"sasl.password": STARS},
+        "list": [{"token": STARS}],
+    }
+
+
+@given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=6), st.text())
+def test_nothing_that_was_learned_is_written(secret: str, around: str) -> None:
+    below, veil = io.StringIO(), Veil({"MY_PASSWORD": secret})
+    VeiledStream(below, veil).write(f"{around}{secret}{around}")
+    assert secret not in below.getvalue()
+
+
+def test_words_that_scstream_uses_itself_stay_readable() -> None:
+    veil = Veil({"PGPASSWORD": "postgres"})
+    assert veil.hide("the postgres sink") == "the postgres sink"

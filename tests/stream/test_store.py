@@ -1,0 +1,174 @@
+"""Both stores keep the laws: a folder, and buckets of a real HTTP server that speaks S3.
+
+The server is moto's. Its check of `If-None-Match` and its write are two steps, so it is run with
+one thread: then they are indivisible, as S3 promises them to be.
+"""
+
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from scstream.errors import InputError, StreamError
+from scstream.stream.connectors.s3 import S3Store
+from scstream.stream.store import FolderStore
+from tests.servers import Server
+from tests.stream.store_laws import LAWS, takes_a_name_once
+
+# Between the client and moto: keys with "deaf" in them lose their `If-None-Match`, the first write
+# to a key with "lost" in it is done and answered with 500, with "conflict" answered with 409.
+S3_SERVER = """
+import sys
+from werkzeug.serving import run_simple
+from werkzeug.test import Client
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+s3 = DomainDispatcherApplication(create_backend_app)
+Client(s3).put("/checkpoints", base_url="http://127.0.0.1")
+troubled = set()
+
+def app(environ, start_response):
+    path, is_write = environ["PATH_INFO"], environ["REQUEST_METHOD"] == "PUT"
+    if "deaf" in path:
+        environ.pop("HTTP_IF_NONE_MATCH", None)
+    first = is_write and path not in troubled
+    if first and ("lost" in path or "conflict" in path):
+        troubled.add(path)
+        if "lost" in path:
+            list(s3(environ, lambda *_: None))
+        else:
+            environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        status = "500 Internal Server Error" if "lost" in path else "409 Conflict"
+        start_response(status, [("Content-Length", "0")])
+        return [b""]
+    return s3(environ, start_response)
+
+run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=False)
+"""
+SECRETS = {"access_key_id": "CANARYKEY", "secret_access_key": "CANARYSECRET"}
+
+
+class S3Server(Server):
+    name = "moto"
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-c", S3_SERVER, str(self.port)]
+
+    def _answers(self) -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/moto-api/") as page:
+            return page.status == 200
+
+    def store(self, path: str, **options) -> S3Store:
+        where = {"endpoint": f"http://127.0.0.1:{self.port}", "region": "us-east-1"}
+        return S3Store(f"s3://{path}", allow_http=True, **{**where, **SECRETS, **options})
+
+
+@pytest.fixture(scope="module")
+def s3_server(tmp_path_factory) -> Iterator[S3Server]:
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("kind", ["folder", "memory", "s3"])
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_a_store_keeps_the_laws(law, kind, tmp_path, s3_server, own_name):
+    if kind == "folder":
+        law(FolderStore(tmp_path / "store"))
+    elif kind == "memory":
+        law(S3Store("memory:///"))
+    else:
+        law(s3_server.store(f"checkpoints/{own_name}"))
+
+
+def test_a_server_that_ignores_the_condition_breaks_a_law_and_is_named(s3_server, own_name):
+    """Without this the laws could be kept by a server that never looks at the header."""
+    with pytest.raises(AssertionError):
+        takes_a_name_once(s3_server.store(f"checkpoints/deaf-{own_name}"))
+    [finding] = s3_server.store(f"checkpoints/deaf2-{own_name}").doctor()
+    assert finding.level == "warn"
+    store = s3_server.store(f"checkpoints/{own_name}")
+    assert [finding.level for finding in store.doctor()] == ["ok"]
+    assert store.names() == []
+
+
+def test_a_write_whose_answer_is_lost_still_counts(s3_server, own_name):
+    """The client asks again, is told that the name is taken, and finds its own mark there."""
+    for retries in (0, 2):
+        store = s3_server.store(f"checkpoints/{own_name}", retry_config={"max_retries": retries})
+        assert store.put_new(f"lost-{retries}", b"mine")
+        assert not store.put_new(f"lost-{retries}", b"mine")
+        assert store.get(f"lost-{retries}") == b"mine"
+
+
+def test_two_writers_that_meet_are_asked_to_come_again(s3_server, own_name):
+    store = s3_server.store(f"checkpoints/{own_name}")
+    assert store.put_new("conflict", b"mine")
+    assert store.get("conflict") == b"mine"
+
+
+def test_more_names_than_fit_a_page_are_listed(s3_server, own_name):
+    store = s3_server.store(f"checkpoints/{own_name}")
+    names = [f"n-{number:04d}" for number in range(1050)]
+    for name in names:
+        store.put(name, b"")
+    assert store.names("n-") == names
+
+
+def test_prefixes_of_a_bucket_are_apart(s3_server, own_name):
+    outer, inner = (s3_server.store(f"checkpoints/{own_name}{end}") for end in ("", "/inner"))
+    beside = s3_server.store(f"checkpoints/{own_name}-2")
+    for store in (outer, inner, beside):
+        assert store.put_new("a", repr(store).encode())
+    for store in (outer, inner, beside):
+        assert store.names() == ["a"]
+        assert store.get("a") == repr(store).encode()
+
+
+def test_a_server_that_comes_back_is_waited_for(tmp_path):
+    """Moto keeps nothing over its end; that the write waits and gets there is what counts."""
+    with S3Server(tmp_path) as server:
+        server.kill()
+        with pytest.raises(StreamError, match=r"s3://checkpoints/p: cannot .* does not answer"):
+            server.store("checkpoints/p", patience=0.3).put("a", b"1")
+        store = server.store("checkpoints/p", patience=60.0)
+        with ThreadPoolExecutor(1) as pool:
+            write = pool.submit(store.put_new, "a", b"1")
+            time.sleep(0.5)
+            assert not write.done()
+            server.start()
+            assert write.result()
+        assert store.get("a") == b"1"
+
+
+def test_a_refusal_names_the_place_and_no_secret(s3_server):
+    store = s3_server.store("nobucket/p")
+    acts = [
+        lambda: store.put("a", b""),
+        lambda: store.put_new("a", b""),
+        lambda: store.get("a"),
+        store.names,
+    ]
+    for act in acts:
+        with pytest.raises(StreamError, match=r"s3://nobucket/p.*404 NoSuchBucket") as caught:
+            act()
+        assert "CANARY" not in str(caught.value) + repr(caught.value.__cause__)
+    assert "CANARY" not in repr(store)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "says"),
+    [
+        ("file:///somewhere", {}, "without fsync"),
+        ("https://bucket/prefix", {}, "s3://bucket/prefix"),
+        ("s3://bucket", {"colour": "CANARY"}, "colour"),
+        ("s3://me:CANARY@bucket", {"access_key_id": "CANARY"}, "cannot be used"),
+        ("s3://bucket", {"access_key_id": ["CANARY"]}, "cannot be used"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(url, options, says):
+    with pytest.raises(InputError, match=says) as caught:
+        S3Store(url, **options)
+    assert "CANARY" not in str(caught.value)
