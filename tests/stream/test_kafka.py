@@ -28,9 +28,10 @@ from scstream.errors import (
     SourceRegressed,
     StreamError,
 )
-from scstream.stream.connectors import _kafka_link, _kafka_source
-from scstream.stream.connectors._kafka_doctor import judged
 from scstream.stream.connectors.kafka import KafkaSink, KafkaSource
+from scstream.stream.connectors.kafka import link as kafka_link
+from scstream.stream.connectors.kafka import source as kafka_source
+from scstream.stream.connectors.kafka.doctor import judged
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume
 from tests.kafka_server import OPTIONS, KafkaServer
@@ -165,9 +166,9 @@ def broker(request) -> Broker:
 @pytest.fixture
 def hasty(monkeypatch) -> None:
     """Brokers have run for a while: what they do not know now they will not know in a moment."""
-    monkeypatch.setattr(_kafka_link, "_APPEAR_SECONDS", 0.3)
-    monkeypatch.setattr(_kafka_link, "GONE_SECONDS", 0.3)
-    monkeypatch.setattr(_kafka_link, "_SHRUNK_SECONDS", 0.3)
+    monkeypatch.setattr(kafka_link, "_APPEAR_SECONDS", 0.3)
+    monkeypatch.setattr(kafka_link, "GONE_SECONDS", 0.3)
+    monkeypatch.setattr(kafka_link, "_SHRUNK_SECONDS", 0.3)
 
 
 on_all = pytest.mark.parametrize("broker", ALL, indirect=True)
@@ -424,7 +425,7 @@ def test_a_broker_that_lost_its_end_is_noticed_while_connected(old, own_name):
 
 
 def test_a_topic_that_is_deleted_is_noticed_while_connected(old, own_name, monkeypatch):
-    monkeypatch.setattr(_kafka_source, "GONE_SECONDS", 1.0)
+    monkeypatch.setattr(kafka_source, "GONE_SECONDS", 1.0)
     old.topic(own_name, partitions=1)
     old.send(own_name, numbered(10))
     source = old.source(own_name, refresh=0.2)

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from scstream.errors import InputError, SinkError, StreamError
-from scstream.stream.connectors.postgres import PostgresSink, judged
+from scstream.stream.connectors.postgres import PostgresSink
+from scstream.stream.connectors.postgres.sink import judged
 from scstream.stream.sink import Delivery
 from tests.servers import PostgresServer
 

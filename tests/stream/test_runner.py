@@ -22,6 +22,7 @@ from scstream.errors import (
 from scstream.learner import Learner
 from scstream.stream.batcher import Batching
 from scstream.stream.clock import HandClock
+from scstream.stream.config import build
 from scstream.stream.ledger import Ledger
 from scstream.stream.messages import Schema, reader
 from scstream.stream.prepare import Steps
@@ -408,3 +409,9 @@ def test_a_checkpoint_is_a_model_file(tmp_path, whole):
     model = ScStream.load(newest)
     assert model.n_clusters_ >= 3
     assert model.feature_names_in_.tolist() == ["x", "y"]
+
+
+def test_labels_and_dead_letters_need_places_of_their_own(tmp_path):
+    place = {"kind": "file", "path": str(tmp_path / "labels.csv")}
+    with pytest.raises(InputError, match="the same place"):
+        build({"source": {"kind": "stdin"}, "sink": place, "dead": {**place, "format": "csv"}})

@@ -85,6 +85,7 @@ def build(
     (3, 51)
     """
     _refuse_unknown("setting", settings, SECTIONS)
+    _check_apart(settings)
     job = settings.get("job", "scstream")
     source, message_format = _source(_section(settings, "source"))
     model = _model(settings, job)
@@ -124,6 +125,19 @@ def _sink(settings: Mapping[str, Any], name: str) -> Sink:
     if "kind" not in options:
         raise InputError(f"{name}.kind is missing; it is one of {', '.join(connectors.SINKS)}.")
     return connectors.sink(**options)
+
+
+def _check_apart(settings: Mapping[str, Any]) -> None:
+    """Refuse labels and dead letters in one place: their keys are the same."""
+    labels, dead = (
+        {name: value for name, value in _section(settings, role).items() if name != "format"}
+        for role in ("sink", "dead")
+    )
+    if labels and labels == dead and labels.get("kind") != "stdout":
+        raise InputError(
+            "sink and dead are the same place; give dead letters a file, stream or table of "
+            "their own."
+        )
 
 
 def _reader(source: Source, message_format: str, schema: Schema) -> Reader:

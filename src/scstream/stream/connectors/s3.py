@@ -153,6 +153,10 @@ class S3Store:
         with contextlib.suppress(FileNotFoundError):
             self._patiently(f"delete {name}", lambda: obstore.delete(self._store, key))
 
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: who is on another machine is kept out by the versions alone."""
+        return contextlib.nullcontext()
+
     def sweep(self) -> None:
         """Do nothing: an object appears whole or not at all."""
 

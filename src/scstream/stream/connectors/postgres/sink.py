@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from scstream.errors import InputError, SinkError, StreamError, missing_extra
-from scstream.stream.connectors._postgres_columns import BINARY, clean, types_of, values_of, wider
+from scstream.stream.connectors.postgres.columns import BINARY, clean, types_of, values_of, wider
 from scstream.stream.findings import Finding
 from scstream.stream.sink import Delivery, SinkPosition
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scstream.errors import Fenced, InputError, SinkError, StreamError
-from scstream.stream.connectors._kafka_doctor import findings
-from scstream.stream.connectors._kafka_link import (
+from scstream.stream.connectors.kafka.doctor import findings
+from scstream.stream.connectors.kafka.link import (
     ANSWER_SECONDS,
     Consumer,
     KafkaError,

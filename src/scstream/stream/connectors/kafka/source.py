@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from scstream.errors import InputError, SourceChanged, SourceGap, SourceRegressed, StreamError
-from scstream.stream.connectors._kafka_doctor import findings
-from scstream.stream.connectors._kafka_link import (
+from scstream.stream.connectors.kafka.doctor import findings
+from scstream.stream.connectors.kafka.link import (
     CONSUMER,
     GONE_SECONDS,
     Consumer,

@@ -22,7 +22,7 @@ def wider(one: str, other: str) -> str:
 
     Examples
     --------
-    >>> from scstream.stream.connectors._postgres_columns import wider
+    >>> from scstream.stream.connectors.postgres.columns import wider
     >>> wider("bigint", "double precision"), wider("bigint", "boolean"), wider("date", "text")
     ('double precision', 'text', 'date')
     """

@@ -1,6 +1,6 @@
 """Kafka: a source that reads by offset, and a sink that finds out what it has written."""
 
-from scstream.stream.connectors._kafka_sink import KafkaSink
-from scstream.stream.connectors._kafka_source import KafkaSource
+from scstream.stream.connectors.kafka.sink import KafkaSink
+from scstream.stream.connectors.kafka.source import KafkaSource
 
 __all__ = ["KafkaSink", "KafkaSource"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scstream.stream.connectors._kafka_link import (
+from scstream.stream.connectors.kafka.link import (
     AdminClient,
     ConfigResource,
     KafkaException,
@@ -51,7 +51,7 @@ def judged(settings: Mapping[str, str], *, copies: int, role: str) -> list[Findi
 
     Examples
     --------
-    >>> from scstream.stream.connectors._kafka_doctor import judged
+    >>> from scstream.stream.connectors.kafka.doctor import judged
     >>> compacted = judged({"cleanup.policy": "compact"}, copies=3, role="source")
     >>> [finding.about for finding in compacted if finding.level == "warn"]
     ['min.insync.replicas', 'cleanup.policy']
