@@ -138,7 +138,7 @@ def test_late_rows_are_added_dropped_or_refused():
     dropped = late_stream("drop")[1].block
     assert dropped.X[:, 0].tolist() == [13.0, 14.0]
     assert "late: its time is 3" in dropped.rejects[0].reason
-    with pytest.raises(TimeError, match="batches up to 12 are done"):
+    with pytest.raises(TimeError, match=r"batches up to 12\.000 are done"):
         late_stream("error")
 
 
@@ -150,6 +150,16 @@ def test_a_timer_cuts_what_is_there():
     assert batcher.take(cut).block.n_rows == 3
     batcher.add(Record(1, 2, b""), Block.of(np.ones((1, 2))), elapsed=20.0)
     assert batcher.propose(elapsed=30.0, now=100.0).time == 500.0  # a clock that was set back
+
+
+@pytest.mark.parametrize("window", [None, 2.0])
+def test_nothing_shortens_the_first_batch(window):
+    batching = Batching(rows=2, first=8, seconds=1.0, time="event", window=window)
+    batcher = Batcher(batching, "at")
+    for record, block in messages([3, 3]):
+        batcher.add(record, block, elapsed=0.0)
+    assert batcher.propose(elapsed=100.0, now=0.0) is None
+    assert batcher.propose(elapsed=100.0, now=0.0, final=True).rows == {"": 6}
 
 
 def test_rows_know_where_they_came_from():

@@ -753,3 +753,28 @@ def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
     append(path, b"not ours\n")
     with pytest.raises(SinkError, match="another process writes to it"):
         sink.write(delivery(0))
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"[1, 1]\n[2, 2]\n[3, 4]\n[4, 4]\n", SourceChanged),  # written anew, in place
+        (b"[1, 1]\n[2, 2]\n", SourceRegressed),
+    ],
+)
+def test_what_was_read_must_stay(tmp_path: Path, content: bytes, error: type[Exception]) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"[1, 1]\n[2, 2]\n[3, 3]\n")
+    source = FileSource(path=path)
+    source.open(None)
+    (record,) = source.read(9, timeout=0)
+    resume = Resume(source.identity(), {"": record.position})  # in the middle of the record
+    source.close()
+    with path.open("r+b") as file:
+        file.write(content)
+        file.truncate()
+    with pytest.raises(error, match="accept-gap"):
+        source.open(resume)
+    source.open(resume, accept_gap=True)
+    assert source.read(9, timeout=0)[0].value == content
+    source.close()

@@ -289,8 +289,9 @@ def _block(schema: Schema, table: Any) -> Block:
     names = schema.features or ()
     columns = _needed(schema, table)
     by_column = np.empty((len(names), table.num_rows))  # (D, N)
-    for j, name in enumerate(names):
-        by_column[j] = _numbers(columns[name]) if name in columns else np.nan
+    with np.errstate(invalid="ignore"):  # a NaN that signals
+        for j, name in enumerate(names):
+            by_column[j] = _numbers(columns[name]) if name in columns else np.nan
     X = np.ascontiguousarray(by_column.T)  # (N, D)
     bad: dict[int, str] = {}
     nothing = [None] * table.num_rows

@@ -83,8 +83,8 @@ class Batching:
     rows : int
         Most rows in a batch.
     first : int or None
-        Rows of the first batch, from which priors and preprocessing are learned; by default as
-        many as in the others.
+        Rows of the first batch, from which priors and preprocessing are learned; neither a timer
+        nor a window makes it shorter. By default the first batch is like the others.
     seconds : float or None
         Cut what is there after so many seconds, even if it is less.
     time : {"batch", "processing", "event"}
@@ -223,7 +223,7 @@ class Batcher:
         if n_rows is None:
             seconds, since = self.batching.seconds, self._since
             due = seconds is not None and since is not None and elapsed - since >= seconds
-            if not self.n_waiting or not (due or final):
+            if not self.n_waiting or not (final or (due and not self._is_long)):
                 return None
             n_rows = self.n_waiting
         return Cut(self.batch, self._lanes_of(n_rows), self._time_at(n_rows, now))
@@ -283,12 +283,16 @@ class Batcher:
 
     def _n_ready(self) -> int | None:
         """How many rows make a batch by count or by event time; None if it takes more."""
-        is_long = self.is_first and self.batching.first is not None
-        limit = (self.batching.first if is_long else None) or self.batching.rows
-        closed = self._n_in_window()
+        limit = (self.batching.first if self._is_long else None) or self.batching.rows
+        closed = None if self._is_long else self._n_in_window()
         if closed is not None and closed <= limit:
             return closed
         return limit if self.n_waiting >= limit else None
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether the next batch is a first one with a length of its own."""
+        return self.is_first and self.batching.first is not None
 
     def _n_in_window(self) -> int | None:
         """How many rows come before the one that closes the window; None while it is open."""
@@ -334,14 +338,16 @@ class Batcher:
         late = np.flatnonzero(times < self.watermark)
         if late.size and self.batching.late == "error":
             raise TimeError(
-                f"a row has the time {times[late[0]]:g}, but batches up to {self.watermark:g} are "
-                "done; set batch.late to 'add' or 'drop', or a longer batch.lateness."
+                f"a row has the time {times[late[0]]:.3f}, but batches up to "
+                f"{self.watermark:.3f} are done; set batch.late to 'add' or 'drop', or a longer "
+                "batch.lateness."
             )
         return block.without(
             [
                 Reject(
                     int(block.row[i]),
-                    f"late: its time is {times[i]:g} and batches up to {self.watermark:g} are done",
+                    f"late: its time is {times[i]:.3f}, and batches up to {self.watermark:.3f} "
+                    "are done",
                 )
                 for i in late
             ]

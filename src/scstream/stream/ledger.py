@@ -66,9 +66,10 @@ class Ledger:
         """Become the one writer: whoever was it before finds the next version taken."""
         self.store.sweep()
         taken = self._versions()
-        self.version = self.epoch = taken[-1] + 1 if taken else 0
-        claim = {"claim": self.epoch, "host": socket.gethostname(), "pid": os.getpid(), "at": at}
+        self.version = taken[-1] + 1 if taken else 0
+        claim = {"claim": self.version, "host": socket.gethostname(), "pid": os.getpid(), "at": at}
         self._take(json.dumps(claim).encode())
+        self.epoch = self.version
         self._kept = [entry for version in taken for entry in self._entries(version)]
         return self.epoch
 
@@ -114,7 +115,7 @@ class Ledger:
             raise NonDeterministicReplay(
                 f"batch {batch} was learned again and gave the digest {digest[:12]} in place of "
                 f"{before[:12]}; the machine, the libraries or the rows are not those of the first "
-                "time. Start from a savepoint with --from, or with a new checkpoint folder."
+                "time. Put them back, or start a new job with checkpoints and a sink of its own."
             )
 
     def digest(self, batch: int) -> str | None:
@@ -166,7 +167,7 @@ class Ledger:
     def is_overtaken(self) -> bool:
         """Whether another instance has claimed the pipeline since."""
         versions = self._versions()
-        return bool(versions) and versions[-1] > self.version
+        return self.epoch >= 0 and bool(versions) and versions[-1] > self.version
 
     def overtaken(self) -> Fenced:
         """Return the error to stop with."""

@@ -316,14 +316,14 @@ class Pipeline:
             cluster=learned.labels,
             **{name: block.kept[name] for name in passed if name in block.kept},
         )
+        self._digest = _chained(self._digest, labels)
+        if self.pace.digests and parcel.batch % self.pace.digests == self.pace.digests - 1:
+            self.ledger.confirm(parcel.batch, self._digest)
         outlet.write("labels", labels)
         if block.rejects:
             outlet.write("dead", _dead_letters(self.job, parcel, block.rejects))
         self._n_rows += block.n_rows
         self._n_rejected += len(block.rejects)
-        self._digest = _chained(self._digest, labels)
-        if self.pace.digests and parcel.batch % self.pace.digests == self.pace.digests - 1:
-            self.ledger.confirm(parcel.batch, self._digest)
         self.announce(
             "batch",
             batch=parcel.batch,

@@ -1,0 +1,148 @@
+"""Lines of CSV to rows and back; a line is a row, no text goes over a line break."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scstream.stream.block import Block
+from scstream.stream.checks import number_column
+from scstream.stream.messages import Schema, among, judged, passed_on, text_lines
+
+
+def csv_line(values: Sequence[Any], delimiter: str = ",") -> bytes:
+    r"""Return one line of CSV; nothing is an empty field.
+
+    Examples
+    --------
+    >>> from scstream.stream.connectors.files import csv_line
+    >>> csv_line([1.5, None, "a,b"])
+    b'1.5,,"a,b"\n'
+    """
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(values)
+    return line.getvalue().encode(errors="replace")
+
+
+class CsvReader:
+    r"""Reads lines of CSV, the first of which has the names of the columns.
+
+    Parameters
+    ----------
+    schema : Schema
+        Which columns are what. Columns that are kept stay text.
+    delimiter : str
+        Between fields.
+
+    Examples
+    --------
+    >>> from scstream.stream.connectors.files import CsvReader
+    >>> from scstream.stream.messages import Schema
+    >>> block = CsvReader(Schema(keep=("name",))).read(b'x,name\n1,"a,b"\n?,c\n')
+    >>> block.X.tolist(), block.kept["name"].tolist(), block.rejects[0].reason
+    ([[1.0]], ['a,b'], "column 'x' holds '?', which is not a number.")
+    """
+
+    def __init__(self, schema: Schema, *, delimiter: str = ",") -> None:
+        self.schema = schema
+        self._delimiter = delimiter
+        self._head: tuple[bytes, list[str]] = (b"", [])  # the last line of names, and the names
+
+    def read(self, value: bytes) -> Block:
+        """Return the rows of some lines after the line of names."""
+        head, _, rest = value.partition(b"\n")
+        if self._head[0] != head:
+            self._head = (head, self._names(head))
+        names = self._head[1]
+        lines, broken = text_lines(rest, blank="\r\ufeff")
+        rows: list[list[str]] = []
+        at: list[int] = []
+        for i, line in enumerate(lines):
+            row = broken.get(i) or self._fields(line, names)
+            if not isinstance(row, str) and self.schema.features is None:
+                row = self._settle(names, row)
+            if isinstance(row, str):
+                broken[i] = row
+            else:
+                rows.append(row)
+                at.append(i)
+        block = _block_of_fields(self.schema, names, rows, lambda i: lines[at[i]])
+        return among(block, at, lines, broken=broken)
+
+    def _names(self, head: bytes) -> list[str]:
+        """Return names of columns; no names where that line is no CSV, and so no sound rows."""
+        names = self._split(head.decode(errors="replace").strip("\r\ufeff"))
+        names = [] if isinstance(names, str) else [name.strip() for name in names]
+        return names if len(set(names)) == len(names) else []
+
+    def _fields(self, line: str, names: list[str]) -> list[str] | str:
+        if not names:
+            return "the file does not begin with different names of columns."
+        fields = self._split(line)
+        if isinstance(fields, str) or len(fields) == len(names):
+            return fields
+        return f"the line has {len(fields)} fields where the header has {len(names)}."
+
+    def _split(self, line: str) -> list[str] | str:
+        """Return the fields of a line, or why it has none; each line is read on its own."""
+        if '"' not in line:
+            return line.split(self._delimiter)
+        try:
+            return next(csv.reader([line], delimiter=self._delimiter, strict=True))
+        except csv.Error as error:
+            return f"the line is not CSV: {error}."
+
+    def _settle(self, names: list[str], row: list[str]) -> list[str] | str:
+        """Take the columns of numbers of the first sound row for the features."""
+        numeric = [
+            n for n, field in zip(names, row, strict=True) if isinstance(_cell(field), float)
+        ]
+        trial = self.schema.settle(numeric)
+        if trial.is_empty:
+            return "the line has no column of numbers."
+        block = _block_of_fields(trial, names, [row], lambda i: "")
+        if block.rejects:
+            return block.rejects[0].reason
+        self.schema = trial
+        return row
+
+
+def _block_of_fields(
+    schema: Schema, names: list[str], rows: list[list[str]], content: Callable[[int], str]
+) -> Block:
+    column = {name: j for j, name in enumerate(names)}
+    bad: dict[int, str] = {}
+
+    def fields(name: str) -> list[str] | list[None]:
+        return [row[column[name]] for row in rows] if name in column else [None] * len(rows)
+
+    features = schema.features or ()
+    X = np.empty((len(rows), len(features)))  # (N, D)
+    for j, name in enumerate(features):
+        X[:, j] = number_column(name, _cells(fields(name)), bad, missing=schema.missing)
+    kept = passed_on(schema, lambda n: _cells(fields(n)) if n == schema.time else fields(n), bad)
+    return judged(schema, X, kept, bad=bad, content=content)
+
+
+def _cells(fields: Sequence[str | None]) -> list[float | str | None]:
+    """Return the numbers of a column: all at once if it has nothing else."""
+    try:
+        if not any("_" in field for field in fields if field):  # Python reads 1_000 as a number
+            return list(map(float, fields))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
+    return [None if field is None else _cell(field) for field in fields]
+
+
+def _cell(field: str) -> float | str | None:
+    """Return a field as a number, as nothing, or as the text that it is."""
+    if not field.strip():
+        return None
+    try:
+        return field if "_" in field else float(field)
+    except ValueError:
+        return field

@@ -1,0 +1,200 @@
+"""Messages of JSON: a row per line, or an object of columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.stream.block import Block
+from scstream.stream.checks import NUMBERS, PLAIN, number, number_column, quoted
+from scstream.stream.messages import Schema, among, judged, passed_on, shown, text_lines, to_json
+
+_NO_ROW = "the line is neither a JSON object nor an array of numbers."
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+class JsonLines:
+    r"""One row per line: where messages end between lines changes nothing.
+
+    Examples
+    --------
+    >>> from scstream.stream.json_messages import JsonLines
+    >>> from scstream.stream.messages import Schema
+    >>> JsonLines(Schema(("x", "y"))).read(b'{"x": 1, "y": 2}\n[3, 4]').X.tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def read(self, value: bytes) -> Block:
+        """Return the rows of a message."""
+        lines, broken = text_lines(value)
+        rows: list[dict[str, Any]] = []
+        at: list[int] = []
+        for i, line in enumerate(lines):
+            row = broken.get(i) or self._parse(line)
+            if isinstance(row, str):
+                broken[i] = row
+            else:
+                rows.append(row)
+                at.append(i)
+        block = _block_of_objects(self.schema, rows, lambda i: lines[at[i]])
+        return among(block, at, lines, broken=broken)
+
+    def _parse(self, line: str) -> dict[str, Any] | str:
+        """Return the row of a line by names of columns, or why there is none."""
+        try:
+            row, end = _scan(line, 0)
+        except (ValueError, RecursionError, StopIteration):
+            return "the line is not JSON."
+        if end != len(line):
+            return "the line is not JSON: more follows its first value."
+        if self.schema.features is not None:
+            return row if type(row) is dict else _named(row, self.schema.features)
+        return self._settle(row)
+
+    def _settle(self, row: Any) -> dict[str, Any] | str:
+        """Take the columns of numbers of the first sound row for the features."""
+        if isinstance(row, list) and NUMBERS.issuperset(map(type, row)):
+            row = {f"x{j}": value for j, value in enumerate(row)}
+        if not isinstance(row, dict):
+            return _NO_ROW
+        trial = self.schema.settle(n for n, v in row.items() if type(v) in NUMBERS)
+        if trial.is_empty:
+            return "the row has no column of numbers."
+        block = _block_of_objects(trial, [row], lambda i: "")
+        if block.rejects:
+            return block.rejects[0].reason
+        self.schema = trial
+        return row
+
+
+def _named(row: Any, names: tuple[str, ...]) -> dict[str, Any] | str:
+    """Return an array of entries by names of columns."""
+    if not isinstance(row, list):
+        return _NO_ROW
+    if len(row) != len(names):
+        return f"the row has {len(row)} entries where {len(names)} are expected."
+    return dict(zip(names, row, strict=True))
+
+
+def _block_of_objects(
+    schema: Schema, rows: list[dict[str, Any]], content: Callable[[int], str]
+) -> Block:
+    bad: dict[int, str] = {}
+    X = _matrix(schema, rows, bad)
+    kept = passed_on(schema, lambda name: [row.get(name) for row in rows], bad)
+    return judged(schema, X, kept, bad=bad, content=content)
+
+
+def _matrix(
+    schema: Schema, rows: list[dict[str, Any]], bad: dict[int, str]
+) -> NDArray[np.float64]:  # (N, D)
+    """Return the features of rows: all at once if they are all numbers, else one by one."""
+    names = schema.features or ()
+    X = np.full((len(rows), len(names)), np.nan)
+    try:
+        entries = _flat(rows, names)
+        if (NUMBERS | {type(None)} if schema.missing else NUMBERS).issuperset(map(type, entries)):
+            return np.array(entries, dtype=np.float64).reshape(X.shape)
+    except (KeyError, OverflowError):  # a column that is not there, a number beyond all floats
+        pass
+    for i, row in enumerate(rows):
+        if names and row.keys().isdisjoint(names):
+            bad[i] = f"the row has no column {quoted(names[0])}, nor any other feature."
+            continue
+        for j, name in enumerate(names):
+            entry = number(name, row.get(name), missing=schema.missing)
+            if isinstance(entry, str):
+                bad.setdefault(i, entry)
+            else:
+                X[i, j] = entry
+    return X
+
+
+def _flat(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[Any]:
+    if len(names) > 1:
+        return list(chain.from_iterable(map(itemgetter(*names), rows)))
+    return [row[name] for row in rows for name in names]
+
+
+class JsonColumns:
+    """One object of arrays of the same length.
+
+    Examples
+    --------
+    >>> from scstream.stream.json_messages import JsonColumns
+    >>> from scstream.stream.messages import Schema
+    >>> JsonColumns(Schema(("x", "y"))).read(b'{"x": [1, 3], "y": [2, 4]}').X.tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def read(self, value: bytes) -> Block:
+        """Return the rows of a message."""
+        if not value.strip():
+            return Block.of(np.zeros((0, len(self.schema.features or ()))))
+        try:
+            columns = json.loads(value.decode("utf-8-sig"))
+        except (ValueError, RecursionError):
+            return Block.refused("the message is not JSON.", shown(value))
+        if not isinstance(columns, dict):
+            return Block.refused("the message is not a JSON object of columns.", shown(value))
+        schema = self.schema.settle(n for n, v in columns.items() if _is_numbers(v))
+        reason = _unfit_columns(schema, columns)
+        if reason:
+            return Block.refused(reason, shown(value))
+        block = _block_of_columns(schema, columns)
+        if len(block.row):
+            self.schema = schema
+        return block
+
+
+def _is_numbers(column: Any) -> bool:
+    """Whether a column is an array with numbers in it, and nothing else but nulls."""
+    kinds = set(map(type, column)) if isinstance(column, list) else set()
+    return bool(kinds & NUMBERS) and kinds <= NUMBERS | {type(None)}
+
+
+def _unfit_columns(schema: Schema, columns: Mapping[str, Any]) -> str:
+    """Say why columns cannot be rows, if they cannot."""
+    if schema.is_empty:
+        return "the message has no column of numbers."
+    if schema.features and columns.keys().isdisjoint(schema.features):
+        return f"the message has no column {quoted(schema.features[0])}, nor any other feature."
+    needed = [name for name in (*(schema.features or ()), *schema.passed) if name in columns]
+    if not needed:
+        return f"the message has no column {quoted(schema.text)}."
+    for name in needed:
+        if not isinstance(columns[name], list):
+            return f"column {quoted(name)} is not an array."
+        if len(columns[name]) != len(columns[needed[0]]):
+            return f"columns {quoted(needed[0])} and {quoted(name)} differ in length."
+    return ""
+
+
+def _block_of_columns(schema: Schema, columns: Mapping[str, list[Any]]) -> Block:
+    names = schema.features or ()
+    here = [name for name in (*names, *schema.passed) if name in columns]
+    n_rows = len(columns[here[0]])
+    bad: dict[int, str] = {}
+    nothing = [None] * n_rows
+    X = np.empty((n_rows, len(names)))
+    for j, name in enumerate(names):
+        X[:, j] = number_column(name, columns.get(name, nothing), bad, missing=schema.missing)
+    kept = passed_on(schema, lambda name: columns.get(name, nothing), bad)
+
+    def content(i: int) -> str:
+        row = {name: columns[name][i] for name in here}
+        return to_json({n: v if type(v) in PLAIN else "..." for n, v in row.items()}).decode()
+
+    return judged(schema, X, kept, bad=bad, content=content)

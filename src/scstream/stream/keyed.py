@@ -1,0 +1,288 @@
+"""What `scstream.stream.pool` knows of one key: its rows of a batch, its model, the file of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream import __version__
+from scstream.errors import CheckpointCorrupt, InputError
+from scstream.io.checkpoint import model_bytes, model_from
+from scstream.learner import Learner, read_only
+from scstream.stream.block import Block, Reject
+from scstream.stream.prepare import Steps
+from scstream.stream.processor import pipeline_bytes, pipeline_from
+
+LONGEST = 256  # characters of a key; the index holds every key
+_OVERHEAD = 16_384  # bytes of a model beside its arrays, measured: benchmarks/runtime/keys.py
+_EVENT = 250  # bytes of an event
+_SAMPLE = 100  # entries of a long list that are looked at
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMG]?)(i?)B?")
+_UNITS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Limits of a pool of models; the table `keys` of the settings.
+
+    Parameters
+    ----------
+    memory : int or str
+        Bytes that models in memory may take, such as "512MB". Beside them every key that is known
+        takes about half a kilobyte, and segments on their way some times `segment`.
+    max_keys : int
+        Most keys; rows of further ones are refused.
+    max_rows : int or None
+        Most rows of a key in one batch; the others are refused.
+    patience : int
+        Batches that may fail one after the other before a key is set aside.
+    forget_after : int or None
+        Batches without rows of a key after which its model is dropped; by default never. A key
+        that comes back later begins anew.
+    segment : int or str
+        Bytes of a segment, the unit in which models are written.
+    retry : bool
+        Give keys that were set aside another chance after a restart.
+
+    Examples
+    --------
+    >>> from scstream.stream.keyed import Keys
+    >>> Keys(memory="1.5GB").memory_bytes
+    1500000000
+    """
+
+    memory: int | str = "512MB"
+    max_keys: int = 1_000_000
+    max_rows: int | None = None
+    patience: int = 3
+    forget_after: int | None = None
+    segment: int | str = "4MB"
+    retry: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_keys", "max_rows", "patience", "forget_after"):
+            value = getattr(self, name)
+            optional = value is None and name in ("max_rows", "forget_after")
+            if not optional and (type(value) is not int or value < 1):
+                raise InputError(f"keys.{name} must be a whole number from 1, got {value!r}.")
+        if type(self.retry) is not bool:
+            raise InputError(f"keys.retry must be true or false, got {self.retry!r}.")
+        if not 0 < self.segment_bytes <= 1 << 30:
+            raise InputError(f"keys.segment must be at most 1GiB, got {self.segment!r}.")
+        read_size("memory", self.memory)
+
+    @property
+    def memory_bytes(self) -> int:
+        """`memory` as a number."""
+        return read_size("memory", self.memory)
+
+    @property
+    def segment_bytes(self) -> int:
+        """`segment` as a number."""
+        return read_size("segment", self.segment)
+
+
+def read_size(name: str, value: int | str) -> int:
+    """Return a number of bytes that may be written with a unit.
+
+    Examples
+    --------
+    >>> from scstream.stream.keyed import read_size
+    >>> read_size("memory", "64MiB"), read_size("memory", "2 kB"), read_size("memory", 512)
+    (67108864, 2000, 512)
+    """
+    if type(value) is int and value > 0:
+        return value
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not float(found[1]) > 0:
+        raise InputError(
+            f"keys.{name} must be a number of bytes, such as 512MB or 2GiB, got {value!r}."
+        )
+    return max(1, int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]]))
+
+
+def by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]], list[Reject]]:
+    """Return which sound rows belong to each key, in order of their first rows.
+
+    Parameters
+    ----------
+    block : Block
+        A batch.
+    column : str
+        The column of keys: texts or whole numbers; 7 and "7" are the same key.
+
+    Returns
+    -------
+    dict, list of Reject
+        Positions among the sound rows by key, and the rows whose key cannot be one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.stream.block import Block
+    >>> from scstream.stream.keyed import by_key
+    >>> who = np.array(["b", "a", None, "b"], dtype=object)
+    >>> rows, refused = by_key(Block.of(np.zeros((4, 1)), who=who), "who")
+    >>> {key: places.tolist() for key, places in rows.items()}, refused[0].reason
+    ({'b': [0, 3], 'a': [1]}, "column 'who' holds None: a key is a text or a whole number.")
+    """
+    if not len(block.row):
+        return {}, []
+    if column not in block.kept:
+        raise InputError(f"the rows have no column {column!r}, which schema.key names.")
+    seen: dict[Any, int] = {}
+    values = block.kept[column].tolist()
+    if not {str, int}.issuperset(map(type, values)):  # True would be 1, and NaN never itself
+        values = [v if type(v) in (str, int) else _Wrong(repr(v)) for v in values]
+    codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values), np.intp, len(values))
+    order = np.argsort(codes, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    rows: dict[str, NDArray[np.intp]] = {}
+    refused: list[Reject] = []
+    for value, places in zip(seen, parts, strict=True):
+        if isinstance(value, _Wrong) or (type(value) is str and not 0 < len(value) <= LONGEST):
+            why = f"column {column!r} holds {_short(value)}: a key is a text or a whole number."
+            refused += [Reject(int(row), why) for row in block.row[places]]
+            continue
+        key = str(value)
+        rows[key] = np.sort(np.concatenate([rows[key], places])) if key in rows else places
+    return rows, refused
+
+
+class _Wrong(NamedTuple):
+    """A value that is no key, as text."""
+
+    shown: str
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, _Wrong):
+        return value.shown[:40]
+    return f"a text of {len(value)} characters" if value else "an empty text"
+
+
+def part(block: Block, places: NDArray[np.intp]) -> Block:
+    """Return some of the sound rows of a block; they keep their numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.stream.block import Block
+    >>> from scstream.stream.keyed import part
+    >>> part(Block.of(np.zeros((4, 1))), np.array([1, 3])).row
+    array([1, 3])
+    """
+    kept = {name: values[places] for name, values in block.kept.items()}
+    return Block(block.n_rows, block.row[places], block.X[places], kept)
+
+
+def seed_of(seed: int, key: str) -> int:
+    """Return the seed of the model of a key.
+
+    Examples
+    --------
+    >>> from scstream.stream.keyed import seed_of
+    >>> seed_of(0, "a") == seed_of(0, "a"), seed_of(0, "a") == seed_of(0, "b")
+    (True, False)
+    """
+    digest = hashlib.sha256(f"{seed}/{key}".encode("utf-8", "surrogatepass"))
+    return int.from_bytes(digest.digest()[:7], "little")
+
+
+class Model(NamedTuple):
+    """The model of a key and the steps before it; never changed."""
+
+    learner: Learner
+    steps: Steps
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters now."""
+        snapshot = self.learner.snapshot
+        return snapshot.state.n_clusters if snapshot else 0
+
+
+def model_file(model: Model, key: str) -> bytes:
+    """Return the model of a key as a file that `scstream.load` can read too.
+
+    Examples
+    --------
+    >>> from scstream.learner import Learner
+    >>> from scstream.stream.keyed import Model, model_file, model_of
+    >>> from scstream.stream.prepare import Steps
+    >>> blank = Model(Learner({"random_state": 0}), Steps())
+    >>> model_of(model_file(blank, "a"), "a", blank=blank).learner.params
+    {'random_state': 0}
+    """
+    pipeline = {"key": key, "steps": model.steps.save()}
+    snapshot = model.learner.snapshot
+    if snapshot is None:
+        return pipeline_bytes(pipeline)
+    return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
+
+
+def model_of(content: bytes, key: str, *, blank: Model) -> Model:
+    """Undo `model_file`; `blank` is the model of the key before its first batch."""
+    name = f"the model of key {key!r}"
+    snapshot = None
+    try:
+        snapshot = model_from(content, name=name)
+        pipeline: Mapping[str, Any] | None = snapshot.pipeline
+    except CheckpointCorrupt:
+        pipeline = pipeline_from(content, name=name)
+        if pipeline is None:
+            raise
+    assert pipeline is not None
+    if pipeline.get("key") != key:
+        raise CheckpointCorrupt(f"{name} is not where it should be; restore an older checkpoint.")
+    learner, steps = blank.learner, Steps.load(pipeline["steps"])
+    if snapshot is None:
+        return Model(learner, steps)
+    read_only(snapshot.state)
+    # What all models share is held once: thousands of copies of it would be most of the memory.
+    snapshot = replace(snapshot, params=learner.params, feature_names=learner.names, pipeline={})
+    return Model(replace(learner, snapshot=snapshot), steps)
+
+
+def n_bytes_of(model: Model) -> int:
+    """Return about how much memory a model takes.
+
+    Examples
+    --------
+    >>> from scstream.learner import Learner
+    >>> from scstream.stream.keyed import Model, n_bytes_of
+    >>> from scstream.stream.prepare import Steps
+    >>> n_bytes_of(Model(Learner({}), Steps()))
+    16384
+    """
+    size: int = _OVERHEAD + sum(_size(step.learned) for step in model.steps.steps)
+    snapshot = model.learner.snapshot
+    if snapshot is None:
+        return size
+    state = snapshot.state
+    size += sum(v.nbytes for v in vars(state).values() if isinstance(v, np.ndarray))
+    size += sum(v.nbytes for v in vars(state.archive).values())
+    # A family holds its arrays a second time in its compiled twin.
+    return size + 2 * _size(snapshot.family) + _EVENT * len(snapshot.events)
+
+
+def _size(value: Any) -> int:
+    """Bytes of arrays and texts in a value; long lists are estimated by their beginnings."""
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes) + 112
+    if isinstance(value, str):
+        return len(value) + 50
+    if is_dataclass(value) or isinstance(value, Mapping):
+        entries = value if isinstance(value, Mapping) else vars(value)
+        return sum(map(_size, entries.values()))
+    if isinstance(value, list | tuple):
+        looked_at = list(islice(value, _SAMPLE))
+        return sum(map(_size, looked_at)) * len(value) // max(len(looked_at), 1) + 8 * len(value)
+    return 0

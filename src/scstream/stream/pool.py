@@ -1,0 +1,391 @@
+"""One model for every key: thousands in a process, those not used lately spilled to the store.
+
+What becomes of a key depends on its own rows and batches alone: not on other keys, nor on which
+models were in memory. A checkpoint writes the models that changed, and where all of them are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.errors import CheckpointCorrupt, InputError, StreamError
+from scstream.io.checkpoint import DAMAGE
+from scstream.learner import PARAMETERS, Learner
+from scstream.stream.batcher import Parcel
+from scstream.stream.block import Block, Reject
+from scstream.stream.entries import Entry, Frozen, packed, unpacked
+from scstream.stream.keyed import (
+    Keys,
+    Model,
+    by_key,
+    model_file,
+    model_of,
+    n_bytes_of,
+    part,
+    seed_of,
+)
+from scstream.stream.prepare import Steps
+from scstream.stream.processor import Learned, learn_block, pipeline_bytes, pipeline_from
+from scstream.stream.segments import SegmentLog, segment_name
+from scstream.stream.store import Store
+
+DECISIVE = ("max_keys", "max_rows", "patience", "forget_after")  # labels depend on them
+
+
+class ModelPool:
+    """Independent models by key, as many in memory as fit.
+
+    Parameters
+    ----------
+    learner : Learner
+        What a model is before its first batch; `random_state` must be a whole number, from which
+        and from the key the seed of a model is made.
+    steps : Steps
+        Preprocessing, of which every key has its own.
+    column : str
+        The column of keys.
+    store : Store
+        Where models are kept that are not in memory.
+    keys : Keys
+        Limits.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from scstream.stream.batcher import Parcel
+    >>> from scstream.stream.block import Block
+    >>> from scstream.stream.pool import ModelPool
+    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.stream.store import FolderStore
+    >>> rows = Block.of(np.arange(12.0)[:, None] % 5, tenant=["a", "b"] * 6)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pool = ModelPool.build(
+    ...         {"random_state": 0}, Steps(), column="tenant", store=FolderStore(folder)
+    ...     )
+    ...     pool.learn(Parcel(0, {}, None, rows, ())).labels, sorted(pool.keys)
+    (array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), ['a', 'b'])
+    """
+
+    def __init__(
+        self, learner: Learner, steps: Steps, *, column: str, store: Store, keys: Keys | None = None
+    ) -> None:
+        if not isinstance(learner.params.get("random_state"), int | np.integer):
+            raise InputError("random_state must be a whole number: every key makes its seed of it.")
+        if learner.params.get("kernel") is not None:
+            raise InputError("a model with a kernel of your own cannot be written; use half_life.")
+        self._learner = replace(learner, params={**PARAMETERS, **learner.params})
+        self._steps = steps
+        self._column = column
+        self._limits = keys or Keys()
+        self._memory = self._limits.memory_bytes
+        self._log = SegmentLog(store, size=self._limits.segment_bytes)
+        self._saving = Lock()
+        self._n_written = 0  # bytes of the log when the last checkpoint was written
+        self._begin({}, {}, {}, None, 0)
+
+    @classmethod
+    def build(
+        cls, model: Mapping[str, Any], steps: Steps, *, column: str, store: Store, **options: Any
+    ) -> ModelPool:
+        """Make a pool from settings: parameters of the models, and the options of `Keys`."""
+        known = [field.name for field in fields(Keys)]
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise InputError(f"there is no keys {unknown[0]!r}; there are: {', '.join(known)}.")
+        return cls(Learner(model), steps, column=column, store=store, keys=Keys(**options))
+
+    @property
+    def keys(self) -> list[str]:
+        """Every key that is known."""
+        return list(self._index)
+
+    @property
+    def set_aside(self) -> list[str]:
+        """Keys whose rows are refused, because they failed too often."""
+        patience = self._limits.patience
+        return [key for key, n in self._failures.items() if n >= patience]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that models take in memory, those included that a checkpoint waits for."""
+        return self._n_bytes + self._ghost_bytes
+
+    def model(self, key: str) -> Model:
+        """Return the model of a key, from wherever it is; raises KeyError."""
+        entry = self._index[key]
+        return entry.model or model_of(self._read(key, entry), key, blank=self._blank(key))
+
+    def settle(self, names: tuple[str, ...] | None) -> None:
+        """Be told the names of the columns."""
+        self._names = names
+        if names is not None:
+            self._steps = self._steps.settle(names)
+            self._learner = replace(self._learner, names=self._steps.feature_names(names))
+
+    def learn(self, parcel: Parcel) -> Learned:
+        """Learn a batch, the rows of every key by themselves.
+
+        A key that fails keeps the model it had, and its rows are refused. An error of the store is
+        no failure of a key and is raised: the pipeline has to go back to a checkpoint.
+        """
+        self._n_batches += 1
+        block = parcel.block
+        rows, refused = by_key(block, self._column)
+        admitted = self._admitted(block, rows, refused)
+        labels = np.zeros(block.n_rows, dtype=np.int64)
+        n_events = 0
+        for key, model in self._in_turn(admitted, block, refused):
+            try:
+                learner, steps, after, own = learn_block(
+                    model.learner, model.steps, part(block, admitted[key]), time=parcel.time
+                )
+            except Exception as error:
+                self._failures[key] = self._failures.get(key, 0) + 1
+                refused += _refused(block, admitted[key], f"key {key!r} has failed: {error}")
+                continue
+            self._failures.pop(key, None)
+            self._keep(key, Model(learner, steps))
+            labels[after.row] = own
+            refused += after.rejects
+            if len(own) and learner.snapshot:
+                n_events += len(learner.snapshot.info.events)
+        self._forget()
+        block = block.without(refused)
+        return Learned(block, labels[block.row], self._n_clusters, n_events)
+
+    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+        """Fix the state: entries are shared, and none is changed in a way that shows."""
+        limit = self._log.limit()
+        self._n_freezes += 1
+        frozen = Frozen(
+            index=dict(self._index),
+            failures=dict(self._failures),
+            seen=dict(self._seen),
+            names=self._names,
+            n_batches=self._n_batches,
+            limit=limit,
+        )
+        return partial(self._write, frozen)
+
+    def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
+        """Go on from a checkpoint; models are read when rows of their keys come."""
+        pipeline = pipeline_from(content, name=name)
+        if pipeline is None or "pool" not in pipeline:
+            raise InputError(
+                f"{name} holds one model, not one for every key; give the pipeline with keys a "
+                "checkpoint folder of its own."
+            )
+        try:
+            index, failures, seen = unpacked(
+                pipeline["segments"], pipeline["pool"], self._log.store
+            )
+            names, n_batches = pipeline["pool"]["names"], pipeline["pool"]["n_batches"]
+            progress: Mapping[str, Any] = pipeline["progress"]
+        except DAMAGE as error:
+            raise CheckpointCorrupt(f"{name} is no sound checkpoint of keys: {error!r}.") from error
+        if self._limits.retry:
+            failures = {}
+        self._begin(index, failures, seen, None if names is None else tuple(names), n_batches)
+        self.settle(self._names)
+        return progress
+
+    def _begin(
+        self,
+        index: dict[str, Entry],
+        failures: dict[str, int],
+        seen: Mapping[str, int],
+        names: tuple[str, ...] | None,
+        n_batches: int,
+    ) -> None:
+        self._index = index
+        self._failures = failures  # in a row, of keys that have any
+        self._seen = OrderedDict(seen)  # batch of the newest rows; the longest silent key first
+        self._names = names
+        self._n_batches = n_batches
+        self._resident: OrderedDict[str, Entry] = OrderedDict()  # least recently used first
+        self._ghosts: deque[tuple[str, Entry]] = deque()  # old states that a checkpoint waits for
+        self._n_bytes = self._ghost_bytes = 0
+        self._n_freezes = 0
+        self._n_clusters = sum(entry.n_clusters for entry in index.values())
+        self.n_loaded = self.n_evicted = 0
+
+    def _admitted(
+        self, block: Block, rows: Mapping[str, NDArray[np.intp]], refused: list[Reject]
+    ) -> dict[str, NDArray[np.intp]]:
+        """Rows within the limits, by key; decided before anything is learned."""
+        limits, admitted = self._limits, {}
+        for key, places in rows.items():
+            if key not in self._index and len(self._index) >= limits.max_keys:
+                why = f"key {key!r} is new, and there are keys.max_keys = {limits.max_keys} already"
+                refused += _refused(block, places, why)
+                continue
+            self._index.setdefault(key, Entry(n_freezes=self._n_freezes))
+            if limits.forget_after is not None:
+                self._seen[key] = self._n_batches
+                self._seen.move_to_end(key)
+            if self._failures.get(key, 0) >= limits.patience:
+                why = f"key {key!r} is set aside: it failed {self._failures[key]} times in a row"
+                refused += _refused(block, places, f"{why}; keys.retry gives it another chance")
+                continue
+            if limits.max_rows is not None and len(places) > limits.max_rows:
+                why = f"key {key!r} has more rows in this batch than keys.max_rows"
+                refused += _refused(block, places[limits.max_rows :], why)
+            admitted[key] = places[: limits.max_rows]
+        return admitted
+
+    def _in_turn(
+        self, wanted: Mapping[str, Any], block: Block, refused: list[Reject]
+    ) -> Iterator[tuple[str, Model]]:
+        """Models of keys: those in memory first, before they make room for the others."""
+        waiting = []
+        for key in wanted:
+            entry = self._index[key]
+            if entry.model is None:
+                waiting.append((key, entry, entry.extent))
+            else:
+                yield key, entry.model
+        for key, entry, extent in waiting:
+            if extent is None:
+                yield key, self._admit(key, entry, self._blank(key))
+        stored = [(key, entry, extent) for key, entry, extent in waiting if extent is not None]
+        for i, content in self._log.read_many([extent for _, _, extent in stored]):
+            key, entry, _ = stored[i]
+            try:
+                model = self._loaded(key, entry, content)
+            except CheckpointCorrupt as error:
+                refused += _refused(block, wanted[key], f"key {key!r} is set aside: {error}")
+                self._lose(key, entry)
+            else:
+                self.n_loaded += 1
+                yield key, self._admit(key, entry, model)
+
+    def _loaded(self, key: str, entry: Entry, content: bytes) -> Model:
+        """Model from its file; one that does not look sound is read once more."""
+        blank = self._blank(key)
+        try:
+            return model_of(content, key, blank=blank)
+        except CheckpointCorrupt:
+            return model_of(self._read(key, entry), key, blank=blank)
+
+    def _read(self, key: str, entry: Entry) -> bytes:
+        while True:
+            extent = entry.extent
+            assert extent is not None
+            try:
+                return self._log.read(extent)
+            except KeyError:
+                if entry.extent is not extent:
+                    continue  # the writer has moved it, and the segment it was in is deleted
+                raise StreamError(
+                    f"{segment_name(extent.segment.number or 0)} with the model of key {key!r} is "
+                    "gone while the pipeline runs: another instance has taken over, or somebody "
+                    "deletes from its checkpoints. Start it again."
+                ) from None
+
+    def _blank(self, key: str) -> Model:
+        """Return the model of a key before its first batch."""
+        params = self._learner.params
+        seed = seed_of(int(params["random_state"]), key)
+        return Model(replace(self._learner, params={**params, "random_state": seed}), self._steps)
+
+    def _admit(self, key: str, entry: Entry, model: Model) -> Model:
+        """Take a model into memory."""
+        entry.model, entry.n_bytes = model, n_bytes_of(model)
+        self._resident[key] = entry
+        self._n_bytes += entry.n_bytes
+        self._make_room()
+        return model
+
+    def _keep(self, key: str, model: Model) -> None:
+        """Replace the model of a key, which is in memory."""
+        before = self._index[key]
+        if before.model and all(a is b for a, b in zip(model, before.model, strict=True)):
+            self._resident.move_to_end(key)
+            return
+        self._release(key, before)
+        entry = Entry(n_clusters=model.n_clusters, n_freezes=self._n_freezes)
+        self._index[key] = entry
+        self._n_clusters += entry.n_clusters
+        self._admit(key, entry, model)
+
+    def _lose(self, key: str, entry: Entry) -> None:
+        """Set a key aside whose model is damaged; should it be retried, it begins anew."""
+        self._release(key, entry)
+        self._failures[key] = self._limits.patience
+        self._index[key] = Entry(n_freezes=self._n_freezes)
+        self._admit(key, self._index[key], self._blank(key))
+
+    def _forget(self) -> None:
+        """Drop keys that have been silent for too long."""
+        longest = self._limits.forget_after
+        while longest is not None and self._seen:
+            key, batch = next(iter(self._seen.items()))
+            if self._n_batches - batch < longest:
+                return
+            del self._seen[key]
+            self._failures.pop(key, None)
+            self._release(key, self._index.pop(key))
+
+    def _release(self, key: str, entry: Entry) -> None:
+        """Let go of a state that is no longer the newest; a checkpoint may still wait for it."""
+        self._n_clusters -= entry.n_clusters
+        if entry.model is None:
+            return
+        del self._resident[key]
+        self._n_bytes -= entry.n_bytes
+        if entry.extent is None and entry.n_freezes < self._n_freezes:
+            self._ghosts.append((key, entry))
+            self._ghost_bytes += entry.n_bytes
+        else:
+            entry.model = None
+
+    def _make_room(self) -> None:
+        """Write models until what is in memory fits; first what a checkpoint waits for anyway."""
+        memory = self._memory
+        while self.n_bytes > memory and self._ghosts:
+            key, ghost = self._ghosts.popleft()
+            self._ghost_bytes -= ghost.n_bytes
+            self._save(key, ghost)
+            ghost.model = None
+        while self.n_bytes > memory and len(self._resident) > 1:
+            key, entry = self._resident.popitem(last=False)
+            self._n_bytes -= entry.n_bytes
+            self._save(key, entry)
+            entry.model = None
+            self.n_evicted += 1
+
+    def _save(self, key: str, entry: Entry) -> None:
+        """Write a state to the log, unless the other thread has."""
+        with self._saving:
+            if entry.extent is None:
+                assert entry.model is not None
+                entry.extent = self._log.append(model_file(entry.model, key))
+        self._log.put_full()
+
+    def _write(self, frozen: Frozen, progress: Mapping[str, Any]) -> bytes:
+        """Write what is not in a segment yet, tidy up a little, and return the index."""
+        for key, entry in frozen.index.items():
+            if entry.extent is None:
+                self._save(key, entry)
+        entries = list(frozen.index.values())
+        new = self._log.n_appended - self._n_written
+        # To copy as much as was written is enough: more than that cannot have become garbage.
+        self._log.compact(entries, below=frozen.limit, most=max(new, self._log.size))
+        self._log.flush()
+        self._n_written = self._log.n_appended
+        segments, index = packed(frozen)
+        return pipeline_bytes({"progress": progress, "segments": segments, "pool": index})
+
+
+def _refused(block: Block, places: NDArray[np.intp], why: str) -> list[Reject]:
+    why = f"{why.rstrip('.')}."
+    return [Reject(int(row), why) for row in block.row[places]]
