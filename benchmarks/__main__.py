@@ -1,11 +1,11 @@
-"""One command for the evidence: ``python -m benchmarks paper|video|density|prepare [options]``."""
+"""One command for the evidence: ``python -m benchmarks PART [options]``."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 
-PARTS = ("paper", "video", "density", "prepare")
+PARTS = ("paper", "video", "density", "prepare", "runtime", "faults")
 
 
 def main(arguments: list[str]) -> None:

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from benchmarks.ledger import RESULTS
 
+from benchmarks.ledger import RESULTS
 from scstream.core.state import Draft
 from scstream.core.surgery import add_clusters, halves_of
 from scstream.families.base import Array

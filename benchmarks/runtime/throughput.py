@@ -21,6 +21,7 @@ from pathlib import Path
 import nats
 import numpy as np
 import pyarrow as pa
+
 from benchmarks.ledger import RESULTS
 from tests.servers import NatsServer
 

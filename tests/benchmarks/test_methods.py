@@ -7,9 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
+
 from benchmarks.paper import environments, worker
 from benchmarks.paper.method import METHODS
-from scipy import sparse
 
 BATCH, K = 80, 4
 PAIRS = [

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+
 from benchmarks.paper import bars, page, store, tables
 from benchmarks.paper.figures import experiments
 from benchmarks.paper.figures.lineage import lineage

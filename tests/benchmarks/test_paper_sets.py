@@ -5,12 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
+from scipy.stats import multivariate_normal
+
 from benchmarks.paper import cache
 from benchmarks.paper.recurring import recurring_order
 from benchmarks.paper.sets import SETS, Table, hashed, n_batches, numbered, standardise
 from benchmarks.paper.truth import gaussian_labels, multinomial_labels
-from scipy.special import gammaln
-from scipy.stats import multivariate_normal
 
 
 class TestSets:

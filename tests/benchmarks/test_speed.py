@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+
 from benchmarks.speed import engines, scaling
 from benchmarks.speed.__main__ import PARTS, main
 from benchmarks.speed.page import page

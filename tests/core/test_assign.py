@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from scipy import stats
-from tests.core.states import FAMILIES, random_state
 
 from scstream.compute import threads
 from scstream.compute.threads import ThreadExecutor
@@ -16,6 +15,7 @@ from scstream.core.assign import Tally, assign_block, combine
 from scstream.core.state import NOVEL, Batch, Config, State
 from scstream.core.step import step
 from scstream.core.sweep import predictive_plan, relabel, sampling_plan
+from tests.core.states import FAMILIES, random_state
 
 SIZES = [[9, 4], [2, 7], [5, 5]]
 every_family = pytest.mark.parametrize("name", FAMILIES)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.core.states import FAMILIES, random_state, with_clusters
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.fading import advance
@@ -14,6 +13,7 @@ from scstream.core.query import expected_at
 from scstream.core.state import Batch, Config, State
 from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
+from tests.core.states import FAMILIES, random_state, with_clusters
 
 SIZES = [[9, 4], [2, 7]]
 STILL = {"motion": False}

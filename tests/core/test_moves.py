@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
-from tests.core.states import FAMILIES, random_halves
 
 from scstream.core.moves import log_half_weights, log_merge_ratio, log_split_ratio
+from tests.core.states import FAMILIES, random_halves
 
 ALPHA = 1.7
 SIZES = [[9, 4], [2, 7], [5, 5], [1, 3]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import gammaln
-from tests.core.states import FAMILIES, rows_for
 
 from scstream.core.segment import agglomerate, nearest_pairs, seed_cells, segment
 from scstream.core.state import Config
 from scstream.metrics import adjusted_rand
+from tests.core.states import FAMILIES, rows_for
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
 

@@ -6,11 +6,11 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
-from tests.core.states import FAMILIES
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.state import Batch, Config, Event, State
 from scstream.core.step import lasting, step
+from tests.core.states import FAMILIES
 
 EXECUTOR = ThreadExecutor()
 ALGORITHMS = {"default": Config, "paper": Config.paper}

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.core.states import FAMILIES, random_halves, random_state
 
 from scstream.core.state import NOVEL, Config, Draft
 from scstream.core.surgery import (
@@ -16,6 +15,7 @@ from scstream.core.surgery import (
     split_clusters,
     take,
 )
+from tests.core.states import FAMILIES, random_halves, random_state
 
 LAYERS = ("past", "current", "history")
 SIZES = [[9, 4], [2, 7], [5, 5], [1, 3]]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.native.plans import MODES, ROWS, gaussian_rows, plan_for
 
 from scstream import ScStream, native
 from scstream.compute.threads import ThreadExecutor
@@ -17,6 +16,7 @@ from scstream.core.assign import Tally
 from scstream.core.state import Batch
 from scstream.datasets import drifting_gaussians
 from scstream.families import Gaussian
+from tests.native.plans import MODES, ROWS, gaussian_rows, plan_for
 
 pytestmark = pytest.mark.skipif(
     native.compiled() is None, reason="the compiled kernels are switched off or not built"

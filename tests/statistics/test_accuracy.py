@@ -6,6 +6,7 @@ The long form over all seeds is ``python -m benchmarks.accuracy``; its results a
 
 import numpy as np
 import pytest
+
 from benchmarks.ablation import PAPER_2D
 from benchmarks.cases import CASES
 from benchmarks.runs import run

@@ -17,14 +17,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.statistics import mutants
-from tests.statistics.exact import PROBLEMS, canonical, chi_square, total_variation
-from tests.statistics.worlds import BAR, EXECUTOR, MORE, Kernel, choices, run
 
 from scstream.core.start import single_cluster
 from scstream.core.state import Batch, Config, Draft, State
 from scstream.core.sweep import sampling_sweep
 from scstream.core.window import Exponential
+from tests.statistics import mutants
+from tests.statistics.exact import PROBLEMS, canonical, chi_square, total_variation
+from tests.statistics.worlds import BAR, EXECUTOR, MORE, Kernel, choices, run
 
 pytestmark = pytest.mark.statistics
 

@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from scipy import stats
-from tests.statistics import mutants
-from tests.statistics.exact import canonical
-from tests.statistics.worlds import BAR, MORE, WORLDS_AT_ONCE, Kernel, split_or_merge, sweep
 
 from scstream.core.rng import ClusterDraws, key_for
 from scstream.families import Gaussian, Multinomial
+from tests.statistics import mutants
+from tests.statistics.exact import canonical
+from tests.statistics.worlds import BAR, MORE, WORLDS_AT_ONCE, Kernel, split_or_merge, sweep
 
 pytestmark = pytest.mark.statistics
 

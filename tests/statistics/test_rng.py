@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from tests.core.states import with_clusters
 
 from scstream.core.rng import PURPOSES, ClusterDraws, key_for, uniforms
 from scstream.core.weights import drawn_weights
 from scstream.families import Multinomial
+from tests.core.states import with_clusters
 
 pytestmark = pytest.mark.statistics
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tests.core.states import with_clusters
-from tests.statistics.exact import canonical
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.assign import Plan
@@ -25,6 +23,8 @@ from scstream.core.surgery import take
 from scstream.core.sweep import relabel, sampling_plan
 from scstream.core.window import Exponential
 from scstream.families.base import Family
+from tests.core.states import with_clusters
+from tests.statistics.exact import canonical
 
 LONG = os.environ.get("SCSTREAM_LONG") == "1"
 MORE = 20 if LONG else 1  # replicates are multiplied by this

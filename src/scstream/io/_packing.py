@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -129,7 +130,7 @@ def record(cls: type[T], values: Any, **ready: Any) -> T:
 
     A field with a default may be missing: an older version, which wrote the file, had none.
     """
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     known = [field for field in fields(cls) if field.init and field.name not in ready]  # type: ignore[arg-type]
     needed = {f.name for f in known if f.default is MISSING and f.default_factory is MISSING}
     odd = (set(values) - {field.name for field in known}) | (needed - set(values))
@@ -139,6 +140,12 @@ def record(cls: type[T], values: Any, **ready: Any) -> T:
         if not _fits(value, hints[name]):
             raise ValueError(f"{cls.__name__}.{name} has the wrong type")
     return cls(**values, **ready)
+
+
+@cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """Types of the fields of a dataclass; to look them up takes a millisecond."""
+    return get_type_hints(cls)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

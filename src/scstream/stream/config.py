@@ -39,7 +39,8 @@ SECTIONS = (
     "keys",
     "threads",
 )
-_DECISIVE = ("schema", "steps", "model", "batch", "keys")  # labels depend on them
+_DECISIVE = ("schema", "steps", "model", "batch", "keys")  # labels depend on what is in them
+_INDIFFERENT = ("n_threads", "max_events", "memory", "segment", "retry")  # but not on these
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
 SCHEMA = ("features", "keep", "key", "time", "text")
 FOLDER = "checkpoints"  # where checkpoints are kept
@@ -104,7 +105,7 @@ def build(
         pace=pace,
         announce=announce,
         threads=settings.get("threads", True),
-        settings={name: settings[name] for name in _DECISIVE if name in settings},
+        settings={name: _decisive(settings[name]) for name in _DECISIVE if name in settings},
     )
 
 
@@ -125,6 +126,12 @@ def _sink(settings: Mapping[str, Any], name: str) -> Sink:
     if "kind" not in options:
         raise InputError(f"{name}.kind is missing; it is one of {', '.join(connectors.SINKS)}.")
     return connectors.sink(**options)
+
+
+def _decisive(section: Any) -> Any:
+    if not isinstance(section, Mapping):
+        return section
+    return {name: value for name, value in section.items() if name not in _INDIFFERENT}
 
 
 def _check_apart(settings: Mapping[str, Any]) -> None:

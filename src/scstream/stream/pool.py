@@ -37,8 +37,6 @@ from scstream.stream.processor import Learned, learn_block, pipeline_bytes, pipe
 from scstream.stream.segments import SegmentLog, segment_name
 from scstream.stream.store import Store
 
-DECISIVE = ("max_keys", "max_rows", "patience", "forget_after")  # labels depend on them
-
 
 class ModelPool:
     """Independent models by key, as many in memory as fit.

@@ -19,6 +19,7 @@ from scstream.stream.block import Block, Reject
 from scstream.stream.prepare import Steps
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
+_FREE = ("n_threads", "max_events")  # parameters that may differ from those of the checkpoint
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,11 @@ class OneModel:
         pipeline: Mapping[str, Any] | None = pipeline_from(content, name=name)
         if pipeline is None:
             snapshot = model_from(content, name=name)
-            self.learner, pipeline = Learner.of(snapshot), snapshot.pipeline
+            pipeline = snapshot.pipeline
+            free = {
+                name: self.learner.params[name] for name in _FREE if name in self.learner.params
+            }
+            self.learner = Learner.of(replace(snapshot, params={**snapshot.params, **free}))
         try:
             self.steps = Steps.load(pipeline["steps"])
             progress: Mapping[str, Any] = pipeline["progress"]

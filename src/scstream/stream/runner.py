@@ -167,10 +167,11 @@ class Pipeline:
         with self._feed(stop) as feed, self._outlet() as outlet:
             self._since = self.clock.elapsed()
             while not stop.is_set() and (until is None or self._batcher.batch < until):
+                is_first = self._batcher.is_first
                 parcel = self._next_parcel(feed, outlet, stop)
                 if parcel is None:
                     break
-                if parcel.batch == 0:
+                if is_first:
                     self.processor.settle(self.reader.schema.features)
                 self._deliver(parcel, self.processor.learn(parcel), outlet)
                 if self._is_due():
@@ -197,7 +198,7 @@ class Pipeline:
                 batch=progress["batch"],
                 mark=mark_from(progress["mark"]),
                 watermark=progress["watermark"],
-                is_first=progress["batch"] == 0,
+                is_first=progress["rows"] == 0,
             )
             self.reader.schema = Schema(**progress["schema"])
         self._planned = self.ledger.planned(after=self._batcher.batch)

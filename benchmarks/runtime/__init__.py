@@ -1,0 +1,1 @@
+"""What the runtime costs, and what it holds: throughput, stalls, many models."""

@@ -1,0 +1,192 @@
+"""Writes docs/reference/pipeline.md from the code: `python docs/make_reference.py`.
+
+Names and defaults come from signatures, types and meanings from docstrings; an option that has no
+docstring is an error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scstream import ScStream, errors
+from scstream.learner import PARAMETERS
+from scstream.stream import config, connectors
+from scstream.stream.batcher import Batching
+from scstream.stream.connectors.s3 import S3Store
+from scstream.stream.keyed import Keys
+from scstream.stream.ledger import Ledger
+from scstream.stream.messages import FORMATS, Schema
+from scstream.stream.prepare.steps import STEPS
+from scstream.stream.runner import Pace, Pipeline
+
+PAGE = Path(__file__).with_name("reference") / "pipeline.md"
+NEEDED = inspect.Parameter.empty
+OBJECTS = {"BinaryIO", "Disk"}  # words of a type that no file of settings can give
+SECTION = re.compile(r"Parameters\n-+\n(.*?)(?=\n\n\w[^\n]*\n---|\Z)", re.DOTALL)
+ENTRY = re.compile(r"^(\w[\w, ]*) : (.+)((?:\n    .*|\n(?=\n    ))*)", re.MULTILINE)
+HEAD = """\
+# Settings of a pipeline
+
+Made by `python docs/make_reference.py` from the code; do not edit.
+
+A file of settings is TOML, with the sections below. A flag wins over a variable, a variable over
+the file, the file over the default: `--set batch.rows=500`, `SCSTREAM_BATCH__ROWS=500`. In the file
+`${NAME}` stands for a variable, and `$${NAME}` for `${NAME}` itself. Where a default is empty there
+is none. `scstream run pipeline.toml --dry-run` prints every setting and where it comes from.
+Recipes are in [pipelines.md](../howto/pipelines.md)."""
+STEPS_ARE = """\
+## [[steps]]
+
+Preprocessing, one table for each step, in the order of the file; it is saved with the model. A
+table has `step`, and the options of that step."""
+MODEL_IS = """\
+## [model]
+
+Parameters of `scstream.ScStream`. The default of `random_state` is made of the name of the job.
+TOML has no None: write `half_life = inf` for a model that never forgets."""
+SINKS_ARE = """\
+## [sink] and [dead]
+
+Where labels go, and where rows go that cannot be used, with the reason. Without the section they go
+nowhere."""
+CHECKPOINTS_ARE = """\
+## [checkpoint]
+
+Where checkpoints are kept, how often they are written and how many stay."""
+
+
+class Option(NamedTuple):
+    """One line of a table."""
+
+    name: str
+    type: str
+    default: Any
+    meaning: str
+
+
+KIND = Option("kind", "str", NEEDED, "Which of the kinds below.")
+FORMAT = Option(
+    "format",
+    ", ".join(f'"{name}"' for name in FORMATS),
+    config.FORMAT,
+    "What a message holds: JSON objects or arrays, one per line; an object of columns; an Arrow "
+    "stream; a matrix of little-endian numbers. Files and stdin have formats of their own.",
+)
+FOLDER = Option(
+    "folder", "str", config.FOLDER, 'A folder, or an address such as "s3://bucket/prefix".'
+)
+STORE = Option(
+    "options", "table", None, "For an address: the options below, or whatever else obstore takes."
+)
+
+
+def page() -> str:
+    """Return the whole page."""
+    return "\n\n".join([HEAD, *sections()]) + "\n"
+
+
+def sections() -> Iterator[str]:
+    """Yield headings, sentences and tables in the order of the page."""
+    yield "## Without a section"
+    yield table(options(Pipeline, ["job", "threads"], {"job": "scstream"}))
+    yield "## [source]\n\nWhere rows come from."
+    yield table([KIND, FORMAT])
+    yield from connectors_of("source", connectors.SOURCES)
+    yield "## [schema]\n\nWhich columns are what."
+    yield table(options(Schema, config.SCHEMA))
+    yield STEPS_ARE
+    for name, step in STEPS.items():
+        yield f"### step = {json.dumps(name)}\n\n{summary(step)}"
+        needed = {"n": NEEDED} if getattr(step, "n", None) == 0 else {}  # no columns: no choice
+        yield table(options(step, changed=needed))
+    yield MODEL_IS
+    yield table(options(ScStream, [name for name in PARAMETERS if name != "kernel"]))
+    yield "## [batch]\n\nWhere a batch ends, and what time it has."
+    yield table(options(Batching))
+    yield SINKS_ARE
+    yield table([KIND])
+    yield from connectors_of("sink", connectors.SINKS)
+    yield CHECKPOINTS_ARE
+    yield table([FOLDER, STORE, *options(Pace), *options(Ledger, ["newest", "hourly"])])
+    yield "### checkpoint.options"
+    yield table(options(S3Store, ["patience", "allow_http"]))
+    yield "## [keys]\n\nWith `schema.key`: limits of the many models."
+    yield table(options(Keys))
+    yield "## Exit codes\n\n| code | error | meaning |\n|---|---|---|\n" + "\n".join(exit_codes())
+
+
+def connectors_of(role: str, known: Mapping[str, str]) -> Iterator[str]:
+    """Yield every source or sink with its options."""
+    for kind, place in known.items():
+        module, _, name = place.partition(".")
+        connector = getattr(import_module(f"{connectors.__name__}.{module}"), name)
+        yield f"### {role}, kind = {json.dumps(kind)}\n\n{summary(connector)}"
+        yield table(options(connector))
+
+
+def options(
+    owner: Any, names: Iterable[str] = (), changed: Mapping[str, Any] | None = None
+) -> list[Option]:
+    """Return the options that a class takes, or those of these names."""
+    known, told = inspect.signature(owner).parameters, meanings(owner)
+    plain = [
+        name
+        for name, parameter in known.items()
+        if name != "learned" and OBJECTS.isdisjoint(re.findall(r"\w+", str(parameter.annotation)))
+    ]
+    defaults = {name: known[name].default for name in names or plain} | dict(changed or {})
+    return [Option(name, told[name][0], value, told[name][1]) for name, value in defaults.items()]
+
+
+def meanings(owner: Any) -> dict[str, tuple[str, str]]:
+    """Return types and meanings by name, from the docstrings of a class and of those above it."""
+    found: dict[str, tuple[str, str]] = {}
+    for each in reversed(owner.__mro__):
+        section = SECTION.search(inspect.cleandoc(each.__doc__ or ""))
+        for names, kind, text in ENTRY.findall(section[1] if section else ""):
+            found |= dict.fromkeys(names.split(", "), (kind, " ".join(text.split())))
+    return found
+
+
+def summary(owner: Any) -> str:
+    """Return the first paragraph of a docstring on one line."""
+    return " ".join(inspect.cleandoc(owner.__doc__).split("\n\n")[0].split()).replace("``", "`")
+
+
+def table(rows: Iterable[Option]) -> str:
+    """Return options as a table."""
+    lines = ["| option | type | default | meaning |", "|---|---|---|---|"]
+    for row in rows:
+        kind = row.type.removesuffix(", optional").removesuffix("or None").rstrip(" ,")
+        meaning = row.meaning.replace("``", "`")
+        cells = (f"`{row.name}`", kind, shown(row.default), meaning)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def shown(value: Any) -> str:
+    """Return a default as TOML writes it; nothing for nothing."""
+    if value is NEEDED:
+        return "needed"
+    return "" if value is None else f"`{json.dumps(value)}`"
+
+
+def exit_codes() -> Iterator[str]:
+    """Yield the lines of the table of errors that end a pipeline."""
+    yield "| 0 | | the source has ended, or SIGTERM or Ctrl-C asked for an orderly end |"
+    yield "| 1 | any other of ours | read the sentence |"
+    yield "| 2 | `InputError` | a setting, a flag, a missing library, or other settings before |"
+    for error in sorted(errors.StreamError.__subclasses__(), key=lambda each: each.exit_code):
+        yield f"| {error.exit_code} | `{error.__name__}` | {summary(error).rstrip('.')} |"
+    yield "| 70 | | a defect, with a traceback; please report it |"
+    yield "| 130 | | a second Ctrl-C |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
