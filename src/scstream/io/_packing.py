@@ -130,7 +130,7 @@ def record(cls: type[T], values: Any, **ready: Any) -> T:
 
     A field with a default may be missing: an older version, which wrote the file, had none.
     """
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]
     known = [field for field in fields(cls) if field.init and field.name not in ready]  # type: ignore[arg-type]
     needed = {f.name for f in known if f.default is MISSING and f.default_factory is MISSING}
     odd = (set(values) - {field.name for field in known}) | (needed - set(values))

@@ -88,11 +88,10 @@ class MachineDisk:
 
     def make_folder(self, path: Path) -> None:
         """Make a folder."""
-        if path.is_dir():
-            return
-        self.make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
-        self.sync_folder(path.parent)
+        if not path.is_dir():
+            self.make_folder(path.parent)
+            path.mkdir(mode=0o700, exist_ok=True)
+        self.sync_folder(path.parent)  # also if it is there: who made it may have died before
 
     def names(self, folder: Path) -> list[str]:
         """Names in a folder."""

@@ -166,7 +166,10 @@ class Ledger:
 
     def is_overtaken(self) -> bool:
         """Whether another instance has claimed the pipeline since."""
-        versions = self._versions()
+        try:
+            versions = self._versions()
+        except OSError:  # of a store that fails nothing can be said
+            return False
         return self.epoch >= 0 and bool(versions) and versions[-1] > self.version
 
     def overtaken(self) -> Fenced:

@@ -280,6 +280,7 @@ class Pipeline:
                 batcher.restart_timer(self.clock.elapsed())
                 return parcel
             if feed.done and not batcher.n_waiting:
+                self._check_reached()
                 return None
             if feed.done and batcher.batch in self._planned:
                 raise SourceRegressed(
@@ -292,6 +293,16 @@ class Pipeline:
             for record, block in feed.read():
                 batcher.add(record, block, elapsed=self.clock.elapsed())
         return None
+
+    def _check_reached(self) -> None:
+        """Raise if the source has ended within a message of which rows were read before."""
+        for lane, place in self._batcher.mark.items():
+            if place.row and self._batcher.batch % _LINEAGE:  # a gap that was accepted begins anew
+                raise SourceRegressed(
+                    f"the source ends before row {place.row} of the message at {place.position}"
+                    f"{f' of lane {lane}' if lane else ''}, which was read already; bring its rows "
+                    "back, or start with --accept-gap."
+                )
 
     def _next_cut(self, *, final: bool) -> Cut | None:
         batcher = self._batcher
