@@ -11,6 +11,7 @@ import pytest
 from scstream import ScStream
 from scstream.errors import (
     AlreadyRunning,
+    CheckpointCorrupt,
     Fenced,
     InputError,
     NonDeterministicReplay,
@@ -137,18 +138,22 @@ def revived(end):
     return end
 
 
+def survive(folder, source, sink, random, n_crashes=40):
+    """Run to the end through crashes."""
+    for _ in range(n_crashes):
+        try:
+            crashing(pipeline(folder, revived(source), revived(sink)), 60, random).run()
+            return
+        except Crash:
+            continue
+    pipeline(folder, revived(source), revived(sink)).run()
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_crashes_anywhere_lose_and_double_nothing(tmp_path, whole, seed):
     random = Random(seed)
     source, sink = MemorySource({"": messages()}), MemorySink()
-    for _ in range(60):
-        try:
-            crashing(pipeline(tmp_path, revived(source), revived(sink)), 60, random).run()
-            break
-        except Crash:
-            continue
-    else:
-        pipeline(tmp_path, revived(source), revived(sink)).run()
+    survive(tmp_path, source, sink, random)
     assert sink.rows == whole
 
 
@@ -158,14 +163,7 @@ def test_lanes_may_race_between_crashes(tmp_path, seed):
     lanes = {"a": messages(400, seed=1), "b": messages(300, seed=2), "c": messages(300, seed=3)}
     source = MemorySource(lanes, order=random.choice)
     sink = MemorySink()
-    for _ in range(40):
-        try:
-            crashing(pipeline(tmp_path, revived(source), revived(sink)), 60, random).run()
-            break
-        except Crash:
-            continue
-    else:
-        pipeline(tmp_path, revived(source), revived(sink)).run()
+    survive(tmp_path, source, sink, random)
     assert sorted(row["id"] for row in sink.rows) == sorted([*range(400), *range(300), *range(300)])
 
 
@@ -310,6 +308,16 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, whole):
     last.run()
     assert "damaged" in heard
     assert sink.rows == whole
+
+
+def test_nothing_begins_anew_where_every_checkpoint_is_damaged(tmp_path):
+    source, sink = MemorySource({"": messages()}), MemorySink()
+    pipeline(tmp_path, source, sink).run(until=7)
+    for version in tmp_path.glob("version-*"):
+        if version.read_bytes()[:1] != b"{":
+            version.write_bytes(version.read_bytes()[:-9])
+    with pytest.raises(CheckpointCorrupt):
+        pipeline(tmp_path, source, sink).run()
 
 
 def test_settings_of_a_checkpoint_must_not_change(tmp_path):

@@ -7,14 +7,11 @@ and the labels are the same.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from threading import Event
 from typing import Any
-
-import numpy as np
 
 from scstream.errors import (
     CheckpointCorrupt,
@@ -27,11 +24,12 @@ from scstream.errors import (
 from scstream.stream.batcher import Batcher, Batching, Cut, Parcel, mark_from
 from scstream.stream.clock import Clock, MachineClock
 from scstream.stream.commit import Work, commit
+from scstream.stream.deliveries import dead_letters_of, digest_of, labels_of
 from scstream.stream.ledger import Ledger
 from scstream.stream.messages import Reader, Schema
 from scstream.stream.processor import Learned, Processor
 from scstream.stream.queues import Ahead, Behind, Feed, Inline, Outlet, Straight
-from scstream.stream.sink import Delivery, Nowhere, Sink
+from scstream.stream.sink import Nowhere, Sink
 from scstream.stream.source import Resume, Source
 
 Announce = Callable[..., None]  # kind of event, and its values by name
@@ -216,14 +214,16 @@ class Pipeline:
         if savepoint is not None:
             content = self.ledger.read_savepoint(savepoint)
             return self._checked(self.processor.restore(content, name=savepoint))
+        damage: CheckpointCorrupt | None = None
         for name, content in self.ledger.checkpoints():
             try:
-                progress = self._checked(self.processor.restore(content, name=name))
+                return self._checked(self.processor.restore(content, name=name))
             except CheckpointCorrupt as error:
+                damage = error
                 self.announce("damaged", name=name, reason=str(error))
                 self.ledger.forget(name)
-            else:
-                return progress
+        if damage is not None:
+            raise damage
         return {}
 
     def _checked(self, progress: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -320,20 +320,14 @@ class Pipeline:
 
     def _deliver(self, parcel: Parcel, learned: Learned, outlet: Outlet) -> None:
         block, schema = learned.block, self.reader.schema
-        passed = schema.keep if schema.key is None else dict.fromkeys((schema.key, *schema.keep))
-        labels = _delivery(
-            self.job,
-            parcel.batch,
-            index=block.row,
-            cluster=learned.labels,
-            **{name: block.kept[name] for name in passed if name in block.kept},
-        )
-        self._digest = _chained(self._digest, labels)
+        key = () if schema.key is None else (schema.key,)
+        labels = labels_of(self.job, parcel, learned, dict.fromkeys((*key, *schema.keep)))
+        self._digest = digest_of(self._digest, labels)
         if self.pace.digests and parcel.batch % self.pace.digests == self.pace.digests - 1:
             self.ledger.confirm(parcel.batch, self._digest)
         outlet.write("labels", labels)
         if block.rejects:
-            outlet.write("dead", _dead_letters(self.job, parcel, block.rejects))
+            outlet.write("dead", dead_letters_of(self.job, parcel, learned))
         self._n_rows += block.n_rows
         self._n_rejected += len(block.rejects)
         self.announce(
@@ -390,30 +384,3 @@ class Pipeline:
             source=self.source,
             announce=self.announce,
         )
-
-
-def _delivery(job: str, batch: int, *, index: Any, **columns: Any) -> Delivery:
-    numbers = np.full(len(index), batch, dtype=np.int64)
-    return Delivery(job, batch, {"batch": numbers, "index": index, **columns})
-
-
-def _dead_letters(job: str, parcel: Parcel, rejects: Any) -> Delivery:
-    places = [parcel.origin(r.row) for r in rejects]
-    return _delivery(
-        job,
-        parcel.batch,
-        index=np.array([r.row for r in rejects], dtype=np.int64),
-        lane=np.array([lane for lane, _ in places], dtype=object),
-        position=np.array([str(place.position) for _, place in places], dtype=object),
-        row=np.array([place.row for _, place in places], dtype=np.int64),
-        reason=np.array([r.reason for r in rejects], dtype=object),
-        content=np.array([r.content for r in rejects], dtype=object),
-    )
-
-
-def _chained(before: str, delivery: Delivery) -> str:
-    """Digest of all labels so far."""
-    digest = hashlib.sha256(f"{before}/{delivery.batch}/".encode())
-    for name in ("index", "cluster"):
-        digest.update(np.ascontiguousarray(delivery.columns[name], dtype="<i8").tobytes())
-    return digest.hexdigest()

@@ -1,0 +1,65 @@
+"""What a batch sends out: labels, dead letters, and a digest of all labels so far."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.stream.batcher import Parcel
+from scstream.stream.block import Columns
+from scstream.stream.processor import Learned
+from scstream.stream.sink import Delivery
+
+
+def labels_of(job: str, parcel: Parcel, learned: Learned, passed: Iterable[str]) -> Delivery:
+    """Return the labels of a batch, with the columns that are passed on."""
+    block = learned.block
+    columns = {name: block.kept[name] for name in passed if name in block.kept}
+    return _delivery(job, parcel.batch, block.row, {"cluster": learned.labels, **columns})
+
+
+def dead_letters_of(job: str, parcel: Parcel, learned: Learned) -> Delivery:
+    """Return the rows of a batch that could not be used, with their places and reasons."""
+    rejects = learned.block.rejects
+    places = [parcel.origin(reject.row) for reject in rejects]
+    columns = {
+        "lane": _texts(lane for lane, _ in places),
+        "position": _texts(str(place.position) for _, place in places),
+        "row": np.array([place.row for _, place in places], dtype=np.int64),
+        "reason": _texts(reject.reason for reject in rejects),
+        "content": _texts(reject.content for reject in rejects),
+    }
+    index = np.array([reject.row for reject in rejects], dtype=np.int64)
+    return _delivery(job, parcel.batch, index, columns)
+
+
+def digest_of(before: str, labels: Delivery) -> str:
+    """Return the digest of all labels so far, from that of the batches before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.stream.deliveries import digest_of
+    >>> from scstream.stream.sink import Delivery
+    >>> columns = {"index": np.arange(2), "cluster": np.array([3, 4])}
+    >>> digest_of("", Delivery("demo", 0, columns))[:8]
+    'd942d909'
+    """
+    digest = hashlib.sha256(f"{before}/{labels.batch}/".encode())
+    for name in ("index", "cluster"):
+        digest.update(np.ascontiguousarray(labels.columns[name], dtype="<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _delivery(
+    job: str, batch: int, index: NDArray[np.int64], columns: dict[str, NDArray]
+) -> Delivery:
+    numbers = np.full(len(index), batch, dtype=np.int64)
+    return Delivery(job, batch, {"batch": numbers, "index": index, **columns})
+
+
+def _texts(values: Iterable[str]) -> NDArray[np.object_]:
+    return np.array(list(values), dtype=object)
