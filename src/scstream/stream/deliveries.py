@@ -54,9 +54,7 @@ def digest_of(before: str, labels: Delivery) -> str:
     return digest.hexdigest()
 
 
-def _delivery(
-    job: str, batch: int, index: NDArray[np.int64], columns: dict[str, NDArray]
-) -> Delivery:
+def _delivery(job: str, batch: int, index: NDArray[np.int64], columns: Columns) -> Delivery:
     numbers = np.full(len(index), batch, dtype=np.int64)
     return Delivery(job, batch, {"batch": numbers, "index": index, **columns})
 
