@@ -206,7 +206,14 @@ def _refuse_after(publish, n):
 
 def test_acknowledged_is_what_the_checkpoint_holds(tmp_path):
     source, sink = MemorySource({"": messages()}), MemorySink()
-    pipeline(tmp_path, source, sink).run(until=4)
+    told = []
+    pipeline(
+        tmp_path,
+        source,
+        sink,
+        announce=lambda kind, **values: told.append((kind, values.get("batch"))),
+    ).run(until=4)
+    assert [batch for kind, batch in told if kind == "checkpoint"] == [0, 3, 4]
     before = source.acknowledged[""]
     assert 0 < before < len(source.lanes[""])
     n_done = sum(len(text.splitlines()) for text in source.lanes[""][:before])

@@ -1,0 +1,1 @@
+"""Long runs of the fault tests, and the page of what they reached."""

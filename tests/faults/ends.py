@@ -1,0 +1,142 @@
+"""Both ends of a pipeline that is killed: where its rows are, and where its labels go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tests.servers import NatsServer, RedisServer, Server
+
+ROWS_PER_MESSAGE = 10
+
+
+def messages(n_rows: int, *, seed: int = 0) -> list[bytes]:
+    """Rows of three clusters that drift, some in a message, as lines of JSON."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 2)) + 9.0 * rng.integers(0, 3, n_rows)[:, None]
+    X += np.linspace(0.0, 3.0, n_rows)[:, None]
+    lines = [json.dumps({"x": x, "y": y, "id": i}) for i, (x, y) in enumerate(X.tolist())]
+    starts = range(0, n_rows, ROWS_PER_MESSAGE)
+    return ["\n".join(lines[a : a + ROWS_PER_MESSAGE]).encode() for a in starts]
+
+
+class Ends(Protocol):
+    """A source that was filled, and a sink that can be read."""
+
+    server: Server | None
+
+    def fill(self, name: str, contents: Iterable[bytes]) -> None:
+        """Send messages to the source of that name."""
+        ...
+
+    def settings(self, name: str, *, port: int | None = None) -> dict[str, Any]:
+        """Sections `source` and `sink` of the settings, by way of another port if one is given."""
+        ...
+
+    def labels(self, name: str) -> list[dict[str, Any]]:
+        """Everything that is in the sink, in its order."""
+        ...
+
+
+class FileEnds:
+    """A file of JSON lines, and another one."""
+
+    server = None
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def fill(self, name: str, contents: Iterable[bytes]) -> None:
+        path = self.folder / f"{name}-rows.jsonl"
+        path.write_bytes(b"".join(content + b"\n" for content in contents))
+
+    def settings(self, name: str, *, port: int | None = None) -> dict[str, Any]:
+        return {
+            "source": {"kind": "file", "path": str(self.folder / f"{name}-rows.jsonl")},
+            "sink": {"kind": "file", "path": str(self.folder / f"{name}-labels.jsonl")},
+        }
+
+    def labels(self, name: str) -> list[dict[str, Any]]:
+        path = self.folder / f"{name}-labels.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class RedisEnds:
+    """Two Redis streams of a server that syncs every command."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.server = server
+
+    def fill(self, name: str, contents: Iterable[bytes]) -> None:
+        with self._client() as client:
+            for content in contents:
+                client.xadd(f"{name}-rows", {"row": content})
+
+    def settings(self, name: str, *, port: int | None = None) -> dict[str, Any]:
+        url = f"redis://127.0.0.1:{port or self.server.port}/0"
+        return {
+            "source": {"kind": "redis", "url": url, "stream": f"{name}-rows"},
+            "sink": {"kind": "redis", "url": url, "stream": f"{name}-labels", "format": "json"},
+        }
+
+    def labels(self, name: str) -> list[dict[str, Any]]:
+        with self._client() as client:
+            return [json.loads(entry[b"row"]) for _, entry in client.xrange(f"{name}-labels")]
+
+    def _client(self) -> Any:
+        import redis
+
+        return redis.Redis.from_url(self.server.url)
+
+
+class NatsEnds:
+    """Two JetStream streams of a server that syncs every message."""
+
+    def __init__(self, server: NatsServer) -> None:
+        self.server = server
+
+    def fill(self, name: str, contents: Iterable[bytes]) -> None:
+        async def act(stream: Any) -> None:
+            await stream.add_stream(name=f"{name}-rows", subjects=[f"{name}.rows"])
+            for content in contents:
+                await stream.publish(f"{name}.rows", content)
+
+        self._do(act)
+
+    def settings(self, name: str, *, port: int | None = None) -> dict[str, Any]:
+        url = f"nats://127.0.0.1:{port or self.server.port}"
+        sink = {"stream": f"{name}-labels", "subject": f"{name}.labels", "create": True}
+        return {
+            "source": {"kind": "nats", "url": url, "stream": f"{name}-rows"},
+            "sink": {"kind": "nats", "url": url, "format": "columns", **sink},
+        }
+
+    def labels(self, name: str) -> list[dict[str, Any]]:
+        async def act(stream: Any) -> list[bytes]:
+            info = await stream.stream_info(f"{name}-labels")
+            sequences = range(1, info.state.last_seq + 1)
+            return [(await stream.get_msg(f"{name}-labels", n)).data for n in sequences]
+
+        rows: list[dict[str, Any]] = []
+        for content in self._do(act):
+            columns = json.loads(content)
+            values = zip(*columns.values(), strict=True)
+            rows += [dict(zip(columns, row, strict=True)) for row in values]
+        return rows
+
+    def _do(self, act: Callable[[Any], Any]) -> Any:
+        import nats
+
+        async def run() -> Any:
+            client = await nats.connect(self.server.url)
+            try:
+                return await act(client.jetstream())
+            finally:
+                await client.close()
+
+        return asyncio.run(run())

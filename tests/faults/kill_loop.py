@@ -1,0 +1,301 @@
+"""Kill a real pipeline over and over: ``python -m tests.faults.kill_loop file --kills 200``.
+
+Everything is imported once; every run of the pipeline is a fork of this process, which is killed at
+a random instant. A round ends when a run comes to the last batch; its labels and its model must be,
+bit for bit, those of a run that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from scstream.io._packing import unseal
+from scstream.stream import connectors
+from scstream.stream.config import build
+from scstream.stream.ledger import Ledger
+from scstream.stream.store import FolderStore
+from tests.faults.chaos import ChaosProxy
+from tests.faults.ends import Ends, FileEnds, NatsEnds, RedisEnds, messages
+from tests.faults.mutants import PLANTS
+from tests.servers import NatsServer, RedisServer
+
+BATCH_ROWS = 40
+FAILED = 70  # exit code of a run that ended with an error
+KINDS = ("file", "redis", "nats")
+_OWN = ("epoch", "at", "identity", "mark", "sinks")  # what differs between runs and connectors
+_PATIENCE = 120.0  # seconds for one run
+
+
+@dataclass
+class Tally:
+    """What a loop has done."""
+
+    kind: str
+    kills: int = 0
+    broker_kills: int = 0
+    rounds: int = 0
+    rows: int = 0
+    lost: int = 0
+    doubled: int = 0
+    other_labels: int = 0
+    other_models: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.lost or self.doubled or self.other_labels or self.other_models)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a loop kills.
+
+    Parameters
+    ----------
+    kills : int
+        Of the pipeline.
+    rows : int
+        Of one round.
+    rounds : int
+        At least so many.
+    life : float
+        How long a run lives on average, as a multiple of what its start and three batches take.
+    broker : float
+        Share of the runs in which the broker is killed and restarted.
+    chaos : bool
+        Between pipeline and broker is a bad network.
+    plant : str, optional
+        Name of a defect in `mutants.PLANTS` that runs which are killed have.
+    """
+
+    kills: int = 100
+    rows: int = 1200
+    rounds: int = 1
+    life: float = 0.8
+    broker: float = 0.0
+    chaos: bool = False
+    seed: int = 0
+    plant: str | None = None
+
+    @property
+    def n_batches(self) -> int:
+        return self.rows // BATCH_ROWS
+
+
+def settings_of(ends: Ends, name: str, folder: Path, port: int | None) -> dict[str, Any]:
+    return {
+        "job": "killed",
+        **ends.settings(name, port=port),
+        "schema": {"features": ["x", "y"], "keep": ["id"]},
+        "model": {"random_state": 7, "n_threads": 1},
+        "batch": {"rows": BATCH_ROWS},
+        "checkpoint": {"folder": str(folder / f"{name}-state"), "batches": 2, "digests": 3},
+    }
+
+
+def forked(act: Callable[[], None], log: Path) -> int:
+    """Run something in a process of its own; return its id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = FAILED
+    try:
+        act()
+        code = 0
+    except BaseException as error:
+        code = getattr(error, "exit_code", FAILED)
+        with log.open("a") as file:
+            file.write(f"{type(error).__name__}: {error}\n")
+    finally:
+        os._exit(code)
+
+
+def ended(pid: int, *, within: float) -> bool:
+    """Wait for a process for a while; tell whether it came to its end, and in order."""
+    end = time.monotonic() + within
+    while True:
+        left = end - time.monotonic()
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            code = os.waitstatus_to_exitcode(status)
+            assert code == 0, f"a run ended with the code {code}"
+            return True
+        if left <= 0:
+            return False
+        time.sleep(min(left, 0.002))
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def model_of(folder: Path, name: str) -> tuple[Any, dict[str, bytes]]:
+    """Header and tensors of the newest checkpoint, without what may differ."""
+    ledger = Ledger(FolderStore(folder / f"{name}-state"))
+    header, tensors = unseal(next(content for _, content in ledger.checkpoints()))
+    for key in _OWN:
+        del header["pipeline"]["progress"][key]
+    return header, {key: values.tobytes() for key, values in tensors.items()}
+
+
+class Loop:
+    """Rounds of one stream, each of them killed many times."""
+
+    def __init__(self, ends: Ends, plan: Plan, folder: Path, *, port: int | None = None) -> None:
+        self.ends = ends
+        self.plan = plan
+        self.folder = folder
+        self.port = port
+        self.random = Random(plan.seed)
+        self.tally = Tally(type(ends).__name__.removesuffix("Ends").lower())
+        self.log = folder / "errors.txt"
+        self._messages = messages(plan.rows)
+
+    def run(self) -> Tally:
+        start = time.monotonic()
+        self._settle()
+        while self.tally.kills < self.plan.kills or self.tally.rounds < self.plan.rounds:
+            self._round(f"r{self.tally.rounds}")
+        self.tally.seconds = round(time.monotonic() - start, 1)
+        return self.tally
+
+    def _settle(self) -> None:
+        """Labels and model of an undisturbed run, from a file, and how long one takes."""
+        files = FileEnds(self.folder)
+        files.fill("whole", self._messages)
+        settings = settings_of(files, "whole", self.folder, None)
+        assert ended(forked(lambda: self._pipeline(settings), self.log), within=_PATIENCE)
+        self._labels = files.labels("whole")
+        self._model = model_of(self.folder, "whole")
+        assert [row["id"] for row in self._labels] == list(range(self.plan.rows))
+        self._span = self._time_of_a_run()
+
+    def _time_of_a_run(self) -> float:
+        """Seconds in which a run gets some batches on, from these ends."""
+        self.ends.fill("timed", self._messages)
+        settings = settings_of(self.ends, "timed", self.folder, self.port)
+        start = time.monotonic()
+        assert ended(forked(lambda: self._pipeline(settings, 3), self.log), within=_PATIENCE)
+        return time.monotonic() - start
+
+    def _pipeline(self, settings: dict[str, Any], until: int | None = None) -> None:
+        build(settings).run(until=until or self.plan.n_batches)
+
+    def _killed(self, settings: dict[str, Any]) -> None:
+        pipeline = build(settings)
+        if self.plan.plant is not None:
+            PLANTS[self.plan.plant](pipeline)
+        pipeline.run(until=self.plan.n_batches)
+
+    def _round(self, name: str) -> None:
+        self.ends.fill(name, self._messages)
+        settings = settings_of(self.ends, name, self.folder, self.port)
+        while True:
+            pid = forked(lambda: self._killed(settings), self.log)
+            if self.ends.server is not None and self.random.random() < self.plan.broker:
+                time.sleep(self.random.uniform(0.0, self._span))
+                self.ends.server.restart()
+                self.tally.broker_kills += 1
+            # Most runs die young, and none so surely that there would be no end.
+            if ended(pid, within=self.random.expovariate(1.0 / (self.plan.life * self._span))):
+                break
+            kill(pid)
+            self.tally.kills += 1
+        self._compare(name)
+
+    def _compare(self, name: str) -> None:
+        labels, tally = self.ends.labels(name), self.tally
+        ids = [row["id"] for row in labels]
+        tally.rounds += 1
+        tally.rows += self.plan.rows
+        tally.lost += self.plan.rows - len({*ids})
+        tally.doubled += len(ids) - len({*ids})
+        tally.other_labels += sum(a != b for a, b in zip(labels, self._labels, strict=False))
+        tally.other_models += model_of(self.folder, name) != self._model
+
+
+@contextmanager
+def storm(port: int, seed: int) -> Iterator[int]:
+    """A bad network to a port, in a process of its own: who forks must not have threads."""
+    here, there = os.pipe()
+
+    def act() -> None:
+        with ChaosProxy(port, seed=seed) as proxy:
+            proxy.storm()
+            os.write(there, b"%d\n" % proxy.port)
+            signal.pause()
+
+    pid = forked(act, Path(os.devnull))
+    os.close(there)
+    try:
+        with open(here) as pipe:
+            yield int(pipe.readline())
+    finally:
+        kill(pid)
+
+
+@contextmanager
+def ends_of(kind: str, folder: Path) -> Iterator[Ends]:
+    if kind == "file":
+        yield FileEnds(folder)
+    elif kind == "redis":
+        with RedisServer(folder / "server", durable=True) as redis:
+            yield RedisEnds(redis)
+    else:
+        with NatsServer(folder / "server", durable=True) as nats:
+            yield NatsEnds(nats)
+
+
+def loop(kind: str, plan: Plan) -> Tally:
+    """Kill a pipeline of that kind as planned; an error of a run is raised with its sentence."""
+    connectors.takes("source", kind, "")  # imported here, forks need not do it
+    connectors.takes("sink", kind, "")
+    with tempfile.TemporaryDirectory(prefix="scstream-kill-") as place:
+        folder = Path(place)
+        with ends_of(kind, folder) as ends:
+            weather: AbstractContextManager[int | None] = nullcontext()
+            if plan.chaos and ends.server is not None:
+                weather = storm(ends.server.port, plan.seed)
+            with weather as port:
+                killing = Loop(ends, plan, folder, port=port)
+                try:
+                    return killing.run()
+                except AssertionError as error:
+                    with contextlib.suppress(FileNotFoundError):
+                        error.add_note(killing.log.read_text())
+                    raise
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--rows", type=int, default=1200)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--life", type=float, default=Plan.life)
+    parser.add_argument("--broker", type=float, default=0.0)
+    parser.add_argument("--chaos", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plant", choices=PLANTS)
+    given = vars(parser.parse_args(arguments))
+    tally = loop(given.pop("kind"), Plan(**given))
+    print(json.dumps(asdict(tally)))
+    sys.exit(0 if tally.is_clean else 1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

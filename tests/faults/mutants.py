@@ -1,0 +1,116 @@
+"""Defects planted into the pipeline: each is one that a careless program would have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from scstream.stream.batcher import Cut
+from scstream.stream.commit import acknowledge, flush, prune, publish
+from scstream.stream.runner import Pace, Pipeline
+from tests.faults.simulation import SETUPS, Setup
+
+PLAIN = replace(SETUPS["count"], pace=Pace(batches=2, digests=0))
+TIMER = replace(SETUPS["timer"], pace=Pace(batches=2, digests=0))
+
+
+def acknowledge_before_checkpoint(pipeline: Pipeline) -> None:
+    def finish(work: Any) -> None:
+        ends = flush(pipeline._sinks)
+        acknowledge(work, pipeline.source)
+        publish(work, ends, pipeline.ledger)
+        prune(work, pipeline.ledger)
+
+    pipeline._finish = finish  # type: ignore[method-assign]
+
+
+def checkpoint_before_flush(pipeline: Pipeline) -> None:
+    """The checkpoint knows of labels that are not on the disk yet."""
+    sync = pipeline.sink.flush
+    lines: Any = pipeline.sink._written  # type: ignore[attr-defined]
+
+    def finish(work: Any) -> None:
+        ends = {"labels": lines._length, "dead": None}
+        publish(work, ends, pipeline.ledger)
+        sync()
+        acknowledge(work, pipeline.source)
+        prune(work, pipeline.ledger)
+
+    pipeline._finish = finish  # type: ignore[method-assign]
+
+
+def no_log_of_cuts(pipeline: Pipeline) -> None:
+    def agree(cut: Cut) -> Cut:
+        return cut
+
+    pipeline.ledger.agree = agree  # type: ignore[method-assign]
+
+
+def no_truncation(pipeline: Pipeline) -> None:
+    """The sink goes on at the end of its file, whatever the checkpoint says."""
+    lines: Any = pipeline.sink._written  # type: ignore[attr-defined]
+    opened = lines.open
+
+    def open_at_end(position: Any) -> None:
+        opened(None if position is None else max(position, lines._size()))
+
+    lines.open = open_at_end
+
+
+def one_write_is_enough(pipeline: Pipeline) -> None:
+    """A short write is taken for a whole one."""
+    disk: Any = pipeline.ledger.store._disk  # type: ignore[attr-defined]
+    write = disk.write
+    if not hasattr(disk, "is_careless"):
+        disk.is_careless = True
+        disk.write = lambda handle, content: write(handle, content) and len(content)
+
+
+def sync_again(pipeline: Pipeline) -> None:
+    """A sync that failed is tried again on the same file."""
+    disk: Any = pipeline.ledger.store._disk  # type: ignore[attr-defined]
+    sync = disk.sync
+
+    def stubborn(handle: int) -> None:
+        try:
+            sync(handle)
+        except OSError:
+            sync(handle)
+
+    if not hasattr(disk, "is_careless"):
+        disk.is_careless = True
+        disk.sync = stubborn
+
+
+def stale_mark(pipeline: Pipeline) -> None:
+    """The checkpoint holds the place before its last batch."""
+    marks: list[Any] = [None]
+    finish = pipeline._finish
+
+    def late(work: Any) -> None:
+        before, marks[0] = marks[0], work.mark
+        finish(work if before is None else replace(work, mark=before))
+
+    pipeline._finish = late  # type: ignore[method-assign]
+
+
+def _planted(setup: Setup, plant: Callable[[Pipeline], None]) -> Setup:
+    return replace(setup, plant=plant)
+
+
+MUTANTS: Mapping[str, Setup] = {
+    "no sync of files": replace(PLAIN, ignored=frozenset({"sync"})),
+    "no sync of folders": replace(PLAIN, ignored=frozenset({"sync_folder"})),
+    "acknowledge before the checkpoint": _planted(PLAIN, acknowledge_before_checkpoint),
+    "checkpoint before the labels": _planted(PLAIN, checkpoint_before_flush),
+    "cuts by the clock are not logged": _planted(TIMER, no_log_of_cuts),
+    "labels are not cut back": _planted(PLAIN, no_truncation),
+    "a short write is taken for a whole one": _planted(PLAIN, one_write_is_enough),
+    "a failed sync is tried again": _planted(PLAIN, sync_again),
+}
+
+PLANTS: Mapping[str, Callable[[Pipeline], None]] = {
+    "no truncation": no_truncation,
+    "stale mark": stale_mark,
+}

@@ -1,0 +1,137 @@
+"""Rows through Redis into a model and back to Redis, for long: memory and time must not grow.
+
+A message holds 1,000 rows. Rows are sent as they are needed, and both streams are trimmed, so that
+the broker keeps little.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scstream.stream.config import build
+from tests.faults.kill_loop import forked, kill
+from tests.servers import RedisServer
+
+ROWS = 1000  # of a message, and of a batch
+N_FEATURES = 4
+_AHEAD = 100  # messages that wait in the broker
+_DISTINCT = 50  # messages, sent over and over
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Soaked:
+    """What was measured; the first quarter is warm-up, the second is compared with the last."""
+
+    n_rows: int
+    seconds: float
+    memory: tuple[float, float]  # median resident megabytes
+    p99: tuple[float, float]  # milliseconds of processor time of a batch; see `calm_p99`
+    plain_p99: tuple[float, float]
+    median: tuple[float, float]
+    n_clusters: tuple[int, int]
+
+    @property
+    def memory_drift(self) -> float:
+        return self.memory[1] / self.memory[0] - 1.0
+
+    @property
+    def time_drift(self) -> float:
+        return self.p99[1] / self.p99[0] - 1.0
+
+
+def distinct_messages() -> list[bytes]:
+    """Rows of five clusters as raw numbers."""
+    rng = np.random.default_rng(0)
+    centres = 8.0 * rng.normal(size=(5, N_FEATURES))
+    return [
+        (rng.normal(size=(ROWS, N_FEATURES)) + centres[rng.integers(0, 5, ROWS)]).tobytes()
+        for _ in range(_DISTINCT)
+    ]
+
+
+def produce(server: RedisServer, n_batches: int) -> None:
+    """Send messages, never many ahead, and throw away labels that were written."""
+    import redis
+
+    client = redis.Redis.from_url(server.url)
+    contents, n_sent = distinct_messages(), 0
+    while True:
+        for _ in range(min(_AHEAD - client.xlen("rows"), n_batches - n_sent)):
+            client.xadd("rows", {"row": contents[n_sent % _DISTINCT]})
+            n_sent += 1
+        client.xtrim("labels", maxlen=10, approximate=False)
+        time.sleep(0.01)
+
+
+def soak(n_rows: int) -> Soaked:
+    """Send so many rows through a pipeline."""
+    n_batches = n_rows // ROWS
+    with tempfile.TemporaryDirectory(prefix="scstream-soak-") as place:
+        folder = Path(place)
+        with RedisServer(folder / "server") as server:
+            producer = forked(lambda: produce(server, n_batches), folder / "errors.txt")
+            try:
+                return _soaked(folder, server, n_batches)
+            finally:
+                kill(producer)
+
+
+def _soaked(folder: Path, server: RedisServer, n_batches: int) -> Soaked:
+    pipeline = build(
+        {
+            "source": {
+                **{"kind": "redis", "url": server.url, "stream": "rows", "trim": True},
+                "format": "floats",
+            },
+            "schema": {"features": [f"x{i}" for i in range(N_FEATURES)]},
+            "model": {"random_state": 0, "n_threads": 1},
+            "batch": {"rows": ROWS},
+            "sink": {"kind": "redis", "url": server.url, "stream": "labels", "format": "columns"},
+            "checkpoint": {"folder": str(folder / "state"), "batches": 50},
+        }
+    )
+    times, memory, sizes = np.zeros(n_batches), np.zeros(n_batches), np.zeros(n_batches, dtype=int)
+    learn = pipeline.processor.learn
+
+    def timed(parcel: Any) -> Any:
+        start = time.thread_time()
+        learned = learn(parcel)
+        times[parcel.batch] = 1e3 * (time.thread_time() - start)
+        memory[parcel.batch] = resident()
+        sizes[parcel.batch] = learned.n_clusters
+        return learned
+
+    pipeline.processor.learn = timed  # type: ignore[method-assign]
+    start = time.monotonic()
+    pipeline.run(until=n_batches)
+    seconds = time.monotonic() - start
+    quarter = n_batches // 4
+    early, late = slice(quarter, 2 * quarter), slice(-quarter, None)
+    return Soaked(
+        n_rows=n_batches * ROWS,
+        seconds=round(seconds, 1),
+        memory=(float(np.median(memory[early])), float(np.median(memory[late]))),
+        p99=(calm_p99(times[early]), calm_p99(times[late])),
+        plain_p99=(float(np.percentile(times[early], 99)), float(np.percentile(times[late], 99))),
+        median=(float(np.median(times[early])), float(np.median(times[late]))),
+        n_clusters=(int(sizes[early][-1]), int(sizes[-1])),
+    )
+
+
+def calm_p99(times: NDArray[np.float64]) -> float:
+    """The lowest 99th percentile of twenty parts: other processes only ever make a part slower."""
+    return float(min(np.percentile(part, 99) for part in np.array_split(times, 20)))
+
+
+def resident() -> float:
+    """Megabytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE / 2**20

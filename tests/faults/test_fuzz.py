@@ -1,0 +1,45 @@
+"""Fuzzed messages through reader and model: no crash, no NaN, no indefinite covariance."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from scstream import learner as learner_module
+from scstream.errors import ScStreamError
+from scstream.families import Gaussian
+from scstream.stream import messages
+from tests.faults.fuzz import check_state, streams
+
+N_BATCHES = 50_000
+SHARDS = 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_fuzzed_batches_leave_a_sound_model(shard):
+    n_rows = n_refused = n_learned = 0
+    for model, labels, refused in islice(streams(shard), N_BATCHES // SHARDS):
+        n_rows += len(labels)
+        n_refused += refused
+        if model.snapshot is not None:
+            check_state(model)
+            n_learned += bool(len(labels))
+            assert set(labels.tolist()) <= {-1, *model.snapshot.state.ids.tolist()}
+    assert n_refused > 0.05 * n_rows  # the fuzz is odd,
+    assert n_learned > 0.5 * N_BATCHES / SHARDS  # and most of it is learned all the same
+
+
+def test_a_careless_door_is_found_out(monkeypatch):
+    """Without the checks at the door odd rows do break the model, and the fuzz sees it."""
+    monkeypatch.setattr(learner_module, "check_entries", lambda rows, kind: None)
+    monkeypatch.setattr(Gaussian, "check", lambda family, rows: None)
+    monkeypatch.setattr(messages, "LARGEST", np.inf)
+    errors = (AssertionError, ArithmeticError, ValueError, RuntimeWarning, np.linalg.LinAlgError)
+    with pytest.raises(errors) as caught, np.errstate(all="ignore"):
+        for model, _, _ in islice(streams(0), 5000):
+            if model.snapshot is not None:
+                check_state(model)
+    assert not isinstance(caught.value, ScStreamError)

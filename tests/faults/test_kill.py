@@ -1,0 +1,69 @@
+"""kill -9 of real pipelines at random instants, of their brokers too: nothing lost, same labels."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+CLEAN = {"lost": 0, "doubled": 0, "other_labels": 0, "other_models": 0}
+
+
+def called(module, *arguments):
+    """Run one of the loops in a process of its own, which may fork because it has no threads."""
+    run = subprocess.run(
+        [sys.executable, "-m", f"tests.faults.{module}", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert run.stdout, run.stderr[-3000:]
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def assert_clean(found, *, kills):
+    assert found["kills"] >= kills
+    assert {name: found[name] for name in CLEAN} == CLEAN
+
+
+@pytest.mark.parametrize(("kind", "kills"), [("file", 250), ("redis", 150), ("nats", 150)])
+def test_a_pipeline_that_is_killed(kind, kills):
+    found = called("kill_loop", kind, "--kills", str(kills), "--rows", "2400")
+    assert_clean(found, kills=kills)
+
+
+@pytest.mark.parametrize("kind", ["redis", "nats"])
+def test_a_broker_that_is_killed_behind_a_bad_network(kind):
+    """Five times ten thousand rows, the pipeline killed as well."""
+    found = called(
+        *("kill_loop", kind, "--kills", "10", "--rows", "10000", "--rounds", "5"),
+        *("--broker", "0.6", "--chaos", "--life", "4"),
+    )
+    assert_clean(found, kills=10)
+    assert found["broker_kills"] >= 5
+    assert found["rows"] >= 50_000
+
+
+@pytest.mark.parametrize(("kind", "plant"), [("file", "no truncation"), ("redis", "stale mark")])
+def test_a_planted_defect_is_found(kind, plant):
+    with pytest.raises(AssertionError):
+        assert_clean(called("kill_loop", kind, "--kills", "25", "--plant", plant), kills=25)
+
+
+@pytest.mark.parametrize("kind", ["file", "redis", "nats"])
+def test_a_zombie_commits_nothing(kind):
+    """An instance is stopped, another takes over, the first goes on: it is fenced, 20 times."""
+    found = called("zombies", kind, "20")
+    assert found["zombies"] == found["refused"] == 20
+    assert {*found["codes"]} <= {"13", "16"}  # fenced, or it saw that its file is not its own
+    wrong = ("two_committers", "other_labels", "other_models")
+    assert [found[name] for name in wrong] == [0, 0, 0]

@@ -1,0 +1,63 @@
+"""Two instances of one pipeline: the one that was overtaken commits nothing and leaves no trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from scstream.errors import Fenced, SinkError
+from tests.faults.simulation import SETUPS, World, reference
+from tests.faults.turns import Zombie
+
+N_GAMES = 400
+REACH = 130  # calls of the disk that a short run makes
+NAMES = ("count", "timer", "lanes")
+
+
+def play(setup, n_games):
+    """Yield games with random moves, after a last instance has come to its end."""
+    random = Random(0)
+    for seed in range(n_games):
+        game = Zombie(World(setup, seed), random.randrange(REACH), random.randrange(REACH))
+        game.play()
+        assert game.world.run()
+        yield game
+
+
+def loser(game):
+    """What the instance that was overtaken ended with, if one was."""
+    ends = [end for end in (game.first, game.second) if end is not None]
+    return ends[0] if ends else None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_zombie_leaves_no_trace(name):
+    """Labels and model are those of one run, wherever the first was stopped and went on."""
+    setup = SETUPS[name]
+    expected = reference(setup)
+    ends = Counter()
+    for game in play(setup, N_GAMES):
+        game.world.check(expected)
+        game.check_commits()
+        ends[type(loser(game))] += 1
+    assert ends[Fenced] > N_GAMES / 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_who_is_overtaken_says_so(name):
+    """By `Fenced`; the other may find that somebody writes to its file, and start anew."""
+    for game in play(SETUPS[name], N_GAMES):
+        assert loser(game) is None or isinstance(loser(game), Fenced | SinkError), (
+            f"stopped at {game.stop}, went on at {game.go_on}: {loser(game)!r}"
+        )
+
+
+def test_a_rename_in_place_of_a_link_is_found():
+    """Without compare-and-set both instances believe that they are the one."""
+    setup = replace(SETUPS["count"], ignored=frozenset({"compare"}))
+    with pytest.raises(AssertionError, match=r"committed|two have the epochs"):
+        for game in play(setup, N_GAMES):
+            game.check_commits()
