@@ -1,11 +1,17 @@
-"""A source and a sink in memory: fakes for laws; the real ones are tested against real servers."""
+"""A source and a sink in memory, fakes for laws; and what tests do with those of real servers."""
 
+import shutil
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from scstream.errors import SourceChanged, SourceGap, SourceRegressed
+import numpy as np
+
+from scstream.errors import SinkError, SourceChanged, SourceGap, SourceRegressed
+from scstream.stream.messages import Schema, reader
 from scstream.stream.sink import Delivery, plain_rows
-from scstream.stream.source import Record
+from scstream.stream.source import Record, Resume
 
 
 class MemorySource:
@@ -72,7 +78,8 @@ class MemorySink:
         self.n_writes = 0
 
     def open(self, position):
-        assert position is not None or not self.deliveries
+        if position is None and self.deliveries:
+            raise SinkError("there are deliveries of an earlier pipeline")
 
     def write(self, delivery):
         self.n_writes += 1
@@ -90,3 +97,91 @@ class MemorySink:
         return [
             row for batch in sorted(self.deliveries) for row in plain_rows(self.deliveries[batch])
         ]
+
+
+def collect(source, n, seconds=20.0):
+    """Read until so many messages have come, or the time is over."""
+    records = []
+    end = time.monotonic() + seconds
+    while len(records) < n and time.monotonic() < end:
+        records += source.read(n - len(records), 0.1)
+    return records
+
+
+def numbers_of(records):
+    return [int(record.value) for record in records]
+
+
+def opened(source, resume=None, **how):
+    source.open(resume, **how)
+    return source
+
+
+def resume_at(source, position):
+    return Resume(dict(source.identity()), {"": position})
+
+
+def with_lost_end(server, source, add):
+    """Read ten numbers, of which the server loses the last five; return how to resume."""
+    add(range(5))
+    server.stop()
+    shutil.copytree(server.storage, server.folder / "copy")
+    server.start()
+    add(range(5, 10))
+    source.open(None)
+    records = collect(source, 10)
+    assert numbers_of(records) == list(range(10))
+    server.kill()
+    server.wipe()
+    shutil.copytree(server.folder / "copy", server.storage)
+    server.start()
+    return resume_at(source, records[-1].after)
+
+
+def delivery(batch, n_rows=4, *, job="job", shift=0):
+    index = np.arange(n_rows)
+    columns = {"batch": np.full(n_rows, batch), "index": index, "cluster": index + batch + shift}
+    return Delivery(job, batch, columns)
+
+
+def written(sink, batches, **how):
+    for batch in batches:
+        sink.write(delivery(batch, **how))
+    return sink.flush()
+
+
+CLUSTERS = [[0, 1, 2, 3], [1, 2, 3, 4]]  # of the first two deliveries
+
+
+def clusters_through(sink, source):
+    """Clusters of two deliveries that a sink has written as Arrow and a source has read."""
+    sink.open(None)
+    written(sink, [0, 1])
+    source.open(None)
+    read = reader("arrow", Schema(features=("cluster",)))
+    blocks = [read.read(record.value) for record in collect(source, 2)]
+    for one in (sink, source):
+        one.close()
+    return [block.X[:, 0].tolist() for block in blocks]
+
+
+def write_at_once(sinks, n_batches, *, flush_every):
+    """Let several sinks write the same deliveries, each in a thread of its own."""
+    for sink in sinks:
+        sink.open(None)
+
+    def write(sink):
+        for first in range(0, n_batches, flush_every):
+            written(sink, range(first, first + flush_every))
+
+    threads = [threading.Thread(target=write, args=(sink,)) for sink in sinks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for sink in sinks:
+        sink.close()
+
+
+def levels(found):
+    return {finding.about: finding.level for finding in found}

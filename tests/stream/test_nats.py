@@ -3,12 +3,11 @@
 import asyncio
 import json
 import logging
-import shutil
 import threading
 import time
+from functools import partial
 
 import nats
-import numpy as np
 import pytest
 
 from scstream.errors import (
@@ -21,11 +20,23 @@ from scstream.errors import (
 )
 from scstream.stream.connectors.nats import NatsSink, NatsSource
 from scstream.stream.connectors.nats import source as nats_source
-from scstream.stream.messages import Schema, reader
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Resume
 from tests.faults.chaos import ChaosProxy
 from tests.servers import NatsServer, ServerFailed, program
+from tests.stream.memory import (
+    CLUSTERS,
+    clusters_through,
+    collect,
+    delivery,
+    levels,
+    numbers_of,
+    opened,
+    resume_at,
+    with_lost_end,
+    write_at_once,
+    written,
+)
 
 
 def do(url, act):
@@ -59,34 +70,13 @@ def stored(url, name, subject=None):
     async def act(js):
         info = await js.stream_info(name)
         found = []
-        for sequence in range(info.state.first_seq, info.state.last_seq + 1):
+        for sequence in range(max(info.state.first_seq, 1), info.state.last_seq + 1):
             message = await js.get_msg(name, sequence)
             if subject in (None, message.subject):
                 found.append(((message.headers or {}).get("Nats-Msg-Id"), message.data))
         return found
 
     return do(url, act)
-
-
-def collect(source, n, seconds=20.0):
-    records = []
-    end = time.monotonic() + seconds
-    while len(records) < n and time.monotonic() < end:
-        records += source.read(n - len(records), 0.1)
-    return records
-
-
-def numbers_of(records):
-    return [int(record.value) for record in records]
-
-
-def opened(source, resume=None, **how):
-    source.open(resume, **how)
-    return source
-
-
-def resume_at(source, position):
-    return Resume(dict(source.identity()), {"": position})
 
 
 @pytest.fixture
@@ -109,23 +99,6 @@ def quick(monkeypatch):
     """Notice a silent server sooner."""
     monkeypatch.setattr(nats_source, "_HEARTBEAT", 0.2)
     monkeypatch.setattr(nats_source, "_EXPIRES", 1.0)
-
-
-def test_messages_come_in_order_and_every_position_leads_back(filled):
-    server, name = filled
-    source = opened(NatsSource(server.url, name, prefetch=3))
-    records = collect(source, 20)
-    assert numbers_of(records) == list(range(20))
-    assert source.lag() == 0
-    assert source.read(1, 0.05) == []
-    assert not source.done
-    for number, record in enumerate(records):
-        for position, first in ((record.position, number), (record.after, number + 1)):
-            again = opened(NatsSource(server.url, name), resume_at(source, position))
-            replayed = collect(again, 20 - first)
-            assert replayed == records[first:]
-            again.close()
-    source.close()
 
 
 def test_a_message_of_no_bytes_and_one_with_headers_pass(nats_server, own_name):
@@ -232,27 +205,10 @@ def test_a_server_that_lost_its_storage_is_noticed(old_server):
     again.close()
 
 
-def with_lost_end(server, source):
-    """Read ten messages, of which the server loses the last five; return how to resume."""
-    make(server.url, "rows")
-    publish(server.url, "rows.a", range(5))
-    server.stop()
-    shutil.copytree(server.storage, server.folder / "copy")
-    server.start()
-    publish(server.url, "rows.a", range(5, 10))
-    source.open(None)
-    records = collect(source, 10)
-    assert numbers_of(records) == list(range(10))
-    server.kill()
-    server.wipe()
-    shutil.copytree(server.folder / "copy", server.storage)
-    server.start()
-    return resume_at(source, records[-1].after)
-
-
 def test_a_server_that_lost_the_end_of_a_stream_is_noticed(old_server):
+    make(old_server.url, "rows")
     source = NatsSource(old_server.url, "rows")
-    resume = with_lost_end(old_server, source)
+    resume = with_lost_end(old_server, source, partial(publish, old_server.url, "rows.a"))
     with pytest.raises(SourceRegressed, match="up to 10 were read, and it ends at message 5"):
         while True:
             source.read(1, 0.1)
@@ -266,8 +222,9 @@ def test_a_server_that_lost_the_end_of_a_stream_is_noticed(old_server):
 
 
 def test_sequences_that_were_given_twice_are_noticed(old_server):
+    make(old_server.url, "rows")
     source = NatsSource(old_server.url, "rows")
-    resume = with_lost_end(old_server, source)
+    resume = with_lost_end(old_server, source, partial(publish, old_server.url, "rows.a"))
     source.close()
     publish(old_server.url, "rows.a", range(100, 120))  # sequences 6 to 25: also those read before
     with pytest.raises(SourceRegressed, match="its message 10 is another one than was read"):
@@ -445,51 +402,10 @@ def test_closing_ends_a_read(filled):
         source.read(1, 10.0)
 
 
-def delivery(batch, n_rows=4, *, job="job", shift=0):
-    index = np.arange(n_rows)
-    columns = {"batch": np.full(n_rows, batch), "index": index, "cluster": index + batch + shift}
-    return Delivery(job, batch, columns)
-
-
 def sink_for(server, name, **options):
     options = {"format": "columns", "create": True, **options}
     url = options.pop("url", server.url)
     return NatsSink(url, name, f"{name}.out", **options)
-
-
-def written(sink, batches, **how):
-    for batch in batches:
-        sink.write(delivery(batch, **how))
-    return sink.flush()
-
-
-@pytest.mark.parametrize("format", ["arrow", "columns", "json"])
-def test_a_replay_writes_nothing_twice(nats_server, own_name, format):
-    make(nats_server.url, own_name, duplicate_window=0.1)  # so that ids alone do not help
-    sink = sink_for(nats_server, own_name, format=format)
-    sink.open(None)
-    begin = sink.flush()
-    middle = written(sink, [0, 1])
-    end = written(sink, [2, 3])
-    sink.close()
-    once = stored(nats_server.url, own_name)
-    assert len(once) == (16 if format == "json" else 4)
-    time.sleep(0.3)
-    for position, batches in (
-        (None, range(5)),
-        (begin, range(6)),
-        (middle, range(2, 7)),
-        (end, [7]),
-    ):
-        again = sink_for(nats_server, own_name, format=format)
-        again.open(position)
-        written(again, [batch for batch in batches if batch != 7 or position is end])
-        again.close()
-    now = stored(nats_server.url, own_name)
-    assert now[: len(once)] == once
-    ids = [f"job/{batch}" for batch in (*range(7), 7)]
-    rows = [f"{name}/{index}" for name in ids for index in range(4)]
-    assert [name for name, _ in now] == (rows if format == "json" else ids)
 
 
 def test_rows_of_a_batch_that_are_missing_are_added(nats_server, own_name):
@@ -507,14 +423,7 @@ def test_rows_of_a_batch_that_are_missing_are_added(nats_server, own_name):
 
 def test_what_is_written_can_be_read(nats_server, own_name):
     sink = sink_for(nats_server, own_name, format="arrow")
-    sink.open(None)
-    written(sink, [0, 1])
-    source = opened(NatsSource(nats_server.url, own_name))
-    read = reader("arrow", Schema(features=("cluster",)))
-    blocks = [read.read(record.value) for record in collect(source, 2)]
-    assert [block.X[:, 0].tolist() for block in blocks] == [[0, 1, 2, 3], [1, 2, 3, 4]]
-    for one in (sink, source):
-        one.close()
+    assert clusters_through(sink, NatsSource(nats_server.url, own_name)) == CLUSTERS
 
 
 @pytest.mark.parametrize(
@@ -618,23 +527,9 @@ def test_a_full_stream_is_waited_for(nats_server, own_name):
 def test_two_instances_write_everything_once(nats_server, own_name):
     make(nats_server.url, own_name, duplicate_window=0.1)
     sinks = [sink_for(nats_server, own_name, format="json") for _ in range(2)]
-    for sink in sinks:
-        sink.open(None)
-
-    def write(sink):
-        for batch in range(40):
-            sink.write(delivery(batch))
-        sink.flush()
-
-    threads = [threading.Thread(target=write, args=(sink,)) for sink in sinks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    write_at_once(sinks, 40, flush_every=40)
     ids = [name for name, _ in stored(nats_server.url, own_name)]
     assert ids == [f"job/{batch}/{index}" for batch in range(40) for index in range(4)]
-    for sink in sinks:
-        sink.close()
 
 
 def test_others_may_write_to_other_subjects_of_the_stream(nats_server, own_name):
@@ -688,10 +583,6 @@ def test_a_storm_doubles_and_drops_no_label(old_server):
         sink.close()
     ids = [name for name, _ in stored(old_server.url, "labels")]
     assert ids == [f"job/{batch}/{index}" for batch in range(60) for index in range(20)]
-
-
-def levels(found):
-    return {finding.about: finding.level for finding in found}
 
 
 def test_the_doctor_says_what_a_confirmation_means(nats_server, old_server, own_name):

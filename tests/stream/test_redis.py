@@ -2,11 +2,10 @@
 
 import json
 import logging
-import shutil
 import threading
 import time
+from functools import partial
 
-import numpy as np
 import pytest
 import redis
 
@@ -19,11 +18,23 @@ from scstream.errors import (
     StreamError,
 )
 from scstream.stream.connectors.redis import RedisSink, RedisSource
-from scstream.stream.messages import Schema, reader
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Resume
 from tests.faults.chaos import ChaosProxy
 from tests.servers import RedisServer
+from tests.stream.memory import (
+    CLUSTERS,
+    clusters_through,
+    collect,
+    delivery,
+    levels,
+    numbers_of,
+    opened,
+    resume_at,
+    with_lost_end,
+    write_at_once,
+    written,
+)
 
 
 def client(server):
@@ -40,27 +51,6 @@ def add(server, name, numbers, *, first_id=None):
 def stored(server, name):
     with client(server) as db:
         return [(entry.decode(), fields) for entry, fields in db.xrange(name)]
-
-
-def collect(source, n, seconds=20.0):
-    records = []
-    end = time.monotonic() + seconds
-    while len(records) < n and time.monotonic() < end:
-        records += source.read(n - len(records), 0.1)
-    return records
-
-
-def numbers_of(records):
-    return [int(record.value) for record in records]
-
-
-def opened(source, resume=None, **how):
-    source.open(resume, **how)
-    return source
-
-
-def resume_at(source, position):
-    return Resume(dict(source.identity()), {"": position})
 
 
 def read_until_error(source):
@@ -80,23 +70,6 @@ def own_server(tmp_path):
     """A server for tests that harm it."""
     with RedisServer(tmp_path / "redis", durable=True) as server:
         yield server
-
-
-def test_entries_come_in_order_and_every_position_leads_back(filled):
-    server, name = filled
-    source = opened(RedisSource(server.url, name))
-    records = source.read(7, 1.0) + collect(source, 13)
-    assert numbers_of(records) == list(range(20))
-    assert source.lag() == 0
-    assert source.read(1, 0.05) == []
-    assert not source.done
-    for number, record in enumerate(records):
-        for position, first in ((record.position, number), (record.after, number + 1)):
-            again = opened(RedisSource(server.url, name), resume_at(source, position))
-            assert again.lag() == 20 - first
-            assert collect(again, 20 - first) == records[first:]
-            again.close()
-    source.close()
 
 
 def test_reading_begins_where_it_is_told(filled):
@@ -186,26 +159,9 @@ def test_ids_that_were_given_twice_are_noticed(redis_server, own_name):
         RedisSource(redis_server.url, own_name).open(resume)
 
 
-def with_lost_end(server, source):
-    """Read ten entries, of which the server loses the last five; return how to resume."""
-    add(server, "rows", range(5))
-    server.stop()
-    shutil.copytree(server.storage, server.folder / "copy")
-    server.start()
-    add(server, "rows", range(5, 10))
-    source.open(None)
-    records = collect(source, 10)
-    assert numbers_of(records) == list(range(10))
-    server.kill()
-    server.wipe()
-    shutil.copytree(server.folder / "copy", server.storage)
-    server.start()
-    return resume_at(source, records[-1].after)
-
-
 def test_a_server_that_lost_the_end_of_a_stream_is_noticed(own_server):
     source = RedisSource(own_server.url, "rows")
-    resume = with_lost_end(own_server, source)
+    resume = with_lost_end(own_server, source, partial(add, own_server, "rows"))
     with pytest.raises(SourceRegressed, match=r"The server lost entries .*--accept-gap"):
         read_until_error(source)
     with pytest.raises(SourceRegressed, match="went back"):
@@ -219,7 +175,7 @@ def test_a_server_that_lost_the_end_of_a_stream_is_noticed(own_server):
 
 def test_a_lost_end_is_noticed_although_new_entries_came(own_server):
     source = RedisSource(own_server.url, "rows")
-    resume = with_lost_end(own_server, source)
+    resume = with_lost_end(own_server, source, partial(add, own_server, "rows"))
     source.close()
     add(own_server, "rows", range(100, 120))
     with pytest.raises(SourceRegressed, match="is not there, though nobody deleted it"):
@@ -249,6 +205,7 @@ def test_a_gap_is_noticed_and_can_be_accepted(filled):
     with client(server) as db:
         db.xtrim(name, maxlen=14, approximate=False)
     exact = opened(RedisSource(server.url, name), Resume(identity, {"": records[5].after}))
+    assert exact.lag() == 14
     assert numbers_of(collect(exact, 14)) == list(range(6, 20))  # only what was read is gone
     exact.close()
     again = RedisSource(server.url, name)
@@ -388,40 +345,8 @@ def test_credentials_that_are_wrong_end_the_wait(own_server):
     assert RedisSource(url, "rows").doctor()[0].level == "warn"
 
 
-def delivery(batch, n_rows=4, *, job="job", shift=0):
-    index = np.arange(n_rows)
-    columns = {"batch": np.full(n_rows, batch), "index": index, "cluster": index + batch + shift}
-    return Delivery(job, batch, columns)
-
-
-def written(sink, batches, **how):
-    for batch in batches:
-        sink.write(delivery(batch, **how))
-    return sink.flush()
-
-
 def ids_of(server, name):
     return [entry for entry, _ in stored(server, name)]
-
-
-@pytest.mark.parametrize("format", ["arrow", "columns", "json"])
-def test_a_replay_writes_nothing_twice(redis_server, own_name, format):
-    sink = RedisSink(redis_server.url, own_name, format=format)
-    sink.open(None)
-    begin = sink.flush()
-    middle = written(sink, [0, 1])
-    end = written(sink, [2, 3])
-    sink.close()
-    once = stored(redis_server, own_name)
-    assert len(once) == (16 if format == "json" else 4)
-    for position, first, last in ((None, 0, 5), (begin, 0, 6), (middle, 2, 7), (end, 4, 7)):
-        again = RedisSink(redis_server.url, own_name, format=format)
-        again.open(position)
-        written(again, range(first, last))
-        again.close()
-    assert stored(redis_server, own_name)[: len(once)] == once
-    rows = range(4) if format == "json" else [0]
-    assert ids_of(redis_server, own_name) == [f"{b + 1}-{row}" for b in range(7) for row in rows]
 
 
 def test_rows_of_a_batch_that_are_missing_are_added(redis_server, own_name):
@@ -439,14 +364,7 @@ def test_rows_of_a_batch_that_are_missing_are_added(redis_server, own_name):
 
 def test_what_is_written_can_be_read(redis_server, own_name):
     sink = RedisSink(redis_server.url, own_name)
-    sink.open(None)
-    written(sink, [0, 1])
-    source = opened(RedisSource(redis_server.url, own_name))
-    read = reader("arrow", Schema(features=("cluster",)))
-    blocks = [read.read(record.value) for record in collect(source, 2)]
-    assert [block.X[:, 0].tolist() for block in blocks] == [[0, 1, 2, 3], [1, 2, 3, 4]]
-    for one in (sink, source):
-        one.close()
+    assert clusters_through(sink, RedisSource(redis_server.url, own_name)) == CLUSTERS
 
 
 @pytest.mark.parametrize(
@@ -541,23 +459,9 @@ def test_a_full_server_is_waited_for_and_leaves_no_hole(own_server):
 
 def test_two_instances_write_everything_once(redis_server, own_name):
     sinks = [RedisSink(redis_server.url, own_name, format="json") for _ in range(2)]
-    for sink in sinks:
-        sink.open(None)
-
-    def write(sink):
-        for batch in range(60):
-            sink.write(delivery(batch))
-            sink.flush()
-
-    threads = [threading.Thread(target=write, args=(sink,)) for sink in sinks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    write_at_once(sinks, 60, flush_every=1)
     expected = [f"{batch + 1}-{row}" for batch in range(60) for row in range(4)]
     assert ids_of(redis_server, own_name) == expected
-    for sink in sinks:
-        sink.close()
 
 
 def test_writing_goes_on_after_the_server_was_killed(own_server):
@@ -588,10 +492,6 @@ def test_a_storm_doubles_and_drops_no_label(own_server):
         sink.close()
     ids = ids_of(own_server, "labels")
     assert ids == [f"{batch + 1}-{row}" for batch in range(200) for row in range(20)]
-
-
-def levels(found):
-    return {finding.about: finding.level for finding in found}
 
 
 def test_the_doctor_says_what_a_reply_means(own_server):
