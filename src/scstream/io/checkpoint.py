@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from scstream.core.state import Archive, Config, Event, Info, State, check_config
 from scstream.core.window import Box, Exponential, Kernel, Windowed
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
+from scstream.families import Gaussian
 from scstream.families.base import Family
 from scstream.io._packing import (
     Tensors,
@@ -34,6 +35,7 @@ from scstream.io._packing import (
 from scstream.io.choices import read_kernel
 
 SCHEMA = 1
+_ROUNDING = 1e-9  # of the largest variance: what sums of many rows may be off by
 
 _SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archived clusters
     "past": "K2P",
@@ -327,6 +329,10 @@ def _check_state(state: State, family: Family) -> None:
     with np.errstate(all="ignore"):
         if not np.isfinite(family.predictive(state.whole)).all():
             raise ValueError("its clusters have no predictive density")
+        if isinstance(family, Gaussian) and state.n_clusters:
+            spread = np.linalg.eigvalsh(family.covariance(state.whole))  # (K, D)
+            if (spread[:, 0] < -_ROUNDING * spread[:, -1]).any():
+                raise ValueError("its covariances are not positive definite")
 
 
 def _array(state: State, name: str) -> Any:

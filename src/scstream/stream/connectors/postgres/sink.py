@@ -284,7 +284,7 @@ def judged(settings: Mapping[str, str]) -> list[Finding]:
 
     Examples
     --------
-    >>> from scstream.stream.connectors.postgres import judged
+    >>> from scstream.stream.connectors.postgres.sink import judged
     >>> settings = {"server_version": "15.1", "fsync": "off", "synchronous_commit": "on"}
     >>> [finding.level for finding in judged({**settings, "full_page_writes": "on"})]
     ['ok', 'warn', 'ok', 'ok']
