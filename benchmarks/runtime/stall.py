@@ -93,7 +93,7 @@ def measure(
     n_features: int = 64,
     *,
     n_rows: int = 4000,
-    n_batches: int = 400,
+    n_batches: int = 240,
     warm_up: int = 5,
     seconds: float = 10.0,
 ) -> dict[str, float]:
