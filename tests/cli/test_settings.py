@@ -19,8 +19,8 @@ from scstream.cli.settings import (
 )
 from scstream.cli.shortcuts import read_shortcut
 from scstream.errors import InputError
+from scstream.io.choices import seed_for
 from scstream.learner import PARAMETERS
-from scstream.stream import config
 from scstream.stream.batcher import Batching
 from scstream.stream.runner import Pace
 
@@ -226,7 +226,7 @@ def test_a_word_that_stands_for_nothing_is_refused(text: str) -> None:
 def test_defaults_are_those_of_the_code() -> None:
     every = complete({})
     for section, known in (
-        ("model", {**PARAMETERS, "random_state": config.seed_for("scstream")}),
+        ("model", {**PARAMETERS, "random_state": seed_for("scstream")}),
         ("batch", vars(Batching())),
     ):
         shown = {key[1]: each.value for key, each in every.items() if key[0] == section}

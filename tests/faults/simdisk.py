@@ -102,7 +102,7 @@ class Fault:
 
 
 class SimulatedDisk:
-    """Files and folders in memory; implements `scstream.stream.disk.Disk`.
+    """Files and folders in memory; implements `scstream.io.disk.Disk`.
 
     Parameters
     ----------

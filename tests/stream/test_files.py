@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pyarrow import ipc, parquet
 
 from scstream.errors import InputError, SinkError, SourceChanged, SourceGap, SourceRegressed
+from scstream.io.disk import MachineDisk
 from scstream.stream.block import Block, join
 from scstream.stream.connectors.files import CsvReader, FileSink, FileSource, groups, text
-from scstream.stream.disk import MachineDisk
 from scstream.stream.messages import Schema
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume

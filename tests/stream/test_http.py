@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from scstream.errors import InputError, SourceChanged, SourceGap, SourceRegressed, StreamError
+from scstream.io.disk import MachineDisk
 from scstream.stream.connectors.http import HttpSource, Journal
-from scstream.stream.disk import MachineDisk
 from scstream.stream.source import Record, Resume
 
 Answer = tuple[int, dict[str, Any], Any]

@@ -11,6 +11,7 @@ from typing import Any
 
 from scstream.cli.settings import Given, Key, Layer, nested, typed
 from scstream.cli.veil import is_secret
+from scstream.io.choices import seed_for
 from scstream.learner import PARAMETERS
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
@@ -110,7 +111,7 @@ def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     for field in fields(Schema):
         if field.name in config.SCHEMA:
             yield ("schema", field.name), field.default
-    model = {**PARAMETERS, "random_state": config.seed_for(tables["job"])}
+    model = {**PARAMETERS, "random_state": seed_for(tables["job"])}
     yield from ((("model", name), value) for name, value in model.items() if name != "kernel")
     yield from ((("batch", field.name), field.default) for field in fields(Batching))
     yield ("checkpoint", "folder"), config.FOLDER

@@ -24,6 +24,7 @@ from safetensors.numpy import save
 
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, family_from
+from scstream.io.disk import MachineDisk, write_all
 
 Tensors = dict[str, NDArray[Any]]
 T = TypeVar("T")
@@ -150,30 +151,20 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file that appears complete or not at all, even if the power fails."""
+    disk = MachineDisk()
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with open(descriptor, "wb", buffering=0) as file:
-            rest = memoryview(content)
-            while rest:  # a write may stop early, when a disk is nearly full
-                rest = rest[file.write(rest) :]
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # for whom umask says
+        try:
+            write_all(disk, handle, content)
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+        disk.replace(draft, path)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        disk.remove(draft)
         raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last; only POSIX systems can, and only they need it."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    disk.sync_folder(path.parent)
 
 
 def _fits(value: Any, hint: Any) -> bool:

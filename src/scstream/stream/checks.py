@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST = 1e100  # of an entry; its square is still a number
+from scstream.io.schema import LARGEST, read_time
+
 NUMBERS = frozenset({int, float})
 _TEXT = frozenset({str})
 PLAIN: frozenset[type] = frozenset({int, float, str, bool, type(None)})
@@ -91,8 +92,7 @@ def seconds(value: Any) -> float:
     if not isinstance(value, str):
         raise ValueError(_instead("a time", value))
     try:
-        moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return read_time(datetime.fromisoformat(value))
     except (ValueError, OverflowError):
         raise ValueError(_instead("a time", value)) from None
 

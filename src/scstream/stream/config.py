@@ -6,14 +6,13 @@ what stands in them is checked here, with a sentence for everything that cannot 
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from scstream.errors import InputError
-from scstream.io.choices import family_kind
+from scstream.io.choices import family_kind, seed_for
 from scstream.learner import PARAMETERS, Learner
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
@@ -164,18 +163,6 @@ def _model(settings: Mapping[str, Any], job: str) -> dict[str, Any]:
     model = dict(_section(settings, "model"))
     _refuse_unknown("model", model, [name for name in PARAMETERS if name != "kernel"])
     return {**PARAMETERS, "random_state": seed_for(job), **model}
-
-
-def seed_for(job: str) -> int:
-    """Return the seed of a job that names none.
-
-    Examples
-    --------
-    >>> from scstream.stream.config import seed_for
-    >>> seed_for("demo") == seed_for("demo"), seed_for("demo") == seed_for("other")
-    (True, False)
-    """
-    return int.from_bytes(hashlib.sha256(job.encode()).digest()[:7], "little")
 
 
 def _processor(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
@@ -12,13 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream import __version__
 from scstream.errors import CheckpointCorrupt, InputError
-from scstream.io.checkpoint import model_bytes, model_from
+from scstream.io.choices import seed_for
 from scstream.learner import Learner, read_only
 from scstream.stream.block import Block, Reject
 from scstream.stream.prepare import Steps
-from scstream.stream.processor import pipeline_bytes, pipeline_from
+from scstream.stream.processor import checkpoint_bytes, checkpoint_from
 
 LONGEST = 256  # characters of a key; the index holds every key
 _OVERHEAD = 16_384  # bytes of a model beside its arrays, measured: benchmarks/runtime/keys.py
@@ -192,8 +190,7 @@ def seed_of(seed: int, key: str) -> int:
     >>> seed_of(0, "a") == seed_of(0, "a"), seed_of(0, "a") == seed_of(0, "b")
     (True, False)
     """
-    digest = hashlib.sha256(f"{seed}/{key}".encode("utf-8", "surrogatepass"))
-    return int.from_bytes(digest.digest()[:7], "little")
+    return seed_for(f"{seed}/{key}")
 
 
 class Model(NamedTuple):
@@ -210,7 +207,7 @@ class Model(NamedTuple):
 
 
 def model_file(model: Model, key: str) -> bytes:
-    """Return the model of a key as a file that `scstream.load` can read too.
+    """Return the model of a key as a file that `ScStream.load` can read too.
 
     Examples
     --------
@@ -222,24 +219,13 @@ def model_file(model: Model, key: str) -> bytes:
     {'random_state': 0}
     """
     pipeline = {"key": key, "steps": model.steps.save()}
-    snapshot = model.learner.snapshot
-    if snapshot is None:
-        return pipeline_bytes(pipeline)
-    return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
+    return checkpoint_bytes(model.learner.snapshot, pipeline)
 
 
 def model_of(content: bytes, key: str, *, blank: Model) -> Model:
     """Undo `model_file`; `blank` is the model of the key before its first batch."""
     name = f"the model of key {key!r}"
-    snapshot = None
-    try:
-        snapshot = model_from(content, name=name)
-        pipeline: Mapping[str, Any] | None = snapshot.pipeline
-    except CheckpointCorrupt:
-        pipeline = pipeline_from(content, name=name)
-        if pipeline is None:
-            raise
-    assert pipeline is not None
+    snapshot, pipeline = checkpoint_from(content, name=name)
     if pipeline.get("key") != key:
         raise CheckpointCorrupt(f"{name} is not where it should be; restore an older checkpoint.")
     learner, steps = blank.learner, Steps.load(pipeline["steps"])

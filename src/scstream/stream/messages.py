@@ -15,15 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import InputError
+from scstream.io.schema import LARGEST
 from scstream.stream.block import Block, Reject
-from scstream.stream.checks import (
-    LARGEST,
-    key_column,
-    misfit,
-    plain_column,
-    text_column,
-    time_column,
-)
+from scstream.stream.checks import key_column, misfit, plain_column, text_column, time_column
 from scstream.stream.sink import Delivery, plain_rows
 
 FORMATS = ("json", "columns", "arrow", "floats", "floats32")

@@ -11,8 +11,8 @@ import numpy as np
 from scstream import __version__
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Labels, Rows
-from scstream.io._packing import Tensors, pack, seal, unpack, unseal
-from scstream.io.checkpoint import DAMAGE, SCHEMA, model_bytes, model_from
+from scstream.io._packing import Tensors, pack, read_header, seal, unpack, unseal
+from scstream.io.checkpoint import DAMAGE, SCHEMA, Snapshot, model_bytes, model_from
 from scstream.learner import Learner, begin
 from scstream.stream.batcher import Parcel
 from scstream.stream.block import Block, Reject
@@ -113,19 +113,14 @@ class OneModel:
         snapshot, steps = self.learner.snapshot, self.steps
 
         def write(progress: Mapping[str, Any]) -> bytes:
-            pipeline = {"progress": progress, "steps": steps.save()}
-            if snapshot is None:
-                return pipeline_bytes(pipeline)
-            return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
+            return checkpoint_bytes(snapshot, {"progress": progress, "steps": steps.save()})
 
         return write
 
     def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
         """Go on from a model file, or from the beginning if it holds no model yet."""
-        pipeline: Mapping[str, Any] | None = pipeline_from(content, name=name)
-        if pipeline is None:
-            snapshot = model_from(content, name=name)
-            pipeline = snapshot.pipeline
+        snapshot, pipeline = checkpoint_from(content, name=name)
+        if snapshot is not None:
             free = {
                 name: self.learner.params[name] for name in _FREE if name in self.learner.params
             }
@@ -153,17 +148,40 @@ def pipeline_bytes(pipeline: Mapping[str, Any]) -> bytes:
 
 
 def pipeline_from(content: bytes, *, name: str) -> dict[str, Any] | None:
-    """Undo `pipeline_bytes`; None for the content of a model file."""
+    """Undo `pipeline_bytes`; None for the content of a model file, which is not looked into."""
     try:
-        header, tensors = unseal(content)
-        if header.get("model", True):
+        if read_header(content).get("model", True):
             return None
+        header, tensors = unseal(content)
         pipeline: dict[str, Any] = unpack(header["pipeline"], tensors)
         return pipeline
     except DAMAGE as error:
         raise CheckpointCorrupt(
             f"{name} is not a sound checkpoint: {error}; an older one is used if there is one."
         ) from error
+
+
+def checkpoint_bytes(snapshot: Snapshot | None, pipeline: Mapping[str, Any]) -> bytes:
+    """Return the content of a checkpoint: a model file, or none yet, and what goes with it.
+
+    Examples
+    --------
+    >>> from scstream.stream.processor import checkpoint_bytes, checkpoint_from
+    >>> checkpoint_from(checkpoint_bytes(None, {"progress": {"batch": 0}}), name="c")
+    (None, {'progress': {'batch': 0}})
+    """
+    if snapshot is None:
+        return pipeline_bytes(pipeline)
+    return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
+
+
+def checkpoint_from(content: bytes, *, name: str) -> tuple[Snapshot | None, Mapping[str, Any]]:
+    """Undo `checkpoint_bytes`; raises `CheckpointCorrupt`."""
+    pipeline = pipeline_from(content, name=name)
+    if pipeline is not None:
+        return None, pipeline
+    snapshot = model_from(content, name=name)
+    return snapshot, snapshot.pipeline
 
 
 def learn_block(

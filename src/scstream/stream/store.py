@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from scstream.errors import AlreadyRunning, InputError
-from scstream.stream.disk import Disk, MachineDisk, write_whole
+from scstream.io.disk import Disk, MachineDisk, write_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DRAFT = ".draft-"

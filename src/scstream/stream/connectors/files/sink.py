@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 from scstream.errors import InputError
+from scstream.io.disk import Disk, MachineDisk
 from scstream.stream.connectors.files.paths import format_of
 from scstream.stream.connectors.files.written import Lines, Parts, Place
-from scstream.stream.disk import Disk, MachineDisk
 from scstream.stream.findings import Finding
 from scstream.stream.sink import Delivery, SinkPosition
 

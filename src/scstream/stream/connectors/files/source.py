@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scstream.errors import InputError, SourceChanged, SourceGap, SourceRegressed
+from scstream.io.disk import MachineDisk
 from scstream.stream.connectors.files.csv_lines import CsvReader, csv_line
 from scstream.stream.connectors.files.groups import GroupFile
 from scstream.stream.connectors.files.marks import HEAD, check_reached, compare, mark_of, reached
 from scstream.stream.connectors.files.paths import Folder, format_of
 from scstream.stream.connectors.files.text import TextFile, records_in, whole_lines
-from scstream.stream.disk import MachineDisk
 from scstream.stream.findings import Finding
 from scstream.stream.messages import Reader, Schema, reader
 from scstream.stream.source import Position, Positions, Record, Resume

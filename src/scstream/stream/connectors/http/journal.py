@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scstream.errors import SourceRegressed, StreamError
+from scstream.io.disk import Disk, MachineDisk, write_all, write_whole
 from scstream.stream.connectors.http.packing import (
     KEYS,
     Entry,
@@ -20,7 +21,6 @@ from scstream.stream.connectors.http.packing import (
     entry_at,
     packed,
 )
-from scstream.stream.disk import Disk, MachineDisk, write_all, write_whole
 
 _READ_BYTES = 2**20  # after which a read takes no further body
 _SEGMENT = "rows-"

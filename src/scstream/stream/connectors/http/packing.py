@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scstream.stream.disk import Disk
+from scstream.io.disk import Disk
 
 BODY, KEYS = 0, 1  # kinds of entries
 # Sign, checksum, body bytes, number, safe, time, kind, key bytes.

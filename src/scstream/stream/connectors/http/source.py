@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Mapping
 
 from scstream.errors import InputError, SourceChanged, SourceGap, SourceRegressed, StreamError
+from scstream.io.disk import Disk
 from scstream.stream.connectors.http.door import Door
 from scstream.stream.connectors.http.journal import Journal
 from scstream.stream.connectors.http.server import Server
-from scstream.stream.disk import Disk
 from scstream.stream.findings import Finding
 from scstream.stream.source import Position, Positions, Record, Resume
 

@@ -1,7 +1,7 @@
-"""The few things a pipeline does to a disk, each of them a place where power may fail.
+"""The few things that are done to a disk, each of them a place where power may fail.
 
-Everything durable goes through a `Disk`, so that a simulated one can lose and tear what was not
-synced.
+Everything durable of a pipeline goes through a `Disk`, so that a simulated one can lose and tear
+what was not synced.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class MachineDisk:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from scstream.stream.disk import MachineDisk, write_whole
+    >>> from scstream.io.disk import MachineDisk, write_whole
     >>> disk = MachineDisk()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_whole(disk, Path(folder) / "a", b"text")
@@ -163,7 +163,7 @@ def write_all(disk: Disk, handle: int, content: bytes) -> None:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from scstream.stream.disk import MachineDisk, write_all
+    >>> from scstream.io.disk import MachineDisk, write_all
     >>> disk = MachineDisk()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     handle = disk.append(Path(folder) / "a")
@@ -184,7 +184,7 @@ def write_whole(disk: Disk, path: Path, content: bytes) -> None:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from scstream.stream.disk import MachineDisk, write_whole
+    >>> from scstream.io.disk import MachineDisk, write_whole
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_whole(MachineDisk(), Path(folder) / "a", b"text")
     ...     (Path(folder) / "a").read_bytes()
