@@ -1,17 +1,19 @@
 // What the compiled kernels of all families share: the pass over the rows of a batch.
 #pragma once
 
+#include <deque>
+#include <utility>
+
 #include "rows_held.h"
 
 namespace scstream {
 
-// Rows are cut into slices by their number only, so that no sum depends on the threads.
-constexpr int64_t SLICE = 4096, MOST_SLICES = 64;
-
-inline int64_t slice_length(int64_t n) {
-    const int64_t each = (n + MOST_SLICES - 1) / MOST_SLICES;
-    return (each + SLICE - 1) / SLICE * SLICE;
-}
+// Which rows of a batch are passed, as `scstream.core.assign.Stretch`: where they begin, how they are
+// cut into slices, and how many slices each of the subtrees has whose sums are wanted.
+struct Cut {
+    int64_t first_row, slice_length;
+    Ids subtrees;
+};
 
 // The arrays of a plan, as the fields of `scstream.core.assign.Plan`.
 struct PlanArrays {
@@ -30,13 +32,13 @@ class Family {
     virtual int64_t table_width(bool predictive) const = 0;
     virtual std::unique_ptr<Pass> pass(const Plan& plan) const = 0;
 
-    // Let every row choose: labels, sides, and the sums of the tally.
+    // Let every row choose: labels, sides, and the sums of the tally, one row per subtree.
     nb::tuple assign(const nb::object& X, std::optional<Vector> weight, const PlanArrays& arrays,
                      std::optional<double> log_new, std::optional<uint64_t> key, bool predictive,
-                     bool settle, bool listen, bool single, int64_t first_row) const {
+                     bool settle, bool listen, bool single, const Cut& cut) const {
         return assign_rows(
             rows_of(X, weight).rows,
-            read(arrays, log_new, key, predictive, settle, listen, single, first_row));
+            read(arrays, log_new, key, predictive, settle, listen, single, cut.first_row), cut);
     }
 
     Output log_likelihood(const Matrix& params, const nb::object& X) const {
@@ -114,17 +116,18 @@ class Family {
         return plan;
     }
 
-    nb::tuple assign_rows(const Rows& rows, const Plan& plan) const {
-        const int64_t size = Tally::size(plan, n_stats());
+    nb::tuple assign_rows(const Rows& rows, const Plan& plan, const Cut& cut) const {
+        const int64_t size = Tally::size(plan, n_stats()), trees = int64_t(cut.subtrees.size());
+        require_all_slices(rows, cut);
         Fresh<int64_t> label(rows.n);
         Fresh<int8_t> side(rows.n);
-        Fresh<double> sums(size);
+        Fresh<double> sums(trees * size);
         {
             nb::gil_scoped_release free;
-            sum_slices(rows, plan, {label.data(), side.data()}, size, sums.data());
+            sum_slices(rows, plan, cut, {label.data(), side.data()}, size, sums.data());
         }
         return nb::make_tuple(label.array({size_t(rows.n)}), side.array({size_t(rows.n)}),
-                              sums.array({size_t(size)}));
+                              sums.array({size_t(trees), size_t(size)}));
     }
 
   private:
@@ -146,22 +149,40 @@ class Family {
         return out.array({size_t(rows.n), size_t(groups)});
     }
 
-    void sum_slices(const Rows& rows, const Plan& plan, Choices choices, int64_t size,
-                    double* sums) const {
+    static void require_all_slices(const Rows& rows, const Cut& cut) {
+        require(cut.slice_length > 0, "a slice needs rows");
+        int64_t slices = 0;
+        for (size_t i = 0; i < cut.subtrees.size(); ++i) {
+            require(cut.subtrees.data()[i] > 0, "a subtree needs slices");
+            slices += cut.subtrees.data()[i];
+        }
+        const int64_t needed = (rows.n + cut.slice_length - 1) / cut.slice_length;
+        require(slices == (needed > 0 ? needed : 1), "the subtrees do not have all slices");
+    }
+
+    void sum_slices(const Rows& rows, const Plan& plan, const Cut& cut, Choices choices,
+                    int64_t size, double* sums) const {
         if (rows.n == 0) return;
-        const int64_t length = slice_length(rows.n), slices = (rows.n + length - 1) / length;
         const std::unique_ptr<Pass> ready = pass(plan);
+        const int64_t length = cut.slice_length, slices = (rows.n + length - 1) / length;
         if (slices == 1) return ready->slice(rows, 0, rows.n, choices, sums);
+        std::deque<TreeSum> trees;
+        std::vector<std::pair<int64_t, int64_t>> place;  // of a slice: its subtree, where in it
+        for (size_t t = 0; t < cut.subtrees.size(); ++t) {
+            trees.emplace_back(cut.subtrees.data()[t], size);
+            for (int64_t i = 0; i < cut.subtrees.data()[t]; ++i) place.emplace_back(t, i);
+        }
         const double work = double(rows.n) * double(plan.n_clusters * table_width(plan.predictive));
-        TreeSum tree(slices, size);
         run_tasks(slices, threads_for(work, slices), [&](int64_t i) {
             std::vector<double> block(size_t(size), 0.0);
             const int64_t end = (i + 1) * length;
             ready->slice(rows, i * length, end < rows.n ? end : rows.n, choices, block.data());
-            tree.add(i, std::move(block));
+            trees[place[i].first].add(place[i].second, std::move(block));
         });
-        const std::vector<double> total = tree.take();
-        std::memcpy(sums, total.data(), size_t(size) * sizeof(double));
+        for (size_t t = 0; t < trees.size(); ++t) {
+            const std::vector<double> total = trees[t].take();
+            std::memcpy(sums + t * size, total.data(), size_t(size) * sizeof(double));
+        }
     }
 };
 

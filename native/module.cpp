@@ -132,15 +132,17 @@ NB_MODULE(_native, m) {
             [](const Family& self, nb::object X, std::optional<Vector> weight, Matrix whole,
                Matrix halves, Vector log_weight, Matrix log_half, Matrix prior, Ids pairs,
                Matrix unions, std::optional<double> log_new, std::optional<uint64_t> key,
-               bool predictive, bool settle, bool listen, bool single, int64_t first_row) {
+               bool predictive, bool settle, bool listen, bool single, int64_t first_row,
+               int64_t slice_length, Ids subtrees) {
                 const PlanArrays arrays = {whole, halves, log_weight, log_half,
                                            prior, pairs,  unions};
                 return self.assign(X, weight, arrays, log_new, key, predictive, settle, listen,
-                                   single, first_row);
+                                   single, {first_row, slice_length, subtrees});
             },
             "X"_a, "weight"_a.none(), "whole"_a, "halves"_a, "log_weight"_a, "log_half"_a,
             "prior"_a, "pairs"_a, "unions"_a, "log_new"_a.none(), "key"_a.none(), "predictive"_a,
-            "settle"_a, "listen"_a, "single"_a, "first_row"_a);
+            "settle"_a, "listen"_a, "single"_a, "first_row"_a, "slice_length"_a,
+            "subtrees"_a);
     nb::class_<Gaussian, Family>(m, "Gaussian")
         .def(nb::init<Vector, double, double, Matrix, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
              "psi"_a, "origin"_a)

@@ -20,6 +20,7 @@ from scstream import Box, Config, Exponential, ScStream, Windowed
 from scstream.core.state import State
 from scstream.errors import InputError, TimeError
 from scstream.families import Gaussian, Multinomial, Poisson, Product
+from tests.digests import digest
 
 Batches = list[NDArray[np.float64]]
 CENTRES = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
@@ -36,19 +37,6 @@ def counts(n_batches: int, *, n_rows: int = 60, seed: int = 0) -> Batches:
     share = rng.dirichlet(np.full(6, 0.3), size=3)
     draws = [[rng.multinomial(40, share[k]) for k in range(3)] * 20 for _ in range(n_batches)]
     return [np.array(rows, dtype=np.float64)[:n_rows] for rows in draws]
-
-
-def digest(value: Any) -> Any:
-    """Everything in a value, arrays by their bytes, so that equal means equal bit for bit."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, dict):
-        return {name: digest(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [digest(entry) for entry in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: digest(getattr(value, name)) for name in value.__dataclass_fields__}
-    return repr(value)
 
 
 def arrays_of(state: Any) -> list[NDArray[Any]]:
@@ -268,8 +256,8 @@ def test_same_seed_same_labels_and_no_seed_a_fresh_one() -> None:
 
 @pytest.mark.parametrize("family", ["gaussian", "multinomial"])
 def test_results_do_not_depend_on_threads(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scstream.compute.threads._BLOCK", 16)
-    monkeypatch.setattr("scstream.estimator._CHUNK", 16)
+    monkeypatch.setattr("scstream.core.slices._LEAST", 16)
+    monkeypatch.setattr("scstream.core.query._CHUNK", 16)
     batches = blobs(4, n_rows=150) if family == "gaussian" else counts(4)
     runs = []
     for n_threads in (1, 2, 4, -1):
@@ -362,7 +350,7 @@ def test_density_sums_to_one() -> None:
 def test_chunks_do_not_matter(fitted: ScStream, monkeypatch: pytest.MonkeyPatch) -> None:
     X = blobs(1, n_rows=50, seed=9)[0]
     whole = fitted.predict(X), fitted.score_samples(X)
-    monkeypatch.setattr("scstream.estimator._CHUNK", 7)
+    monkeypatch.setattr("scstream.core.query._CHUNK", 7)
     assert np.array_equal(fitted.predict(X), whole[0])
     assert np.allclose(fitted.score_samples(X), whole[1], rtol=1e-12)
 

@@ -9,10 +9,12 @@ __all__ = [
     "AlreadyRunning",
     "CheckpointCorrupt",
     "CheckpointTooNew",
+    "EngineError",
     "Fenced",
     "InputError",
     "MissingExtra",
     "NonDeterministicReplay",
+    "PartsLost",
     "ScStreamError",
     "SinkError",
     "SourceChanged",
@@ -89,6 +91,30 @@ class MissingExtra(ScStreamError, ImportError):
     --------
     >>> from scstream.errors import MissingExtra
     >>> issubclass(MissingExtra, ImportError)
+    True
+    """
+
+
+class EngineError(ScStreamError):
+    """The cluster of computers lost what was needed, took too long, or does not answer.
+
+    The model is as it was before the batch, which can be learned again.
+
+    Examples
+    --------
+    >>> from scstream.errors import EngineError
+    >>> str(EngineError("no worker answered within 600 s; learn the batch again"))
+    'no worker answered within 600 s; learn the batch again'
+    """
+
+
+class PartsLost(EngineError):
+    """Something that workers had for each other went with a node.
+
+    Examples
+    --------
+    >>> from scstream.errors import EngineError, PartsLost
+    >>> issubclass(PartsLost, EngineError)
     True
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import one_blas_thread
+from scstream.core.assign import Executor
 from scstream.core.query import Mixture
 from scstream.core.state import Config, Event, Info, State
 from scstream.core.step import step
@@ -23,11 +26,18 @@ from scstream.families.base import Array, Family, Labels, Rows
 from scstream.io.choices import family_kind
 from scstream.io.clusters import ClusterTable
 from scstream.io.schema import check_entries, read_time, read_weight
-from scstream.learner import arriving, begin, executor_for, newest, read_only
+from scstream.learner import (
+    arriving,
+    begin,
+    check_rows,
+    chosen_executor,
+    executor_for,
+    newest,
+    read_only,
+)
 from scstream.native import threads
 
 _COUNTS = ("multinomial", "poisson")
-_CHUNK = 4096  # rows that are asked about at once, so that memory does not grow with the question
 # The last question to each state that is alive, and the mixture that answered it.
 _READY: WeakKeyDictionary[State, tuple[tuple[int, int, float | None], Mixture]]
 _READY = WeakKeyDictionary()
@@ -76,6 +86,10 @@ class ScStream(ClusterMixin, BaseEstimator):
     n_threads : int
         Most threads to use, -1 for one per core. Small batches stay on one. Results do not depend
         on it.
+    executor : "threads", "ray", executor or None
+        Who passes over the rows of large batches: threads of this process (the default), or the
+        workers of a Ray cluster; `scstream.compute.ray.RayExecutor` says which. Results do not
+        depend on it. It is not saved with the model.
     max_events : int
         How many events `events_` remembers.
     random_state : int, numpy Generator or RandomState, or None
@@ -106,8 +120,8 @@ class ScStream(ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    Parameters are read when the first batch arrives; `n_threads` and `max_events` at every batch.
-    To change another one, start again with `fit` or a new model.
+    Parameters are read when the first batch arrives; `n_threads`, `executor` and `max_events` at
+    every batch. To change another one, start again with `fit` or a new model.
 
     A batch that is refused leaves the model as it was.
 
@@ -143,6 +157,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         late: str = "error",
         switches: dict[str, Any] | None = None,
         n_threads: int = -1,
+        executor: Any = None,
         max_events: int = 1000,
         random_state: Any = None,
     ) -> None:
@@ -157,6 +172,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         self.late = late
         self.switches = switches
         self.n_threads = n_threads
+        self.executor = executor
         self.max_events = max_events
         self.random_state = random_state
 
@@ -409,15 +425,18 @@ class ScStream(ClusterMixin, BaseEstimator):
     def _learn(self, X: Any, *, time: Any, sample_weight: Any, fresh: bool) -> Self:
         before = dict(vars(self))
         try:
-            with one_blas_thread, threads(executor_for(self.n_threads).n_threads):
-                self._take_in(X, time, sample_weight, fresh=fresh)
+            executor = chosen_executor(self.executor, self.n_threads)
+            with one_blas_thread, threads(executor.n_threads):
+                self._take_in(X, time, sample_weight, executor, fresh=fresh)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
 
-    def _take_in(self, X: Any, time: Any, sample_weight: Any, *, fresh: bool) -> None:
+    def _take_in(
+        self, X: Any, time: Any, sample_weight: Any, executor: Executor, *, fresh: bool
+    ) -> None:
         rows = self._rows(X, first=fresh)
         weight = read_weight(sample_weight, rows.shape[0])
         if fresh:
@@ -425,9 +444,8 @@ class ScStream(ClusterMixin, BaseEstimator):
             start = begin(self.get_params(deep=False), rows, weight, names=names)
             self.family_, self.config_, self.state_ = start.family, start.config, start.state
             self.events_ = []
-        self.family_.check(rows)
+        check_rows(rows, self.family_.check)
         batch = arriving(self.config_, self.state_, rows, weight, time)
-        executor = executor_for(self.n_threads)
         state, labels, info = step(self.family_, self.config_, self.state_, batch, executor)
         self.state_, self.labels_, self.info_ = read_only(state), labels, info
         self.events_ = list(newest(self.events_, info.events, self.max_events))
@@ -438,6 +456,8 @@ class ScStream(ClusterMixin, BaseEstimator):
             check_entries(X, self.family_)
             return X
         kind = family_kind(self.family) if first else self.family_
+        if isinstance(X, RemoteRows):
+            return self._remote_rows(X, kind, first=first)
         how = {
             "accept_sparse": "csr" if kind.accepts_sparse else False,
             "dtype": np.float64,
@@ -461,6 +481,21 @@ class ScStream(ClusterMixin, BaseEstimator):
         check_entries(rows, kind)
         return rows
 
+    def _remote_rows(self, X: RemoteRows, kind: Any, *, first: bool) -> RemoteRows:
+        """Check rows on a cluster: names here, entries where they are."""
+        if first:
+            self.n_features_in_ = X.shape[1]
+            if X.names is not None:
+                self.feature_names_in_ = np.array(X.names, dtype=object)
+        known = getattr(self, "feature_names_in_", None)
+        if X.names is not None and known is not None and list(known) != list(X.names):
+            raise InputError(
+                f"the columns are {', '.join(X.names)}, but the model was started with "
+                f"{', '.join(known)}; give RayExecutor.rows these columns."
+            )
+        X.each(partial(check_entries, family=kind))
+        return X
+
     def _is_plain(self, X: Any) -> bool:
         """Whether scikit-learn would give back exactly this array, after a much longer look."""
         return (
@@ -472,15 +507,12 @@ class ScStream(ClusterMixin, BaseEstimator):
         )
 
     def _ask(self, X: Any, time: Any, question: Callable[[Mixture, Rows], Any]) -> Any:
-        """Put a question to the mixture as it will be, chunk by chunk of the rows."""
+        """Put a question to the mixture as it will be."""
         check_is_fitted(self, "state_")
         rows = self._rows(X, first=False)
         self.family_.check(rows)
         mixture = self._expected(None if time is None else read_time(time))
-        starts = range(0, max(rows.shape[0], 1), _CHUNK)
-        chunks = [rows[start : start + _CHUNK] for start in starts]
-        answers = executor_for(self.n_threads).map(lambda chunk: question(mixture, chunk), chunks)
-        return np.concatenate(answers)
+        return mixture.ask(question, rows, run=executor_for(self.n_threads).map)
 
     def _expected(self, time: float | None) -> Mixture:
         """Return the mixture at `time`: the one that is ready, for who asks row by row."""

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, cast
 
 import numpy as np
 
+from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
+from scstream.core.assign import Executor
 from scstream.core.state import Batch, Config, Event, State
 from scstream.core.step import step
 from scstream.core.window import Exponential
@@ -36,6 +38,7 @@ PARAMETERS: Mapping[str, Any] = {  # of `scstream.ScStream`, with their defaults
     "late": "error",
     "switches": None,
     "n_threads": -1,
+    "executor": None,
     "max_events": 1000,
     "random_state": None,
 }
@@ -107,12 +110,12 @@ class Learner:
         Learner, array of shape (N,)
             The model after the batch, and the id of the cluster of every row.
         """
-        check_entries(rows, self.kind)
+        check_rows(rows, partial(check_entries, family=self.kind))
         weight = read_weight(weight, rows.shape[0])
-        executor = executor_for(self._choice("n_threads"))
+        executor = chosen_executor(self._choice("executor"), self._choice("n_threads"))
         with one_blas_thread, threads(executor.n_threads):
             before = self.snapshot or begin(self.params, rows, weight, names=self.names)
-            before.family.check(rows)
+            check_rows(rows, before.family.check)
             batch = arriving(before.config, before.state, rows, weight, time)
             state, labels, info = step(before.family, before.config, before.state, batch, executor)
         after = replace(
@@ -142,7 +145,9 @@ def begin(
     if weight is not None and not weight.sum() > 0:
         raise InputError("every row of the first batch has weight zero; give some a weight.")
     chosen = {**PARAMETERS, **params}
-    own = ("family", "prior", "n_threads", "max_events")
+    if isinstance(rows, RemoteRows):
+        rows = rows.gathered()
+    own = ("family", "prior", "n_threads", "executor", "max_events")
     config = read_config(**{name: value for name, value in chosen.items() if name not in own})
     family = first_family(chosen["family"], chosen["prior"], config, rows, weight, names=names)
     return Snapshot(
@@ -214,10 +219,53 @@ def executor_for(n_threads: Any) -> ThreadExecutor:
     return _shared_executor(usable_cores() if n_threads == -1 else int(n_threads))
 
 
+def chosen_executor(executor: Any, n_threads: Any) -> Executor:
+    """Return who does the work: threads, the workers of a Ray cluster, or who is given.
+
+    Examples
+    --------
+    >>> from scstream.learner import chosen_executor
+    >>> chosen_executor(None, 2).n_threads
+    2
+    """
+    if executor is None or executor == "threads":
+        return executor_for(n_threads)
+    if executor == "ray":
+        return _shared_ray_executor()
+    if callable(getattr(executor, "load", None)):
+        return cast(Executor, executor)
+    raise InputError(
+        f"executor must be 'threads', 'ray' or an executor such as RayExecutor(), got {executor!r}."
+    )
+
+
+def check_rows(rows: Rows, check: Callable[[Rows], None]) -> None:
+    """Check rows where they are: here, or on the nodes of a cluster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.families import Multinomial
+    >>> from scstream.learner import check_rows
+    >>> check_rows(np.ones((2, 3)), Multinomial(np.ones(3)).check)
+    """
+    if isinstance(rows, RemoteRows):
+        rows.each(check)
+    else:
+        check(rows)
+
+
 @cache
 def _shared_executor(n_threads: int) -> ThreadExecutor:
     """Thousands of models share one: to look for the BLAS libraries takes milliseconds."""
     return ThreadExecutor(n_threads)
+
+
+@cache
+def _shared_ray_executor() -> Executor:
+    from scstream.compute.ray import RayExecutor
+
+    return RayExecutor()
 
 
 def read_only(state: State) -> State:

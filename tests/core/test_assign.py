@@ -7,14 +7,18 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from scstream.compute import threads
+from scstream.compute import rows as local_rows
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.assign import Tally, assign_block, combine
+from scstream.core import slices
+from scstream.core.assign import Tally, assign_block
 from scstream.core.state import NOVEL, Batch, Config, State
 from scstream.core.step import step
 from scstream.core.sweep import predictive_plan, relabel, sampling_plan
+from scstream.native import using
 from tests.core.states import FAMILIES, random_state
 
 SIZES = [[9, 4], [2, 7], [5, 5]]
@@ -45,10 +49,10 @@ def test_choices_do_not_depend_on_the_block_size(name, kind, weighted, monkeypat
     weight = np.random.default_rng(1).random(500) if weighted else None
     found = {}
     for size in (500, 64, 7):
-        monkeypatch.setattr(threads, "_BLOCK", size)
+        monkeypatch.setattr(slices, "_LEAST", size)
         loaded = ThreadExecutor().load(FAMILIES[name], Batch(rows, 0.0, weight))
         tally = loaded.assign(plan)
-        found[size] = loaded.labels(np.arange(6).reshape(3, 2)), tally
+        found[size] = loaded.labels(np.arange(6).reshape(3, 2))[0], tally
     for size in (64, 7):
         np.testing.assert_array_equal(found[size][0], found[500][0])
         for entry in fields(Tally):
@@ -66,8 +70,8 @@ def test_any_number_of_threads_gives_the_same_bits(algorithm, monkeypatch):
         time.sleep(sleeper.random() * 2e-4)
         return assign_block(*args)
 
-    monkeypatch.setattr(threads, "_BLOCK", 50)
-    monkeypatch.setattr(threads, "assign_block", unpunctual)
+    monkeypatch.setattr(slices, "_LEAST", 50)
+    monkeypatch.setattr(local_rows, "assign_block", unpunctual)
     config = algorithm(start_sweeps=5)
     ends = [run(family, config, n_threads) for n_threads in (1, 2, 4)]
     for state, labels in ends[1:]:
@@ -91,18 +95,24 @@ def run(family, config, n_threads):
     return state, np.concatenate(labels)
 
 
-def test_tallies_are_added_in_a_fixed_tree():
-    """The same blocks in the same order give the same bits, for any number of them."""
-    plan, family = plans("gaussian")["drawn"], FAMILIES["gaussian"]
-    rows = scattered("gaussian", 230)
-    parts = [
-        assign_block(family, plan, rows[start : start + 10], None, start).tally
-        for start in range(0, 230, 10)
-    ]
-    once, again = combine(list(parts)), combine(tuple(parts))
-    np.testing.assert_array_equal(once.stats, again.stats)
-    total = np.sum([part.stats for part in parts], axis=0)
-    np.testing.assert_allclose(once.stats, total, rtol=1e-12, atol=1e-12)
+@every_family
+@pytest.mark.parametrize("kernels", ["native", "numpy"])
+@given(n_rows=st.integers(1, 400), n_hands=st.integers(1, 9), length=st.integers(1, 40))
+def test_stretches_add_up_to_the_whole(name, kernels, n_rows, n_hands, length):
+    """Hands that share a batch find, together, the labels and every bit of its sums."""
+    plan, family, rows = plans(name)["drawn"], FAMILIES[name], scattered(name, n_rows)
+    whole = slices.Stretch(n_rows, length, 0, -(-n_rows // length))
+    names = np.arange(6).reshape(3, 2)
+    with using(kernels):
+        one = ThreadExecutor().hold(family, Batch(rows, 0.0), whole)
+        tally, parts, labels = one.assign(plan), [], []
+        for stretch in whole.shared(n_hands):
+            own = Batch(rows[stretch.rows.start : stretch.rows.stop], 0.0)
+            shard = ThreadExecutor().hold(family, own, stretch)
+            parts += zip(stretch.subtrees(), shard.sums(plan), strict=True)
+            labels.append(shard.labels(names)[0])
+    np.testing.assert_array_equal(slices.add_up(parts), tally.packed())
+    np.testing.assert_array_equal(np.concatenate(labels), one.labels(names)[0])
 
 
 @every_family
@@ -160,7 +170,7 @@ def test_a_pass_replaces_the_statistics_of_the_batch(name):
     weight = np.random.default_rng(2).random(120)
     loaded = ThreadExecutor().load(family, Batch(rows, 0.0, weight))
     swept = relabel(state, loaded, sampling_plan(family, Config(), state, sweep=1))
-    half = loaded.labels(np.arange(6).reshape(3, 2))
+    half = loaded.labels(np.arange(6).reshape(3, 2))[0]
     expected = family.stats(rows, half, 6, weight).reshape(3, 2, -1)
     np.testing.assert_allclose(swept.state.current, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(swept.state.past, state.past)

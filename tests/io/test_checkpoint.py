@@ -20,18 +20,9 @@ from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.families import Gaussian, Multinomial
 from scstream.io import checkpoint
 from scstream.io._packing import unseal
+from tests.digests import digest
 
 Rows = NDArray[np.float64]
-
-
-def digest(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, list | tuple):
-        return [digest(entry) for entry in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: digest(getattr(value, name)) for name in value.__dataclass_fields__}
-    return repr(value)
 
 
 def gaussians(n_batches: int) -> Iterator[Rows]:
@@ -87,7 +78,7 @@ STREAMS: dict[str, tuple[Callable[[int], Iterator[Any]], dict[str, Any]]] = {
 def test_stop_save_load_resume_equals_uninterrupted(
     name: str, n_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scstream.compute.threads._BLOCK", 16)
+    monkeypatch.setattr("scstream.core.slices._LEAST", 16)
     stream, params = STREAMS[name]
     uninterrupted = ScStream(random_state=0, **params)
     stopped = ScStream(random_state=0, n_threads=n_threads, **params)

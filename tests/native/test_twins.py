@@ -37,7 +37,7 @@ def choices(family, batch, plan, n_threads=1):
     rows = ThreadExecutor(n_threads).load(family, batch)
     tally = rows.assign(plan)
     names = np.arange(2 * len(plan.whole)).reshape(-1, 2)
-    return rows.labels(names), tally
+    return rows.labels(names)[0], tally
 
 
 def assert_twins(family, batch, plan):

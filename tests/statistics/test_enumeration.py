@@ -177,6 +177,6 @@ def test_the_streaming_kernel_is_a_heuristic():
     for sweep in range(300):
         swept = sampling_sweep(problem.family, config, state, rows, sweep=sweep)
         state = swept.state
-        seen.append(rows.labels(swept.names))
+        seen.append(rows.labels(swept.names)[0])
     found = canonical(np.array(seen))
     assert total_variation(found, problem.partitions, np.exp(problem.log_probability)) > 0.5

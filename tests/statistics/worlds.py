@@ -115,7 +115,7 @@ def choices(kernel: Kernel, X, labels, *, sides=None, address: tuple[int, int]):
         )
         relabel(take(state, np.arange(near.start, near.stop)), loaded, excerpt(plan, near, key))
         names = np.arange(2 * near.start, 2 * near.stop).reshape(-1, 2)
-        half[part] = loaded.labels(names).reshape(-1, n_rows)
+        half[part] = loaded.labels(names)[0].reshape(-1, n_rows)
     return half // 2 - bounds[:-1, None], half % 2
 
 

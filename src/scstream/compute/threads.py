@@ -9,18 +9,14 @@ from functools import cached_property
 from threading import Lock
 from typing import Any, TypeVar
 
-import numpy as np
-from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from scstream.compute.compiled import CompiledRows
-from scstream.core.assign import BlockResult, LoadedRows, Plan, Tally, assign_block, combine
-from scstream.core.rng import sample_rows
-from scstream.core.state import NOVEL, Batch
-from scstream.families.base import Array, Family, Labels, Rows
+from scstream.compute.rows import CompiledRows, LocalRows, NumpyRows
+from scstream.core.slices import Stretch
+from scstream.core.state import Batch
+from scstream.families.base import Family
 
-_BLOCK = 4096  # rows; never a function of the number of threads, so that sums do not depend on it
-
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -63,7 +59,7 @@ one_blas_thread = _OneBlasThread()
 
 @dataclass
 class ThreadExecutor:
-    """Blocks of rows on a pool of threads; the reference that other executors must equal.
+    """Slices of rows on a pool of threads; the reference that other executors must equal.
 
     Parameters
     ----------
@@ -73,87 +69,19 @@ class ThreadExecutor:
 
     n_threads: int = 1
 
-    def load(self, family: Family, batch: Batch) -> LoadedRows:
+    def load(self, family: Family, batch: Batch) -> LocalRows:
         """Take the rows of a batch in."""
-        if family.kernel is not None:
-            return CompiledRows(family.kernel, batch, self.n_threads)
-        starts = range(0, batch.n_rows, _BLOCK)
-        blocks = [
-            _Block(
-                batch.rows[start : start + _BLOCK],
-                None if batch.weight is None else batch.weight[start : start + _BLOCK],
-                start,
-            )
-            for start in starts
-        ]
-        return ThreadRows(self, family, batch, blocks)
+        return self.hold(family, batch, Stretch.whole(batch.n_rows))
 
-    def map(self, function: Callable[[_Block], T], blocks: Sequence[_Block]) -> list[T]:
-        """Apply a function to blocks, each on one thread of BLAS, results in block order."""
+    def hold(self, family: Family, batch: Batch, stretch: Stretch) -> LocalRows:
+        """Take rows in that are a stretch of a batch."""
+        kind = NumpyRows if family.kernel is None else CompiledRows
+        return kind(self, family, batch, stretch)
+
+    def map(self, function: Callable[[S], T], tasks: Sequence[S]) -> list[T]:
+        """Apply a function to tasks, each on one thread of BLAS, results in their order."""
         with one_blas_thread:
-            if self.n_threads == 1 or len(blocks) == 1:
-                return [function(block) for block in blocks]
+            if self.n_threads == 1 or len(tasks) == 1:
+                return [function(task) for task in tasks]
             with ThreadPoolExecutor(self.n_threads) as pool:
-                return list(pool.map(function, blocks))
-
-
-@dataclass(frozen=True)
-class _Block:
-    rows: Rows
-    weight: Array | None
-    start: int
-
-
-class ThreadRows:
-    """The rows of one batch in blocks, with the choices they made last."""
-
-    def __init__(
-        self, executor: ThreadExecutor, family: Family, batch: Batch, blocks: list[_Block]
-    ) -> None:
-        self._executor = executor
-        self._family = family
-        self._batch = batch
-        self._blocks = blocks
-        self._choices: list[BlockResult] = []
-
-    def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
-        """Return at most so many of the rows, at random, and how many each of them stands for."""
-        batch, share = self._batch.sample(most, key)
-        return self._executor.load(self._family, batch), share
-
-    def assign(self, plan: Plan) -> Tally:
-        """Let every row choose; remember the choices."""
-
-        def run(block: _Block) -> BlockResult:
-            return assign_block(self._family, plan, block.rows, block.weight, block.start)
-
-        self._choices = self._executor.map(run, self._blocks)
-        return combine([choice.tally for choice in self._choices])
-
-    def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
-        """Return rows that chose no cluster, a random `most` of them, with their weights."""
-        label = np.concatenate([choice.label for choice in self._choices])
-        picked = sample_rows(key, np.flatnonzero(label == NOVEL), most)
-        parts: list[Rows] = []
-        weights: list[Array] = []
-        for block in self._blocks:
-            inside = picked - block.start
-            inside = inside[(inside >= 0) & (inside < block.rows.shape[0])]
-            parts.append(block.rows[inside])
-            if block.weight is not None:
-                weights.append(block.weight[inside])
-        return _stack(parts), np.concatenate(weights) if weights else None
-
-    def labels(self, names: Labels) -> Labels:
-        """Return the ids of the rows by the names (K, 2) of the halves they chose."""
-        named = []
-        for choice in self._choices:
-            ids = names[choice.label, choice.side]
-            named.append(np.where(choice.label == NOVEL, NOVEL, ids))
-        return np.concatenate(named)
-
-
-def _stack(parts: list[Rows]) -> Rows:
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return sparse.vstack(parts, format="csr")
+                return list(pool.map(function, tasks))

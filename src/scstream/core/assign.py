@@ -1,14 +1,13 @@
 """One pass over rows: every row chooses a cluster, then a half of it (Algorithm 2, steps 1 to 3).
 
-A pass is described by a `Plan` and carried out block by block; blocks share nothing, so an executor
-may run them anywhere, in any order.
+A pass is described by a `Plan` and carried out slice by slice (`scstream.core.slices`). The slices
+share nothing, so an executor may run them anywhere, in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +55,28 @@ class Tally:
     split_evidence: Array  # (K,) log density under the two halves less that under the whole
     merge_evidence: Array  # (M,) log density under the union less that under the pair
 
-    def plus(self, other: Tally) -> Tally:
-        """Add two tallies."""
-        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+    def packed(self) -> Array:
+        """Return all sums in one vector."""
+        last = [self.novel_weight, self.log_density]
+        return np.concatenate([self.stats.ravel(), self.split_evidence, self.merge_evidence, last])
+
+    @classmethod
+    def unpacked(cls, sums: Array, n_clusters: int, n_pairs: int) -> Self:
+        """Undo `packed`."""
+        merge = len(sums) - 2 - n_pairs
+        split = merge - n_clusters
+        return cls(
+            stats=sums[:split].reshape(n_clusters, 2, split // max(2 * n_clusters, 1)),
+            novel_weight=float(sums[-2]),
+            log_density=float(sums[-1]),
+            split_evidence=sums[split:merge],
+            merge_evidence=sums[merge:-2],
+        )
 
 
 @dataclass(frozen=True)
-class BlockResult:
-    """Choices of one block of rows, and their tally."""
+class Choices:
+    """Choices of some rows, and their tally."""
 
     label: Labels  # (N,) index of the cluster or NOVEL
     side: NDArray[np.int8]  # (N,)
@@ -82,12 +95,19 @@ class LoadedRows(Protocol):
     def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
         """Return rows that chose no cluster, a random `most` of them, with their weights."""
 
-    def labels(self, names: Labels) -> Labels:
-        """Return the ids of the rows by the names (K, 2) of the halves they chose."""
+    def labels(self, names: Labels) -> tuple[Labels, int]:
+        """Return the ids of the rows by the names (K, 2) of the halves they chose.
+
+        And how many rows belong to no cluster.
+        """
 
 
 class Executor(Protocol):
     """Where passes run. The result must not depend on how many hands there are."""
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of this process, for what is done here."""
 
     def load(self, family: Family, batch: Batch) -> LoadedRows:
         """Take the rows of a batch in."""
@@ -95,7 +115,7 @@ class Executor(Protocol):
 
 def assign_block(
     family: Family, plan: Plan, X: Rows, weight: Array | None, first_row: int
-) -> BlockResult:
+) -> Choices:
     """Let the rows of one block choose; `first_row` is the block's place in the batch."""
     scores = _scores(family, plan, X)
     chance = None
@@ -117,15 +137,7 @@ def assign_block(
     )
     if plan.settle:
         label, side = _most_probable(family, plan, chosen)
-    return BlockResult(label, side, tally)
-
-
-def combine(tallies: Sequence[Tally]) -> Tally:
-    """Add tallies in a fixed tree over block order, whatever order they came in."""
-    while len(tallies) > 1:
-        pairs = [tallies[i : i + 2] for i in range(0, len(tallies), 2)]
-        tallies = [pair[0] if len(pair) == 1 else pair[0].plus(pair[1]) for pair in pairs]
-    return tallies[0]
+    return Choices(label, side, tally)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,6 +14,9 @@ from scstream.core.fading import advance
 from scstream.core.state import NOVEL, Config, State
 from scstream.core.sweep import predictive_plan
 from scstream.families.base import Array, Family, Labels, Rows
+
+Run = Callable[[Callable[[Rows], Any], Sequence[Rows]], list[Any]]  # `map`, on threads or not
+_CHUNK = 4096  # rows that are asked about at once, so that memory does not grow with the question
 
 
 def expected_at(family: Family, config: Config, state: State, time: float | None) -> State:
@@ -40,6 +44,12 @@ class Mixture:
         plan = predictive_plan(family, config, state, halves=False)
         log_total = float(np.log(state.weight.sum() + config.alpha))
         return cls(family, config, state.ids, plan, log_total)
+
+    def ask(self, question: Callable[[Self, Rows], Any], X: Rows, *, run: Run) -> Any:  # (N, ...)
+        """Put one of the questions below, chunk by chunk of the rows."""
+        starts = range(0, max(X.shape[0], 1), _CHUNK)
+        chunks = [X[start : start + _CHUNK] for start in starts]
+        return np.concatenate(run(lambda chunk: question(self, chunk), chunks))
 
     def log_joint(self, X: Rows) -> Array:  # (N, K + 1)
         """Log of weight times predictive density of every row under every cluster.

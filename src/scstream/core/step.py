@@ -48,12 +48,12 @@ def step(
     draft = draft.but(events=lasting(sampled.events + draft.events))
     if first:
         draft = number_from_zero(draft)
-    labels = rows.labels(draft.names)
+    labels, n_novel = rows.labels(draft.names)
     state = learn_motion(family, config, draft.state, elapsed)
     return (
         state.but(n_batches=state.n_batches + 1),
         labels,
-        report(config, batch, draft, labels),
+        report(config, batch, draft, n_novel),
     )
 
 
@@ -139,8 +139,8 @@ def lasting(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(out)
 
 
-def report(config: Config, batch: Batch, draft: Draft, labels: Labels) -> Info:
+def report(config: Config, batch: Batch, draft: Draft, n_novel: int) -> Info:
     """Sum up what happened."""
     log_total = np.log(draft.state.weight.sum() + config.alpha)
     density = draft.log_density / max(batch.total_weight, _TINY) - log_total
-    return Info(draft.events, int(np.count_nonzero(labels < 0)), float(density))
+    return Info(draft.events, n_novel, float(density))

@@ -354,7 +354,7 @@ def _config_values(config: Config) -> dict[str, Any]:
 
 def _param_values(snapshot: Snapshot) -> dict[str, Any]:
     """Parameters without objects that a file cannot hold; what they stood for is in the config."""
-    params = dict(snapshot.params)
+    params = {name: value for name, value in snapshot.params.items() if name != "executor"}
     if "kernel" in params:
         params["kernel"] = params["kernel"] is not None
     if not isinstance(params.get("random_state"), int | np.integer | None):

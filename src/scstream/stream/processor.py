@@ -19,7 +19,7 @@ from scstream.stream.block import Block, Reject
 from scstream.stream.prepare import Steps
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
-_FREE = ("n_threads", "max_events")  # parameters that may differ from those of the checkpoint
+_FREE = ("n_threads", "executor", "max_events")  # may differ from what the checkpoint has
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,10 @@ class Processor(Protocol):
 
     def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
         """Go on from what was written; return the progress. Raises `CheckpointCorrupt`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of whatever runs elsewhere; what was learned goes on from a checkpoint."""
         ...
 
 
@@ -131,6 +135,9 @@ class OneModel:
         except DAMAGE as error:
             raise CheckpointCorrupt(f"{name} holds no sound pipeline: {error!r}.") from error
         return progress
+
+    def close(self) -> None:
+        """Do nothing: the model is in this process."""
 
 
 def pipeline_bytes(pipeline: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,241 @@
+"""An executor whose rows wait on the workers of a Ray cluster; only plans and sums travel."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from scstream.compute.ray.crew import Crew, ask
+from scstream.compute.ray.engine import connect, ray
+from scstream.compute.ray.shards import ShardedLabels, ShardedRows, blocks_of
+from scstream.compute.ray.worker import Part, Share
+from scstream.compute.rows import RemoteRows
+from scstream.compute.threads import ThreadExecutor
+from scstream.core.assign import LoadedRows, Plan, Tally
+from scstream.core.rng import sample_rows
+from scstream.core.slices import Stretch, add_stretches
+from scstream.core.state import Batch
+from scstream.errors import EngineError, InputError, PartsLost
+from scstream.families.base import Array, Family, Labels, Rows
+from scstream.machine import usable_cores
+
+_TRIES = 10  # times that sums are begun anew because parts of them were lost
+
+
+class RayExecutor:
+    """Share the rows of large batches among the nodes of a Ray cluster.
+
+    Labels, states and events are those of one process, bit for bit, for any number of workers, and
+    whoever fails on the way.
+
+    Parameters
+    ----------
+    address : str or None
+        Of the cluster; None for the one that RAY_ADDRESS names, or else a new one on this machine.
+        A process that is connected already stays where it is.
+    n_workers : int or None
+        How many workers; None for one on every node, however many there are at each batch.
+    n_threads : int or None
+        Threads of a worker; None for one per processor of its node.
+    least_rows : int
+        Smaller batches are learned by threads of this process: to send them costs more.
+    scatter_from : int
+        From so many workers on, the workers add the sums up among themselves, each a part of them.
+    deadline : float
+        Seconds that one pass over the rows may take.
+    options : mapping
+        Further options of the Ray actors, such as ``{"num_cpus": 8}`` to reserve processors.
+
+    Examples
+    --------
+    >>> from scstream import ScStream
+    >>> from scstream.compute.ray import RayExecutor
+    >>> executor = RayExecutor("10.0.0.1:6379")
+    >>> model = ScStream(executor=executor)
+    >>> executor
+    RayExecutor('10.0.0.1:6379')
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        n_workers: int | None = None,
+        n_threads: int | None = None,
+        least_rows: int = 1 << 15,
+        scatter_from: int = 8,
+        deadline: float = 600.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        for name, value in {"n_workers": n_workers, "n_threads": n_threads}.items():
+            if value is not None and (type(value) is not int or value < 1):
+                raise InputError(f"{name} must be a whole number from 1, or None, got {value!r}.")
+        if not deadline > 0:
+            raise InputError(f"deadline must be a number of seconds, got {deadline!r}.")
+        self._address = address
+        self._least_rows = least_rows
+        self.scatter_from = scatter_from
+        self.deadline = deadline
+        self._crew = Crew(n_workers, n_threads, dict(options or {}), deadline)
+        self._here = ThreadExecutor(usable_cores())
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of this process, for small batches and for what is not shared out."""
+        return self._here.n_threads
+
+    def load(self, family: Family, batch: Batch) -> LoadedRows:
+        """Take the rows of a batch in: here if they are few, else on the workers."""
+        if batch.n_rows < self._least_rows and not isinstance(batch.rows, RemoteRows):
+            return self._here.load(family, batch)
+        return RayRows(self, family, batch, self._workers())
+
+    def rows(self, source: Any, *, columns: Sequence[str] | None = None) -> ShardedRows:
+        """Make rows of what is in the object store already; they never come to this process.
+
+        Parameters
+        ----------
+        source : ray.data.Dataset or sequence of references
+            Its blocks, or references to arrays, Arrow tables or data frames.
+        columns : sequence of str, optional
+            The columns of tables to take; all by default.
+
+        Returns
+        -------
+        ShardedRows
+            To be given to `partial_fit`. Of a first batch the rows do come here, once, because the
+            prior is chosen by them; give a family with a prior of its own to avoid that.
+        """
+        self._workers()
+        return ShardedRows(self, *blocks_of(source, columns))
+
+    def everywhere(self, questions: Sequence[Callable[[Any], Any]]) -> list[Any]:
+        """Put every question to some worker and return the answers in order."""
+        workers = self._workers()
+        homes = [place % len(workers) for place in range(len(questions))]
+        return ask(workers, homes, questions, deadline=self.deadline)
+
+    def close(self) -> None:
+        """Let the workers go; the next batch would hire new ones."""
+        self._crew.close()
+
+    def _workers(self) -> list[Any]:
+        connect(self._address)
+        return self._crew.muster()
+
+    def __repr__(self) -> str:
+        return f"RayExecutor({self._address!r})"
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # models that are copied share the workers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class RayRows:
+    """The rows of a batch on workers, with the choices they made last."""
+
+    def __init__(
+        self, executor: RayExecutor, family: Family, batch: Batch, workers: list[Any]
+    ) -> None:
+        self._executor = executor
+        self._family = family
+        self._batch = batch
+        self._workers = workers
+        about, name = ray().put(family), uuid.uuid4().hex
+        self._shares = [
+            Share(name, stretch, self._parts(stretch), self._weight(stretch), about)
+            for stretch in Stretch.whole(batch.n_rows).shared(len(workers))
+        ]
+        self._homes = list(range(len(self._shares)))
+
+    def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
+        """Return at most so many of the rows, at random, and how many each of them stands for."""
+        if self._batch.n_rows <= most:
+            return self, 1.0
+        batch, share = self._batch.sample(most, key)
+        return self._executor.load(self._family, batch), share
+
+    def assign(self, plan: Plan) -> Tally:
+        """Let every row choose; remember the choices."""
+        told = ray().put(plan)
+        self._shares = [replace(share, plan=told) for share in self._shares]
+        many = len(self._shares) >= self._executor.scatter_from
+        for _ in range(_TRIES):
+            try:
+                sums = self._scattered() if many else self._gathered()
+                return Tally.unpacked(sums, len(plan.whole), len(plan.pairs))
+            except PartsLost as error:
+                why = error
+        raise EngineError(f"sums were lost {_TRIES} times: {why}; learn the batch again.")
+
+    def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
+        """Return rows that chose no cluster, a random `most` of them, with their weights."""
+        places = self._ask(lambda worker, share: worker.novel_places.remote(share))
+        picked = sample_rows(key, np.concatenate(places), most)
+        weight = self._batch.weight
+        return self._batch.rows[picked], None if weight is None else weight[picked]
+
+    def labels(self, names: Labels) -> tuple[Any, int]:
+        """Return the ids of the rows by the names of the halves they chose; the end of a batch."""
+        answers = self._ask(
+            lambda worker, share: worker.labels.options(num_returns=2).remote(share, names)
+        )
+        for worker in self._workers:
+            worker.release.remote()
+        pieces = [ids for (ids,), _ in answers]
+        n_novel = sum(n for _, n in answers)
+        if isinstance(self._batch.rows, RemoteRows):
+            return ShardedLabels(pieces, [len(s.stretch.rows) for s in self._shares]), n_novel
+        return np.concatenate(ray().get(pieces)), n_novel
+
+    def _gathered(self) -> Array:
+        """Sums of all workers, added here."""
+        found = self._ask(lambda worker, share: worker.sums.remote(share))
+        return add_stretches(self._stretches(), found)
+
+    def _scattered(self) -> Array:
+        """Sums of all workers, a part of them added by each."""
+        n = len(self._shares)
+        cut = self._ask(
+            lambda worker, share: worker.scattered.options(num_returns=n + 1).remote(share, n)
+        )
+
+        def question(part: int) -> Callable[[Any], Any]:
+            pieces = [references[part] for references, _ in cut]
+            return lambda worker: worker.added.remote(self._stretches(), *pieces)
+
+        return np.concatenate(self._executor.everywhere([question(part) for part in range(n)]))
+
+    def _stretches(self) -> list[Stretch]:
+        return [share.stretch for share in self._shares]
+
+    def _ask(self, question: Callable[[Any, Share], Any]) -> list[Any]:
+        """Ask about every share, whoever has it."""
+        questions = [lambda worker, share=share: question(worker, share) for share in self._shares]
+        return ask(self._workers, self._homes, questions, deadline=self._executor.deadline)
+
+    def _parts(self, stretch: Stretch) -> tuple[Part, ...]:
+        if isinstance(self._batch.rows, ShardedRows):
+            return self._batch.rows.parts(stretch)
+        rows = self._batch.rows[stretch.rows.start : stretch.rows.stop]
+        return (Part(ray().put(rows), 0, rows.shape[0]),)
+
+    def _weight(self, stretch: Stretch) -> Any:
+        if self._batch.weight is None:
+            return None
+        return ray().put(self._batch.weight[stretch.rows.start : stretch.rows.stop])

@@ -1,0 +1,144 @@
+"""What a worker does: it keeps its share of a batch, and lets the rows choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from scstream.compute.ray.engine import ray
+from scstream.compute.rows import LocalRows
+from scstream.compute.threads import ThreadExecutor
+from scstream.core.assign import Plan
+from scstream.core.slices import Stretch, add_stretches
+from scstream.core.state import Batch
+from scstream.families.base import Array, Labels, Rows
+from scstream.machine import usable_cores
+from scstream.native import threads
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some neighbouring rows of a block that is in the object store."""
+
+    block: Any  # reference to rows
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """The rows of a stretch of a batch, and where they are: all that a worker needs to know."""
+
+    batch: str
+    stretch: Stretch
+    parts: tuple[Part, ...]
+    weight: Any  # reference, or None
+    family: Any  # reference
+    plan: Any = None  # reference
+
+
+class Worker:
+    """One per node, with threads inside.
+
+    Every call says all that is needed to answer it; a worker that was asked about the same share
+    before has it at hand. So a call that was lost can be made again, to anybody.
+    """
+
+    def __init__(self, n_threads: int | None) -> None:
+        self._executor = ThreadExecutor(n_threads or usable_cores())
+        self._batch = ""
+        self._held: dict[int, Held] = {}  # by first slice
+
+    def sums(self, share: Share) -> Array:  # (subtrees, ...)
+        """Let every row choose; return the packed tallies of the subtrees."""
+        return self._hold(share).sums(share.plan)
+
+    def scattered(self, share: Share, n_parts: int) -> tuple[Any, ...]:
+        """The same in so many parts, and a word that they are there."""
+        sums = self._hold(share).sums(share.plan)
+        return (*np.array_split(sums, n_parts, axis=1), True)
+
+    def added(self, stretches: Sequence[Stretch], *parts: Array) -> Array:
+        """Add up one part of the sums of all workers."""
+        return add_stretches(stretches, parts)
+
+    def labels(self, share: Share, names: Labels) -> tuple[Labels, int]:
+        """Return the ids of the rows, and how many have none."""
+        return self._hold(share).after(share.plan).labels(names)
+
+    def novel_places(self, share: Share) -> Labels:
+        """Return where in the batch the rows are that chose no cluster."""
+        return share.stretch.rows.start + self._hold(share).after(share.plan).novel_places()
+
+    def apply(self, block: Rows, function: Callable[[Rows], Any]) -> Any:
+        """Return what a function says of the rows of a block."""
+        return function(block)
+
+    def pick(self, block: Rows, places: Labels) -> Rows:
+        """Return some rows of a block."""
+        return block[places]
+
+    def release(self) -> None:
+        """Let go of the rows: the batch is learned."""
+        self._batch, self._held = "", {}
+
+    def spread(self, family: Any, name: str, arguments: Sequence[Any]) -> Any:
+        """Answer for some clusters what the kernel of the family answers under this name."""
+        with threads(self._executor.n_threads):
+            return getattr(ray().get(family).kernel, name)(*arguments)
+
+    def _hold(self, share: Share) -> Held:
+        if share.batch != self._batch:
+            self._batch, self._held = share.batch, {}
+        if share.stretch.first not in self._held:
+            self._held[share.stretch.first] = Held(self._executor, share)
+        return self._held[share.stretch.first]
+
+
+class Held:
+    """A share whose rows are at hand, with the choices they made last."""
+
+    def __init__(self, executor: ThreadExecutor, share: Share) -> None:
+        self._executor = executor
+        self._share = share
+        self._plan: Any = None
+
+    @cached_property
+    def _rows(self) -> LocalRows:
+        share = self._share
+        blocks = ray().get([part.block for part in share.parts])
+        rows = [
+            block[part.start : part.stop] if part.stop - part.start < block.shape[0] else block
+            for block, part in zip(blocks, share.parts, strict=True)
+        ]
+        weight = None if share.weight is None else ray().get(share.weight)
+        batch = Batch(stacked(rows), 0.0, weight)
+        return self._executor.hold(ray().get(share.family), batch, share.stretch)
+
+    def sums(self, plan: Any) -> Array:  # (subtrees, ...)
+        """Let every row choose by the plan that the reference leads to."""
+        told: Plan = ray().get(plan)
+        self._plan = None
+        sums = self._rows.sums(told)
+        self._plan = plan
+        return sums
+
+    def after(self, plan: Any) -> LocalRows:
+        """Return the rows with the choices of this plan, which may have been lost."""
+        if self._plan != plan:
+            self.sums(plan)
+        return self._rows
+
+
+def stacked(parts: list[Rows]) -> Rows:
+    """Put neighbouring rows together; what is one piece already is not copied."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return sparse.vstack(parts, format="csr")

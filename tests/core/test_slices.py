@@ -1,0 +1,65 @@
+"""Slices are shared out completely and evenly, and added in one tree whoever has them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scstream.core.slices import Stretch, add_up, slice_length
+
+N_SLICES = st.integers(1, 300)
+
+
+def stretch_of(n_slices: int) -> Stretch:
+    return Stretch(n_rows=3 * n_slices, length=3, first=0, stop=n_slices)
+
+
+def rounds(values: list[np.ndarray]) -> np.ndarray:
+    """The tree as it is told: pairs, then pairs of pairs; who is left over waits."""
+    while len(values) > 1:
+        values = [sum(values[i + 1 : i + 2], values[i]) for i in range(0, len(values), 2)]
+    return values[0]
+
+
+@given(n_slices=N_SLICES, cuts=st.lists(st.integers(1, 299), max_size=12))
+def test_sums_depend_on_the_slices_alone(n_slices, cuts):
+    values = np.random.default_rng(n_slices).normal(size=(n_slices, 2)) * 1e3
+    bounds = sorted({0, n_slices, *(cut for cut in cuts if cut < n_slices)})
+    parts = []
+    for first, stop in pairwise(bounds):
+        for tree in Stretch(3 * n_slices, 3, first, stop).subtrees():
+            parts.append((tree, add_up((range(i, i + 1), values[i]) for i in tree)))
+    np.testing.assert_array_equal(add_up(parts), rounds(list(values)))
+
+
+@given(n_slices=N_SLICES, n_hands=st.integers(1, 40))
+def test_shares_are_even_and_complete(n_slices, n_hands):
+    shares = stretch_of(n_slices).shared(n_hands)
+    sizes = [share.stop - share.first for share in shares]
+    assert len(shares) == min(n_hands, n_slices)
+    assert max(sizes) - min(sizes) <= 1
+    assert [i for share in shares for i in range(share.first, share.stop)] == [*range(n_slices)]
+    assert [r for share in shares for r in share.rows] == [*range(3 * n_slices)]
+    for share in shares:
+        trees = share.subtrees()
+        assert [i for tree in trees for i in tree] == [*range(share.first, share.stop)]
+        assert len(trees) <= 2 * n_slices.bit_length()
+
+
+@given(n_rows=st.integers(0, 10**8))
+def test_there_are_never_many_slices(n_rows):
+    length = slice_length(n_rows)
+    assert length % 4096 == 0
+    assert Stretch.whole(n_rows).stop <= 1024
+    assert length == 4096 or n_rows > 1024 * 4096
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_the_smallest_batches_have_a_slice(n_rows):
+    whole = Stretch.whole(n_rows)
+    assert whole.subtrees() == [range(0, 1)]
+    assert len(whole.rows) == n_rows
