@@ -446,7 +446,8 @@ class ScStream(ClusterMixin, BaseEstimator):
             self.events_ = []
         check_rows(rows, self.family_.check)
         batch = arriving(self.config_, self.state_, rows, weight, time)
-        state, labels, info = step(self.family_, self.config_, self.state_, batch, executor)
+        family = executor.equipped(self.family_)
+        state, labels, info = step(family, self.config_, self.state_, batch, executor)
         self.state_, self.labels_, self.info_ = read_only(state), labels, info
         self.events_ = list(newest(self.events_, info.events, self.max_events))
 

@@ -117,7 +117,8 @@ class Learner:
             before = self.snapshot or begin(self.params, rows, weight, names=self.names)
             check_rows(rows, before.family.check)
             batch = arriving(before.config, before.state, rows, weight, time)
-            state, labels, info = step(before.family, before.config, before.state, batch, executor)
+            family = executor.equipped(before.family)
+            state, labels, info = step(family, before.config, before.state, batch, executor)
         after = replace(
             before,
             state=read_only(state),

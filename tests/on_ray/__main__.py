@@ -16,8 +16,9 @@ ENTER = 'ip link set lo up && exec "$@"'
 def command(arguments: list[str]) -> list[str]:
     """Return the command that runs pytest on this folder in a new network namespace."""
     alone = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
-    here = str(Path(__file__).parent)
-    return [*alone, "sh", "-c", ENTER, "-", sys.executable, "-m", "pytest", here, *arguments]
+    if not any(Path(argument.split("::")[0]).exists() for argument in arguments):
+        arguments = [str(Path(__file__).parent), *arguments]
+    return [*alone, "sh", "-c", ENTER, "-", sys.executable, "-m", "pytest", *arguments]
 
 
 if __name__ == "__main__":

@@ -73,6 +73,10 @@ class ThreadExecutor:
         """Take the rows of a batch in."""
         return self.hold(family, batch, Stretch.whole(batch.n_rows))
 
+    def equipped(self, family: Family) -> Family:
+        """Return the family as it is: its kernels use the threads of this process."""
+        return family
+
     def hold(self, family: Family, batch: Batch, stretch: Stretch) -> LocalRows:
         """Take rows in that are a stretch of a batch."""
         kind = NumpyRows if family.kernel is None else CompiledRows

@@ -112,6 +112,9 @@ class Executor(Protocol):
     def load(self, family: Family, batch: Batch) -> LoadedRows:
         """Take the rows of a batch in."""
 
+    def equipped(self, family: Family) -> Family:
+        """Return the family with kernels that may ask others about its clusters."""
+
 
 def assign_block(
     family: Family, plan: Plan, X: Rows, weight: Array | None, first_row: int

@@ -13,6 +13,7 @@ import numpy as np
 from scstream.compute.ray.crew import Crew, ask
 from scstream.compute.ray.engine import connect, ray
 from scstream.compute.ray.shards import ShardedLabels, ShardedRows, blocks_of
+from scstream.compute.ray.spread import equipped
 from scstream.compute.ray.worker import Part, Share
 from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor
@@ -24,6 +25,7 @@ from scstream.errors import EngineError, InputError, PartsLost
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.machine import usable_cores
 
+_MOST_CLUSTERS = 1e5  # what one call could ever be about
 _TRIES = 10  # times that sums are begun anew because parts of them were lost
 
 
@@ -46,6 +48,9 @@ class RayExecutor:
         Smaller batches are learned by threads of this process: to send them costs more.
     scatter_from : int
         From so many workers on, the workers add the sums up among themselves, each a part of them.
+    least_work : float
+        Clusters times features cubed from which on parameters, marginals and unions of clusters
+        are shared out too.
     deadline : float
         Seconds that one pass over the rows may take.
     options : mapping
@@ -69,6 +74,7 @@ class RayExecutor:
         n_threads: int | None = None,
         least_rows: int = 1 << 15,
         scatter_from: int = 8,
+        least_work: float = 5e9,
         deadline: float = 600.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -81,6 +87,7 @@ class RayExecutor:
         self._least_rows = least_rows
         self.scatter_from = scatter_from
         self.deadline = deadline
+        self._least_work = least_work
         self._crew = Crew(n_workers, n_threads, dict(options or {}), deadline)
         self._here = ThreadExecutor(usable_cores())
 
@@ -94,6 +101,13 @@ class RayExecutor:
         if batch.n_rows < self._least_rows and not isinstance(batch.rows, RemoteRows):
             return self._here.load(family, batch)
         return RayRows(self, family, batch, self._workers())
+
+    def equipped(self, family: Family) -> Family:
+        """Return the family with kernels that let the workers answer what is large."""
+        if self._least_work / family.n_features**3 > _MOST_CLUSTERS:
+            return family
+        n_parts = len(self._workers())
+        return equipped(family, self, n_parts=n_parts, least=self._least_work)
 
     def rows(self, source: Any, *, columns: Sequence[str] | None = None) -> ShardedRows:
         """Make rows of what is in the object store already; they never come to this process.
@@ -231,7 +245,7 @@ class RayRows:
 
     def _parts(self, stretch: Stretch) -> tuple[Part, ...]:
         if isinstance(self._batch.rows, ShardedRows):
-            return self._batch.rows.parts(stretch)
+            return self._batch.rows.parts(stretch.rows)
         rows = self._batch.rows[stretch.rows.start : stretch.rows.stop]
         return (Part(ray().put(rows), 0, rows.shape[0]),)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from scstream.compute.ray.engine import ray
 from scstream.compute.ray.worker import Part, stacked
 from scstream.compute.rows import RemoteRows
-from scstream.core.slices import Stretch
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
 
@@ -31,9 +30,15 @@ class ShardedRows(RemoteRows):
     """
 
     def __init__(
-        self, asks: Asks, blocks: Sequence[Any], lengths: Sequence[int], about: Columns
+        self,
+        asks: Asks,
+        sources: Sequence[Any],
+        blocks: Sequence[Any],
+        lengths: Sequence[int],
+        about: Columns,
     ) -> None:
         self._asks = asks
+        self._sources = tuple(sources)  # as they were given
         self.blocks = tuple(blocks)
         self.names = about.names
         self._ends = list(accumulate(lengths))
@@ -63,15 +68,36 @@ class ShardedRows(RemoteRows):
         ask = [lambda worker, b=b: worker.apply.remote(b, function) for b in self.blocks]
         self._asks.everywhere(ask)
 
-    def parts(self, stretch: Stretch) -> tuple[Part, ...]:
-        """Return where the rows of a stretch are."""
-        out, start = [], 0
-        for block, end in zip(self.blocks, self._ends, strict=True):
-            first, stop = max(stretch.rows.start, start), min(stretch.rows.stop, end)
-            if first < stop:
-                out.append(Part(block, first - start, stop - start))
-            start = end
-        return tuple(out)
+    def parts(self, places: range) -> tuple[Part, ...]:
+        """Return where the rows of a range are."""
+        return _parts(self.blocks, self._ends, places)
+
+    def labelled(self, labels: ShardedLabels, *, name: str = "cluster") -> Any:
+        """Return the tables that were given, with a column of labels.
+
+        Parameters
+        ----------
+        labels : ShardedLabels
+            What `partial_fit` found for these rows.
+        name : str
+            Of the column.
+
+        Returns
+        -------
+        ray.data.Dataset
+            Blocks as they were given; the rows have not moved.
+        """
+        from ray.data import from_arrow_refs
+
+        join = ray().remote(num_cpus=0, max_retries=3)(_with_column)
+        starts = [0, *self._ends]
+        ranges = [range(start, end) for start, end in pairwise(starts)]
+        joined = []
+        for source, places in zip(self._sources, ranges, strict=True):
+            parts = labels.parts(places)
+            cuts = [(part.start, part.stop) for part in parts]
+            joined.append(join.remote(source, name, cuts, *(part.block for part in parts)))
+        return from_arrow_refs(joined)
 
 
 class ShardedLabels:
@@ -87,20 +113,34 @@ class ShardedLabels:
 
     def __init__(self, pieces: Sequence[Any], lengths: Sequence[int]) -> None:
         self.pieces = tuple(pieces)
-        self._n_rows = sum(lengths)
+        self._ends = list(accumulate(lengths))
 
     def __len__(self) -> int:
-        return self._n_rows
+        return self._ends[-1]
 
     def gathered(self) -> Labels:  # (N,)
         """Return all ids, here."""
         return np.concatenate(ray().get(list(self.pieces)))
 
-    def dataset(self, name: str = "cluster") -> Any:
-        """Return them as a `ray.data.Dataset` of one column, to `zip` with that of the rows."""
-        from ray.data import from_numpy_refs
+    def parts(self, places: range) -> tuple[Part, ...]:
+        """Return where the labels of a range of rows are."""
+        return _parts(self.pieces, self._ends, places)
 
-        return from_numpy_refs(list(self.pieces)).rename_columns({"data": name})
+
+def _parts(blocks: Sequence[Any], ends: Sequence[int], places: range) -> tuple[Part, ...]:
+    out, start = [], 0
+    for block, end in zip(blocks, ends, strict=True):
+        first, stop = max(places.start, start), min(places.stop, end)
+        if first < stop:
+            out.append(Part(block, first - start, stop - start))
+        start = end
+    return tuple(out)
+
+
+def _with_column(table: Any, name: str, cuts: list[tuple[int, int]], *pieces: Labels) -> Any:
+    """Return an Arrow table with a column more."""
+    found = [piece[start:stop] for piece, (start, stop) in zip(pieces, cuts, strict=True)]
+    return table.append_column(name, [np.concatenate(found)])
 
 
 class Columns(NamedTuple):
@@ -110,7 +150,9 @@ class Columns(NamedTuple):
     names: tuple[str, ...] | None
 
 
-def blocks_of(source: Any, columns: Sequence[str] | None) -> tuple[list[Any], list[int], Columns]:
+def blocks_of(
+    source: Any, columns: Sequence[str] | None
+) -> tuple[list[Any], list[Any], list[int], Columns]:
     """Turn the blocks of a dataset, or what references lead to, into rows of float64.
 
     The work is done by tasks of the cluster, which does it again should a result be lost.
@@ -134,7 +176,7 @@ def blocks_of(source: Any, columns: Sequence[str] | None) -> tuple[list[Any], li
             raise InputError(
                 f"block {place} has other columns than the first: {other} and {about[0]}."
             )
-    return [rows for rows, _, _ in turned], lengths, about[0]
+    return blocks, [rows for rows, _, _ in turned], lengths, about[0]
 
 
 def block_rows(block: Any, columns: Sequence[str] | None) -> tuple[Rows, int, Columns]:

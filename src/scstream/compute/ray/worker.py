@@ -12,7 +12,7 @@ from scipy import sparse
 
 from scstream.compute.ray.engine import ray
 from scstream.compute.rows import LocalRows
-from scstream.compute.threads import ThreadExecutor
+from scstream.compute.threads import ThreadExecutor, one_blas_thread
 from scstream.core.assign import Plan
 from scstream.core.slices import Stretch, add_stretches
 from scstream.core.state import Batch
@@ -53,6 +53,7 @@ class Worker:
         self._executor = ThreadExecutor(n_threads or usable_cores())
         self._batch = ""
         self._held: dict[int, Held] = {}  # by first slice
+        self._family: tuple[Any, Any] = (None, None)  # reference, and what it leads to
 
     def sums(self, share: Share) -> Array:  # (subtrees, ...)
         """Let every row choose; return the packed tallies of the subtrees."""
@@ -85,12 +86,14 @@ class Worker:
 
     def release(self) -> None:
         """Let go of the rows: the batch is learned."""
-        self._batch, self._held = "", {}
+        self._batch, self._held, self._family = "", {}, (None, None)
 
-    def spread(self, family: Any, name: str, arguments: Sequence[Any]) -> Any:
-        """Answer for some clusters what the kernel of the family answers under this name."""
-        with threads(self._executor.n_threads):
-            return getattr(ray().get(family).kernel, name)(*arguments)
+    def answer(self, family: Sequence[Any], name: str, args: Sequence[Any]) -> Any:
+        """Answer for some clusters what the kernel of a family answers under this name."""
+        if self._family[0] != family[0]:
+            self._family = family[0], ray().get(family[0])
+        with one_blas_thread, threads(self._executor.n_threads):
+            return getattr(self._family[1].kernel, name)(*args)
 
     def _hold(self, share: Share) -> Held:
         if share.batch != self._batch:

@@ -1,0 +1,394 @@
+"""A model that answers while a pipeline goes on learning it: the newest sound checkpoint, followed.
+
+Nothing here writes, takes a lock of the writer or waits for it: to follow is to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from scstream.compute.threads import one_blas_thread
+from scstream.core.query import Mixture
+from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError, StreamError
+from scstream.families.base import Rows
+from scstream.io.checkpoint import DAMAGE
+from scstream.io.schema import check_entries, read_time
+from scstream.learner import Learner, executor_for
+from scstream.stream import connectors
+from scstream.stream.block import Block
+from scstream.stream.clock import Clock, MachineClock
+from scstream.stream.ledger import Ledger
+from scstream.stream.prepare import Steps
+from scstream.stream.prepare.scale import Standardise
+from scstream.stream.processor import OneModel, pipeline_from
+from scstream.stream.runner import Announce, silent
+from scstream.stream.store import Store
+
+NONE = -1  # version before there is one
+QUESTIONS: dict[str, Callable[[Mixture, Rows], Any]] = {
+    "predict": Mixture.labels,
+    "score": Mixture.log_density,
+}
+_VERSION = "version-"  # how the names of checkpoints begin
+_TRIES = 10  # a writer that prunes faster than we read is met so many times before we give up
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says about rows, and which one it was.
+
+    Parameters
+    ----------
+    values : array of shape (N,)
+        One for every row: ids of clusters, or log densities.
+    version : int
+        Version of the checkpoint that answered.
+    batch : int
+        The batch that comes after it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.stream.follower import Answer
+    >>> Answer(np.array([0, 2]), version=7, batch=300).version
+    7
+    """
+
+    values: NDArray[Any]
+    version: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One checkpoint, ready to be asked; see `Follower`."""
+
+    version: int
+    batch: int
+    at: float  # seconds since 1970, by the clock of the writer
+    columns: tuple[str, ...] | None
+    learner: Learner
+    steps: Steps  # they have learned what they will ever learn
+    mixture: Mixture  # as it will be when the next batch is due
+
+    @classmethod
+    def of(cls, content: bytes, *, name: str) -> Self | None:
+        """Read a checkpoint; None if it holds no model yet. Raises `CheckpointCorrupt`."""
+        without_model = pipeline_from(content, name=name)
+        if without_model is not None:
+            if "pool" in without_model:
+                raise InputError(
+                    f"{name} holds a model for every key, and a follower answers from one model; "
+                    "give it the checkpoints of a pipeline without schema.key."
+                )
+            return None
+        model = OneModel(Learner(), Steps())
+        progress = model.restore(content, name=name)
+        try:
+            columns = progress["schema"]["features"]
+            return cls(
+                version=_number(name),
+                batch=int(progress["batch"]),
+                at=float(progress["at"]),
+                columns=None if columns is None else tuple(columns),
+                learner=model.learner,
+                steps=_frozen(model.steps),
+                mixture=_mixture(model.learner, None),
+            )
+        except DAMAGE as error:
+            raise CheckpointCorrupt(f"{name} holds no sound pipeline: {error!r}.") from error
+
+    def ask(self, question: str, rows: Any, *, time: Any, n_threads: int) -> Answer:
+        """Prepare rows as the pipeline would, without learning, and put a question about them."""
+        X = self._prepared(rows)
+        mixture = self.mixture if time is None else _mixture(self.learner, read_time(time))
+        values = mixture.ask(QUESTIONS[question], X, run=executor_for(n_threads).map)
+        return Answer(values, self.version, self.batch)
+
+    def _prepared(self, rows: Any) -> Rows:
+        block = _block_of(rows)
+        if not len(block.row):
+            return np.zeros((0, self.mixture.family.n_features))
+        _, block = self.steps.take(block)
+        if block.rejects:
+            first = block.rejects[0]
+            raise InputError(
+                f"{len(block.rejects)} of {block.n_rows} rows cannot be asked about; the first is "
+                f"row {first.row}: {first.reason.rstrip('.')}. Leave them out."
+            )
+        check_entries(block.X, self.mixture.family)
+        self.mixture.family.check(block.X)
+        return block.X
+
+
+class Follower:
+    r"""Answers questions about rows from the newest sound checkpoint of a pipeline.
+
+    Versions never go back by themselves: a damaged checkpoint is passed over, and what is older
+    than the one in use is not looked at. Threads may ask while another one refreshes; each answer
+    is that of one version.
+
+    Parameters
+    ----------
+    store : Store
+        Where the pipeline keeps its checkpoints; `Follower.open` opens it by its address.
+    announce : callable
+        Is told what happens: ``announce("following", version=7, batch=300)``, and "damaged" or
+        "too_new" with the `name` of a checkpoint that was passed over and the `reason`.
+    clock : Clock
+        What time it is.
+    n_threads : int
+        Most threads for a question, -1 for one per core. Small questions stay on one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from scstream.stream.config import build
+    >>> from scstream.stream.follower import Follower
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = "".join(f'{{"x": {i % 7}, "y": {i % 3}}}\n' for i in range(50))
+    ...     _ = Path(folder, "rows.jsonl").write_text(rows)
+    ...     pipeline = build(
+    ...         {
+    ...             "source": {"kind": "file", "path": f"{folder}/rows.jsonl"},
+    ...             "checkpoint": {"folder": f"{folder}/state"},
+    ...         }
+    ...     )
+    ...     _ = pipeline.run()
+    ...     follower = Follower.open(f"{folder}/state")
+    >>> follower.batch, follower.columns
+    (1, ('x', 'y'))
+    >>> follower.predict([[500.0, -500.0]]).values
+    array([-1])
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        announce: Announce = silent,
+        clock: Clock | None = None,
+        n_threads: int = -1,
+    ) -> None:
+        self.store = store
+        self._announce = announce
+        self._clock = clock or MachineClock()
+        self._n_threads = n_threads
+        self._reading: Reading | None = None
+        self._looked = NONE  # newest version that was looked at, sound or not
+        self._held = False
+        self._refreshing = Lock()
+        self.refresh()
+
+    @classmethod
+    def open(cls, place: str, *, options: Any = None, **how: Any) -> Self:
+        """Follow the checkpoints in a folder, which must be there, or in an object store.
+
+        Parameters
+        ----------
+        place : str
+            As `checkpoint.folder` of the pipeline: a folder, or "s3://bucket/prefix".
+        options : mapping, optional
+            As `checkpoint.options` of the pipeline.
+        **how
+            Whatever `Follower` takes besides the store.
+
+        Examples
+        --------
+        >>> from scstream.stream.follower import Follower
+        >>> Follower.open("no-such-folder")
+        Traceback (most recent call last):
+        ...
+        scstream.errors.InputError: there is no folder 'no-such-folder' with checkpoints here; ...
+        """
+        if "://" not in place and not Path(place).is_dir():
+            raise InputError(
+                f"there is no folder {place!r} with checkpoints here; name the one that the "
+                "pipeline writes to, or put it where this machine can read it."
+            )
+        return cls(connectors.store(place, **(options or {})), **how)
+
+    @property
+    def version(self) -> int:
+        """Version of the checkpoint in use; -1 while there is none."""
+        return NONE if self._reading is None else self._reading.version
+
+    @property
+    def batch(self) -> int:
+        """The batch that comes after the checkpoint in use."""
+        return self._current().batch
+
+    @property
+    def age(self) -> float:
+        """Seconds since the checkpoint in use was written, by the clocks of writer and reader."""
+        return max(self._clock.now() - self._current().at, 0.0)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that rows must have, in order; None if they have none."""
+        return self._current().columns
+
+    def predict(self, rows: Any, *, time: Any = None) -> Answer:
+        """Most probable cluster of every row; nothing is learned.
+
+        Parameters
+        ----------
+        rows : array or CSR array of shape (N, D), or Block
+            The rows as they come to the pipeline, before its steps; columns of text in a `Block`.
+        time : number, datetime or numpy.datetime64, optional
+            When the rows are seen, as in `scstream.ScStream.predict`.
+
+        Returns
+        -------
+        Answer
+            Ids of clusters, -1 for a row that more probably belongs to a cluster not seen yet.
+        """
+        return self.ask("predict", rows, time=time)
+
+    def score(self, rows: Any, *, time: Any = None) -> Answer:
+        """Log predictive density of every prepared row under the whole mixture: low is unusual.
+
+        Parameters
+        ----------
+        rows, time
+            As in `predict`.
+
+        Returns
+        -------
+        Answer
+            Natural logarithms of densities, as `scstream.ScStream.score_samples` gives them.
+        """
+        return self.ask("score", rows, time=time)
+
+    def ask(self, question: str, rows: Any, *, time: Any = None) -> Answer:
+        """Answer one of `QUESTIONS`, by its name."""
+        return self._current().ask(question, rows, time=time, n_threads=self._n_threads)
+
+    def refresh(self) -> bool:
+        """Take a newer sound checkpoint if there is one, and tell whether.
+
+        Where there is none this lists the names in the store and reads nothing. A refresh that is
+        under way on another thread is not waited for. An error of the store is raised, and the
+        checkpoint in use stays.
+        """
+        if self._held or not self._refreshing.acquire(blocking=False):
+            return False
+        try:
+            for _ in range(_TRIES):
+                with suppress(KeyError):  # pruned since it was listed, so there are newer ones
+                    return self._take_newer()
+            return False
+        finally:
+            self._refreshing.release()
+
+    def hold(self, version: int | None) -> None:
+        """Take this version, which may be older, and stay with it; None follows again.
+
+        Examples
+        --------
+        >>> from scstream.stream.connectors.s3 import S3Store
+        >>> from scstream.stream.follower import Follower
+        >>> Follower(S3Store("memory:///")).hold(7)
+        Traceback (most recent call last):
+        ...
+        scstream.errors.InputError: there is no version 7 any more, or not yet; there are: none.
+        """
+        with self._refreshing:
+            if version is None:
+                self._held, self._looked = False, self.version
+                return
+            names = {_number(name): name for name in self.store.names(_VERSION)}
+            try:
+                found = Reading.of(self.store.get(names[version]), name=names[version])
+            except KeyError:
+                there = ", ".join(map(str, names)) or "none"
+                raise InputError(
+                    f"there is no version {version} any more, or not yet; there are: {there}."
+                ) from None
+            if found is None:
+                raise InputError(f"version {version} holds no model yet; take a later one.")
+            self._held, self._reading = True, found
+
+    def _take_newer(self) -> bool:
+        newest = max(map(_number, self.store.names(_VERSION)), default=NONE)
+        if newest <= self._looked:
+            return False
+        found = self._newest_sound()
+        self._looked = newest if found is None else max(newest, found.version)
+        if found is None:
+            return False
+        self._reading = found
+        self._announce("following", version=found.version, batch=found.batch)
+        return True
+
+    def _newest_sound(self) -> Reading | None:
+        for name, content in Ledger(self.store).checkpoints():
+            if _number(name) <= self._looked:
+                break
+            try:
+                found = Reading.of(content, name=name)
+            except (CheckpointCorrupt, CheckpointTooNew) as error:
+                kind = "damaged" if isinstance(error, CheckpointCorrupt) else "too_new"
+                self._announce(kind, name=name, reason=str(error))
+                continue
+            if found is not None:
+                return found
+        return None
+
+    def _current(self) -> Reading:
+        reading = self._reading
+        if reading is None:
+            raise StreamError(
+                "there is no sound checkpoint with a model yet; wait until the pipeline has "
+                "written one, or see with `scstream checkpoints` what there is."
+            )
+        return reading
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+def _mixture(learner: Learner, time: float | None) -> Mixture:
+    snapshot = learner.snapshot
+    assert snapshot is not None
+    with one_blas_thread:
+        return Mixture.expected(snapshot.family, snapshot.config, snapshot.state, time)
+
+
+def _frozen(steps: Steps) -> Steps:
+    """Steps that learn no more, so that the answer for a row does not depend on its neighbours.
+
+    The others have learned from the first batch what they need, or never learn.
+    """
+    stilled = (
+        replace(step, mode="frozen", half_life=None) if isinstance(step, Standardise) else step
+        for step in steps.steps
+    )
+    return Steps(tuple(stilled))
+
+
+def _block_of(rows: Any) -> Block:
+    if isinstance(rows, Block):
+        return rows
+    if sparse.issparse(rows):
+        X = sparse.csr_array(rows, dtype=np.float64, copy=True)
+        X.sum_duplicates()
+        return Block.of(X)
+    try:
+        X = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"rows must hold numbers: {error}.") from error
+    if X.ndim != 2:
+        raise InputError(f"rows must be a table of shape (N, D), got the shape {X.shape}.")
+    return Block.of(X)

@@ -1,0 +1,127 @@
+"""Workers die, freeze, come and go; the driver dies: every batch comes out the same."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scstream import ScStream
+from scstream.compute.ray import RayExecutor
+from scstream.learner import Learner
+from tests.digests import digest
+from tests.on_ray.cluster import Cluster, alive
+from tests.on_ray.failures import (
+    Trouble,
+    eventually,
+    freeze,
+    kill,
+    n_actors,
+    n_references,
+    rows_of,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def learn(learner: Learner, batch: int) -> tuple[Learner, Any]:
+    learner, labels = learner.learn(rows_of(batch))
+    return learner, digest([labels, learner.snapshot.state, learner.snapshot.events])
+
+
+@pytest.mark.parametrize(("strike", "n_strikes"), [(kill, 8), (freeze, 2)])
+def test_trouble_changes_no_bit_and_leaves_nothing(cluster: Cluster, strike: Any, n_strikes: int):
+    before = n_references()
+    plain = Learner({"random_state": 0})
+    with RayExecutor(n_workers=2, n_threads=1, least_rows=1, deadline=90.0) as executor:
+        shared = Learner({"random_state": 0, "executor": executor})
+        batch = 0
+        with Trouble(cluster, strike, (0.2, 1.2)) as trouble:
+            while trouble.n_strikes < n_strikes or batch < 4:
+                plain, expected = learn(plain, batch)
+                shared, found = learn(shared, batch)
+                assert found == expected, f"batch {batch}"
+                batch += 1
+    assert eventually(lambda: n_actors() == 0)
+    del shared, executor
+    gc.collect()
+    assert eventually(lambda: n_references() <= before)
+
+
+def test_nodes_come_and_go(cluster: Cluster):
+    """One worker on every node; a node that is lost in the middle of a batch costs time only."""
+    plain = Learner({"random_state": 0})
+    with RayExecutor(n_threads=1, least_rows=1, deadline=90.0) as executor:
+        shared = Learner({"random_state": 0, "executor": executor})
+
+        def both(batch: int) -> int:
+            nonlocal plain, shared
+            plain, expected = learn(plain, batch)
+            shared, found = learn(shared, batch)
+            assert found == expected
+            return len(executor._crew.workers)
+
+        assert both(0) == 1
+        node = cluster.add_node()
+        assert both(1) == 2
+        with Trouble(cluster, lambda _: node.kill(), (0.02, 0.02), n_workers=1):
+            both(2)
+        assert eventually(lambda: len(alive()) == 1)
+        assert both(3) == 1
+        second = cluster.add_node()
+        assert both(4) == 2
+        second.kill()
+        assert eventually(lambda: len(alive()) == 1)
+
+
+DRIVER = """
+import json, os, sys, time
+from pathlib import Path
+import ray
+from scstream import ScStream
+from scstream.compute.ray import RayExecutor
+from tests.on_ray.failures import rows_of
+
+address, folder, n_batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+executor = RayExecutor(address, n_workers=2, n_threads=1, least_rows=1)
+saved = folder / "m.scstream"
+model = ScStream.load(saved) if saved.exists() else ScStream(random_state=0)
+model.executor = executor
+start = model.state_.n_batches if saved.exists() else 0
+for batch in range(start, n_batches):
+    print(batch, flush=True)
+    model.partial_fit(rows_of(batch))
+    (folder / f"labels-{batch}.json").write_text(json.dumps(model.labels_.tolist()))
+    model.save(saved)
+"""
+
+
+def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(cluster: Cluster, tmp_path: Path):
+    n_batches = 6
+    line = [sys.executable, "-c", DRIVER, cluster.address, str(tmp_path), str(n_batches)]
+    first = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    while first.stdout.readline().strip() != "3":
+        assert first.poll() is None
+    time.sleep(0.02)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    assert eventually(lambda: n_actors() == 0)
+    second = subprocess.run(
+        line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=100
+    )
+    assert second.stdout.split()[0] in ("3", "4")
+    model = ScStream(random_state=0)
+    for batch in range(n_batches):
+        model.partial_fit(rows_of(batch))
+        said = json.loads((tmp_path / f"labels-{batch}.json").read_text())
+        assert model.labels_.tolist() == said
+    assert digest(ScStream.load(tmp_path / "m.scstream").state_) == digest(model.state_)
