@@ -23,6 +23,7 @@ from scstream.stream.keyed import Keys
 from scstream.stream.ledger import Ledger
 from scstream.stream.messages import FORMATS, Schema
 from scstream.stream.prepare.steps import STEPS
+from scstream.stream.ray.pool import RayKeys
 from scstream.stream.runner import Pace, Pipeline
 
 PAGE = Path(__file__).with_name("reference") / "pipeline.md"
@@ -59,6 +60,12 @@ CHECKPOINTS_ARE = """\
 ## [checkpoint]
 
 Where checkpoints are kept, how often they are written and how many stay."""
+
+ON_RAY = """\
+### keys on a Ray cluster
+
+With any of these the models are held by workers of a Ray cluster (`pip install "scstream[ray]"`);
+labels are the same."""
 
 
 class Option(NamedTuple):
@@ -118,6 +125,8 @@ def sections() -> Iterator[str]:
     yield table(options(S3Store, ["patience", "allow_http"]))
     yield "## [keys]\n\nWith `schema.key`: limits of the many models."
     yield table(options(Keys))
+    yield ON_RAY
+    yield table(options(RayKeys, ["workers", "address", "deadline", "replay"]))
     yield "## Exit codes\n\n| code | error | meaning |\n|---|---|---|\n" + "\n".join(exit_codes())
 
 

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import scstream
 from scstream import Box, Config, Exponential, ScStream, Windowed
+from scstream.compute.threads import ThreadExecutor
 from scstream.core.state import State
 from scstream.errors import InputError, TimeError
 from scstream.families import Gaussian, Multinomial, Poisson, Product
@@ -116,6 +117,8 @@ def test_defaults_are_those_of_the_core() -> None:
         ({"switches": {"alpha": 2.0}}, "no switch 'alpha'"),
         ({"n_threads": 0}, "n_threads"),
         ({"n_threads": "two"}, "n_threads"),
+        ({"executor": "spark"}, "executor must be"),
+        ({"executor": ThreadExecutor}, "executor must be"),
         ({"max_events": -1}, "max_events"),
         ({"max_events": None}, "max_events"),
         ({"random_state": -1}, "random_state"),

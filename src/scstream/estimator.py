@@ -486,8 +486,13 @@ class ScStream(ClusterMixin, BaseEstimator):
         """Check rows on a cluster: names here, entries where they are."""
         if first:
             self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
             if X.names is not None:
                 self.feature_names_in_ = np.array(X.names, dtype=object)
+        if first and not X.shape[0]:
+            raise InputError("the first batch has no rows; the model needs some to start with.")
+        if X.is_sparse and not kind.accepts_sparse:
+            raise InputError(f"the {kind.name} family needs dense rows, but these are sparse.")
         known = getattr(self, "feature_names_in_", None)
         if X.names is not None and known is not None and list(known) != list(X.names):
             raise InputError(
@@ -510,6 +515,11 @@ class ScStream(ClusterMixin, BaseEstimator):
     def _ask(self, X: Any, time: Any, question: Callable[[Mixture, Rows], Any]) -> Any:
         """Put a question to the mixture as it will be."""
         check_is_fitted(self, "state_")
+        if isinstance(X, RemoteRows):
+            raise InputError(
+                "rows on a cluster can be learned, but not asked about; ask about some of them, "
+                "rows[places], or about rows.gathered()."
+            )
         rows = self._rows(X, first=False)
         self.family_.check(rows)
         mixture = self._expected(None if time is None else read_time(time))

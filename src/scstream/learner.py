@@ -146,8 +146,8 @@ def begin(
     if weight is not None and not weight.sum() > 0:
         raise InputError("every row of the first batch has weight zero; give some a weight.")
     chosen = {**PARAMETERS, **params}
-    if isinstance(rows, RemoteRows):
-        rows = rows.gathered()
+    if isinstance(rows, RemoteRows) and not isinstance(family_kind(chosen["family"]), Family):
+        rows = rows.gathered()  # the prior is chosen by them
     own = ("family", "prior", "n_threads", "executor", "max_events")
     config = read_config(**{name: value for name, value in chosen.items() if name not in own})
     family = first_family(chosen["family"], chosen["prior"], config, rows, weight, names=names)
@@ -233,7 +233,7 @@ def chosen_executor(executor: Any, n_threads: Any) -> Executor:
         return executor_for(n_threads)
     if executor == "ray":
         return _shared_ray_executor()
-    if callable(getattr(executor, "load", None)):
+    if callable(getattr(executor, "load", None)) and not isinstance(executor, type):
         return cast(Executor, executor)
     raise InputError(
         f"executor must be 'threads', 'ray' or an executor such as RayExecutor(), got {executor!r}."

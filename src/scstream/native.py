@@ -67,6 +67,18 @@ def twin_function(function: F) -> F:
     return cast(F, answer)
 
 
+def in_use() -> str:
+    """Return which kernels are in use: "numpy", or the instruction set of the compiled ones."""
+    return "numpy" if _Choice.module is None else str(_Choice.module.isa())
+
+
+def use(kernels: str) -> None:
+    """Use, from now on, kernels that `in_use` named, here or in another process."""
+    _Choice.module = _load("numpy" if kernels == "numpy" else "native")
+    if _Choice.module is not None:
+        _choose(_Choice.module, kernels)
+
+
 class threads:
     """Let the kernels use up to `n` threads inside a ``with`` block, on work that is worth it."""
 
@@ -114,12 +126,16 @@ def _begin() -> None:
     _Choice.module = _load(os.environ.get("SCSTREAM_KERNELS", "auto"))
     wanted = os.environ.get("SCSTREAM_ISA")
     if _Choice.module is not None and wanted:
-        if wanted not in _Choice.module.available():
-            raise ImportError(
-                f"SCSTREAM_ISA is {wanted!r}, but this machine and build offer "
-                f"{', '.join(_Choice.module.available())}."
-            )
-        _Choice.module.choose(wanted)
+        _choose(_Choice.module, wanted)
+
+
+def _choose(native: ModuleType, isa: str) -> None:
+    if isa not in native.available():
+        raise ImportError(
+            f"the instruction set should be {isa!r}, but this machine and build offer "
+            f"{', '.join(native.available())}; set SCSTREAM_ISA to one of them."
+        )
+    native.choose(isa)
 
 
 _begin()

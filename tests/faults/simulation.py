@@ -61,6 +61,9 @@ class HashModel:
         progress: Mapping[str, Any] = pipeline["progress"]
         return progress
 
+    def close(self) -> None:
+        pass
+
 
 @dataclass(frozen=True)
 class Setup:

@@ -239,3 +239,15 @@ def test_kernels_check_what_they_are_given():
         family.kernel.stats(X, label, 2, np.ones(3))
     with pytest.raises(ValueError, match="instruction set"):
         KERNELS.choose("abacus")
+
+
+def test_another_process_can_use_the_same_kernels(isa):
+    assert native.in_use() == isa
+    native.use("numpy")
+    assert (native.in_use(), native.compiled()) == ("numpy", None)
+    native.use(isa)
+    assert native.in_use() == isa
+    with pytest.raises(
+        ImportError, match=f"should be 'abacus', but .* offer {INSTRUCTION_SETS[0]}"
+    ):
+        native.use("abacus")

@@ -19,6 +19,7 @@ _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_AUTH_MODE": "disabled",
+    "RAY_worker_niceness": "0",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_initial_delay_ms": "500",
     "RAY_health_check_timeout_ms": "1000",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +23,9 @@ from scstream.compute.ray import RayExecutor
 from scstream.compute.ray.crew import Crew
 from scstream.core import slices
 from scstream.datasets import drifting_gaussians, drifting_multinomials
-from scstream.errors import EngineError, InputError
+from scstream.errors import EngineError, InputError, PartsLost
+from scstream.families import Gaussian
+from scstream.native import in_use, using
 from tests.digests import digest
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -30,15 +37,28 @@ def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "_LEAST", 16)
 
 
+@dataclass
+class Some:
+    """The first workers of a crew."""
+
+    crew: Crew
+    n: int
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.crew, name)
+
+    def muster(self) -> list[Any]:
+        return self.crew.muster()[: self.n]
+
+
 @pytest.fixture(scope="module")
 def executors(cluster: Any) -> Iterator[dict[Any, RayExecutor]]:
     """With 1, 2, 3 and 4 of the same workers, and one whose workers add up among themselves."""
-    crew = Crew(n_workers=4, n_threads=2, options={}, deadline=60.0)
+    crew = Crew(None, n_workers=4, n_threads=2, options={})
     made = {n: RayExecutor(least_rows=1) for n in (1, 2, 3, 4)}
     made["scattered"] = RayExecutor(least_rows=1, scatter_from=2)
     for n, executor in made.items():
-        few = 3 if n == "scattered" else n
-        executor._workers = lambda few=few: crew.muster()[:few]
+        executor._crew = Some(crew, 3 if n == "scattered" else n)
     yield made
     crew.close()
 
@@ -161,3 +181,158 @@ def test_a_deadline_says_what_to_do(cluster):
         pytest.raises(EngineError, match=r"1 of 1 workers did not answer within 0\.5 s"),
     ):
         ScStream(random_state=0, executor=executor).partial_fit(stream(1, 100)[0][0])
+
+
+def test_workers_use_the_kernels_of_the_driver(cluster):
+    """Whatever their own environment says; other kernels have other last bits."""
+    batches = stream(4, 100)
+    other = {"runtime_env": {"env_vars": {"SCSTREAM_ISA": "portable"}}}
+    with RayExecutor(n_workers=1, least_rows=1, least_work=1.0, options=other) as executor:
+        assert run(batches, executor) == run(batches, None)
+        assert [kernels for _, kernels in executor._crew.workers] == [in_use()]
+        with using("numpy"):
+            assert run(batches, executor) == run(batches, None)
+        assert [kernels for _, kernels in executor._crew.workers] == ["numpy"]
+
+
+def test_families_without_kernel(executors):
+    batches = stream(4, 100)
+    family = [("gaussian", [0, 1]), ("diagonal", [2])]
+    assert run(batches, executors[3], family=family) == run(batches, None, family=family)
+
+
+def test_a_worker_that_cannot_start_is_an_error_at_once(cluster, monkeypatch):
+    monkeypatch.setattr("scstream.compute.ray.crew.in_use", lambda: "abacus")
+    rows = stream(1, 100)[0][0]
+    began = time.monotonic()
+    with RayExecutor(n_workers=1, least_rows=1) as executor:
+        with pytest.raises(EngineError, match=r"cannot start .* should be 'abacus', but"):
+            ScStream(random_state=0, executor=executor).partial_fit(rows)
+        assert time.monotonic() - began < 60.0
+        monkeypatch.undo()
+        ScStream(random_state=0, executor=executor).partial_fit(rows)
+
+
+def test_workers_that_are_gone_for_good_are_replaced(cluster):
+    batches = stream(2, 100)
+    with RayExecutor(n_workers=2, least_rows=1, deadline=60.0) as executor:
+        assert run(batches, executor) == run(batches, None)
+        for worker in executor._crew.workers.values():
+            ray.kill(worker)
+        assert run(batches, executor) == run(batches, None)
+
+
+def test_lost_parts_are_found_again(executors, monkeypatch):
+    batches = stream(2, 200)
+    everywhere, n = RayExecutor.everywhere, 0
+
+    def forgetful(self: RayExecutor, questions: Any) -> Any:
+        nonlocal n
+        n += 1
+        if n % 3 == 0:
+            raise PartsLost("a node is gone")
+        return everywhere(self, questions)
+
+    monkeypatch.setattr(RayExecutor, "everywhere", forgetful)
+    assert run(batches, executors["scattered"]) == run(batches, None)
+    assert n > 6
+
+
+def test_models_in_several_threads_share_the_workers(executors):
+    streams = [stream(seed, 200, weighted=True) for seed in range(3)]
+    alone = [run(batches, None) for batches in streams]
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(lambda batches: run(batches, executors[3]), streams)) == alone
+
+
+def test_a_batch_that_fails_leaves_nothing_on_the_workers(cluster, monkeypatch):
+    rows = stream(2, 100)[0][0]
+    with RayExecutor(n_workers=1, least_rows=1) as executor:
+        model = ScStream(random_state=0, executor=executor).partial_fit(rows)
+        before, (worker,) = digest(model.state_), executor._crew.workers.values()
+        held = lambda: ray.get(worker.__ray_call__.remote(lambda self: len(self._held)))  # noqa: E731
+        seen = []
+
+        def interrupted(*args: Any) -> None:
+            seen.append(held())
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("scstream.compute.ray.executor.add_stretches", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                model.partial_fit(rows)
+        assert (seen, held()) == ([1], 0)
+        assert digest(model.state_) == before
+        model.partial_fit(rows)
+
+
+def test_copies_of_executors_and_labels(executors, cluster):
+    rows = stream(5, 100)[0][0]
+    with RayExecutor(n_workers=1, least_rows=1) as executor:
+        model = ScStream(random_state=0, executor=executor).partial_fit(rows)
+        assert copy.deepcopy(model).executor is executor
+        other = pickle.loads(pickle.dumps(model))
+        assert not other.executor._crew.workers
+        assert len(executor._crew.workers) == 1
+        with other.executor:
+            other.partial_fit(rows)
+    model = ScStream(random_state=0, executor=executors[2])
+    labels = model.partial_fit(executors[2].rows([ray.put(rows)])).labels_
+    np.testing.assert_array_equal(copy.deepcopy(model).labels_.gathered(), labels.gathered())
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(labels)), labels.gathered())
+
+
+def test_rows_of_a_family_with_a_prior_never_come_here(executors, monkeypatch):
+    rows = stream(5, 100)[0][0]
+    monkeypatch.setattr("scstream.compute.ray.shards.ShardedRows.gathered", None)
+    family = Gaussian(np.zeros(3), 1.0, 5.0, np.eye(3))
+    model = ScStream(family, random_state=0, executor=executors[2])
+    model.partial_fit(executors[2].rows([ray.put(rows)]))
+    plain = ScStream(family, random_state=0).partial_fit(rows)
+    assert digest(model.state_) == digest(plain.state_)
+
+
+def test_sparse_blocks_are_put_in_order(executors):
+    """Unsorted columns, and entries in two pieces."""
+    dense = stream(5, 60, kind="counts")[0][0]
+    data, columns = np.repeat(dense[:, ::-1] / 2, 2, axis=1), np.repeat(np.arange(6)[::-1], 2)
+    whole = np.arange(61) * 12
+    blocks = [sparse.csr_matrix((data.ravel(), np.tile(columns, 60), whole), shape=(60, 6))]
+    taken = executors[2].rows([ray.put(block) for block in blocks])
+    model = ScStream("multinomial", random_state=0, executor=executors[2]).partial_fit(taken)
+    plain = ScStream("multinomial", random_state=0).partial_fit(sparse.csr_array(dense))
+    assert digest(model.state_) == digest(plain.state_)
+    with pytest.raises(InputError, match="needs dense rows"):
+        ScStream(random_state=0, executor=executors[2]).partial_fit(taken)
+
+
+def test_blocks_without_rows_are_left_out(executors):
+    import ray.data
+
+    rows = stream(6, 60)[0][0]
+    table = pyarrow.table({name: rows[:, i] for i, name in enumerate("abc")})
+    blocks = [ray.put(block) for block in (pyarrow.table({}), table, table.slice(0, 0))]
+    taken = executors[2].rows(blocks, columns=["a", "b"])
+    assert taken.shape == (60, 2)
+    model = ScStream(random_state=0, executor=executors[2]).partial_fit(taken)
+    assert taken.labelled(model.labels_).count() == 60
+    frames = executors[2].rows([ray.put(table.to_pandas())], columns=["a", "b"])
+    assert frames.labelled(model.labels_).count() == 60
+    with pytest.raises(InputError, match="no rows"):
+        ScStream(executor=executors[2]).partial_fit(executors[2].rows([ray.put(np.ones((0, 2)))]))
+
+
+def test_what_cannot_be_done_with_rows_of_a_cluster(executors):
+    rows = stream(6, 60)[0][0]
+    taken = executors[2].rows([ray.put(rows)])
+    model = ScStream(random_state=0, executor=executors[2]).partial_fit(taken)
+    with pytest.raises(InputError, match="not asked about"):
+        model.predict(taken)
+    with pytest.raises(InputError, match="give the model the executor"):
+        ScStream(random_state=0).partial_fit(taken)
+    with pytest.raises(InputError, match="only tables"):
+        taken.labelled(model.labels_)
+    with pytest.raises(InputError, match="of tables only"):
+        executors[2].rows([ray.put(rows)], columns=["a"])
+    with pytest.raises(InputError, match="does not hold numbers"):
+        executors[2].rows([ray.put(pyarrow.table({"a": ["x"]}))])

@@ -125,3 +125,30 @@ def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(cluster: Cluster, t
         said = json.loads((tmp_path / f"labels-{batch}.json").read_text())
         assert model.labels_.tolist() == said
     assert digest(ScStream.load(tmp_path / "m.scstream").state_) == digest(model.state_)
+
+
+SESSIONS = """
+import sys
+import ray
+from scstream import ScStream
+from scstream.compute.ray import RayExecutor
+from tests.on_ray.failures import rows_of
+
+executor = RayExecutor(sys.argv[1], n_workers=1, n_threads=1, least_rows=1, deadline=30.0)
+model = ScStream(random_state=0, executor=executor).partial_fit(rows_of(0))
+ray.shutdown()
+model.partial_fit(rows_of(1))
+ray.shutdown()
+executor.close()
+assert not ray.is_initialized()
+print(model.labels_.sum())
+"""
+
+
+def test_a_driver_that_leaves_the_cluster_hires_anew(cluster: Cluster):
+    line = [sys.executable, "-c", SESSIONS, cluster.address]
+    done = subprocess.run(
+        line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=100
+    )
+    model = ScStream(random_state=0).partial_fit(rows_of(0)).partial_fit(rows_of(1))
+    assert int(done.stdout) == model.labels_.sum()

@@ -94,7 +94,7 @@ class CompiledRows(LocalRows):
                 plan.single,
                 self._stretch.rows.start,
                 self._stretch.length,
-                np.array([len(slices) for slices in self._stretch.subtrees()]),
+                np.array([len(slices) for slices in self._stretch.subtrees()], dtype=np.int64),
             )
         return np.asarray(sums)
 
@@ -128,6 +128,7 @@ class RemoteRows(ABC):
 
     shape: tuple[int, int]
     names: tuple[str, ...] | None  # of the columns, where they have any
+    is_sparse: bool
 
     @abstractmethod
     def __getitem__(self, places: Labels) -> Rows:

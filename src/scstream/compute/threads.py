@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from scstream.compute.rows import CompiledRows, LocalRows, NumpyRows
+from scstream.compute.rows import CompiledRows, LocalRows, NumpyRows, RemoteRows
 from scstream.core.slices import Stretch
 from scstream.core.state import Batch
+from scstream.errors import InputError
 from scstream.families.base import Family
 
 S = TypeVar("S")
@@ -71,6 +72,11 @@ class ThreadExecutor:
 
     def load(self, family: Family, batch: Batch) -> LocalRows:
         """Take the rows of a batch in."""
+        if isinstance(batch.rows, RemoteRows):
+            raise InputError(
+                "the rows are on a cluster, but threads of this process should learn them; give "
+                "the model the executor that made them, or rows.gathered()."
+            )
         return self.hold(family, batch, Stretch.whole(batch.n_rows))
 
     def equipped(self, family: Family) -> Family:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import NamedTuple, Self
+
+import numpy as np
 
 from scstream.families.base import Array
 
@@ -43,10 +45,16 @@ class Stretch:
         return range(self.first * self.length, min(self.stop * self.length, self.n_rows))
 
     def shared(self, n_hands: int) -> list[Stretch]:
-        """Share the slices out as evenly as can be; nobody gets none, rather there are fewer."""
+        """Share the slices out evenly; nobody gets none, rather there are fewer shares.
+
+        Where slices are many the cuts are at round numbers: a share then has few subtrees, whose
+        sums have to travel, and is larger than others by an eighth at most.
+        """
         n = self.stop - self.first
         n_hands = min(n_hands, n)
-        bounds = [self.first + n * i // n_hands for i in range(n_hands + 1)]
+        round_ = 1 << max(n // (8 * n_hands), 1).bit_length() - 1
+        cuts = [self.first + n * i // n_hands // round_ * round_ for i in range(n_hands)]
+        bounds = [*cuts, self.stop]
         return [Stretch(self.n_rows, self.length, first, stop) for first, stop in pairwise(bounds)]
 
     def subtrees(self) -> list[range]:
@@ -68,14 +76,14 @@ def add_up(parts: Iterable[tuple[range, Array]]) -> Array:
     Neighbours are added in pairs, then pairs in pairs, and so on; who has no neighbour waits for
     the next round.
     """
-    trees: list[tuple[range, Array]] = []
+    trees: list[_Tree] = []
     for slices, sums in parts:
-        trees.append((slices, sums))
-        while len(trees) > 1 and _are_siblings(trees[-2][0], trees[-1][0]):
+        trees.append(_Tree(slices, sums, fresh=False))
+        while len(trees) > 1 and _are_siblings(trees[-2].slices, trees[-1].slices):
             _unite_last(trees)
     while len(trees) > 1:
         _unite_last(trees)
-    return trees[0][1]
+    return trees[0].sums
 
 
 def add_stretches(stretches: Iterable[Stretch], sums: Iterable[Array]) -> Array:
@@ -87,11 +95,18 @@ def add_stretches(stretches: Iterable[Stretch], sums: Iterable[Array]) -> Array:
     )
 
 
+class _Tree(NamedTuple):
+    slices: range
+    sums: Array
+    fresh: bool  # made here, and so free to be added to
+
+
 def _are_siblings(left: range, right: range) -> bool:
     return len(left) == len(right) and left.start % (2 * len(left)) == 0
 
 
-def _unite_last(trees: list[tuple[range, Array]]) -> None:
-    slices, sums = trees.pop()
-    before, sums_before = trees.pop()
-    trees.append((range(before.start, slices.stop), sums_before + sums))
+def _unite_last(trees: list[_Tree]) -> None:
+    right = trees.pop()
+    left = trees.pop()
+    sums = np.add(left.sums, right.sums, out=left.sums if left.fresh else None)
+    trees.append(_Tree(range(left.slices.start, right.slices.stop), sums, fresh=True))

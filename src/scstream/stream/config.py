@@ -38,8 +38,10 @@ SECTIONS = (
     "keys",
     "threads",
 )
-_DECISIVE = ("schema", "steps", "model", "batch", "keys")  # labels depend on what is in them
-_INDIFFERENT = ("n_threads", "max_events", "memory", "segment", "retry")  # but not on these
+# Labels depend on what is in sections that are decisive, but not on options that are indifferent.
+_DECISIVE = ("schema", "steps", "model", "batch", "keys")
+_RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray cluster
+_INDIFFERENT = ("n_threads", "executor", "max_events", "memory", "segment", "retry", *_RAY)
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
 SCHEMA = ("features", "keep", "key", "time", "text")
 FOLDER = "checkpoints"  # where checkpoints are kept
@@ -104,7 +106,7 @@ def build(
         pace=pace,
         announce=announce,
         threads=settings.get("threads", True),
-        settings={name: _decisive(settings[name]) for name in _DECISIVE if name in settings},
+        settings={name: chosen for name in _DECISIVE if (chosen := _decisive(settings.get(name)))},
     )
 
 
@@ -174,6 +176,10 @@ def _processor(
         if keys:
             raise InputError("keys needs schema.key, the column that says which model is meant.")
         return OneModel(Learner(model), steps)
+    if any(name in keys for name in _RAY):
+        from scstream.stream.ray.pool import RayPool
+
+        return RayPool.build(model, steps, column=column, store=store, **keys)
     from scstream.stream.pool import ModelPool
 
     return ModelPool.build(model, steps, column=column, store=store, **keys)

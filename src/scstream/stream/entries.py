@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.stream.keyed import Model
-from scstream.stream.segments import Extent, extent_of, known_segments, used
-from scstream.stream.store import Store
+from scstream.stream.segments import Extent, Segment, extent_of, used
 
 
 class Entry:
@@ -72,14 +71,15 @@ def packed(frozen: Frozen) -> tuple[dict[str, Any], dict[str, Any]]:
     --------
     >>> import tempfile
     >>> from scstream.stream.entries import Entry, Frozen, packed, unpacked
-    >>> from scstream.stream.segments import SegmentLog
+    >>> from scstream.stream.segments import SegmentLog, known_segments
     >>> from scstream.stream.store import FolderStore
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log, entry = SegmentLog(FolderStore(folder), size=100), Entry(n_clusters=3)
     ...     entry.extent = log.append(b"model")
     ...     log.flush()
     ...     held, index = packed(Frozen({"a": entry}, {}, {}, None, 7, log.limit()))
-    ...     entries, _, _ = unpacked(held, index, FolderStore(folder))
+    ...     segments = known_segments(held["held"], held["sizes"], FolderStore(folder))
+    ...     entries, _, _ = unpacked(segments, index)
     ...     held["held"], log.read(entries["a"].extent), entries["a"].n_clusters
     ([0], b'model', 3)
     """
@@ -112,10 +112,9 @@ def packed(frozen: Frozen) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def unpacked(
-    held: Mapping[str, Any], index: Mapping[str, Any], store: Store
+    segments: Sequence[Segment], index: Mapping[str, Any]
 ) -> tuple[dict[str, Entry], dict[str, int], dict[str, int]]:
     """Undo `packed`: entries, failures and newest batches by key, the oldest of these first."""
-    segments = known_segments(held["held"], held["sizes"], store)
     n_keys = index["n_keys"]
     columns = [
         index[name].view("<u4")[:n_keys].tolist()

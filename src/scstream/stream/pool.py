@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from scstream.stream.keyed import (
 )
 from scstream.stream.prepare import Steps
 from scstream.stream.processor import Learned, learn_block, pipeline_bytes, pipeline_from
-from scstream.stream.segments import SegmentLog, segment_name
+from scstream.stream.segments import SegmentLog, known_segments, segment_name
 from scstream.stream.store import Store
 
 
@@ -73,6 +73,8 @@ class ModelPool:
     (array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), ['a', 'b'])
     """
 
+    options: ClassVar[type[Keys]] = Keys
+
     def __init__(
         self, learner: Learner, steps: Steps, *, column: str, store: Store, keys: Keys | None = None
     ) -> None:
@@ -94,12 +96,12 @@ class ModelPool:
     def build(
         cls, model: Mapping[str, Any], steps: Steps, *, column: str, store: Store, **options: Any
     ) -> ModelPool:
-        """Make a pool from settings: parameters of the models, and the options of `Keys`."""
-        known = [field.name for field in fields(Keys)]
+        """Make a pool from settings: parameters of the models, and options of the keys."""
+        known = [field.name for field in fields(cls.options)]
         unknown = [name for name in options if name not in known]
         if unknown:
             raise InputError(f"there is no keys {unknown[0]!r}; there are: {', '.join(known)}.")
-        return cls(Learner(model), steps, column=column, store=store, keys=Keys(**options))
+        return cls(Learner(model), steps, column=column, store=store, keys=cls.options(**options))
 
     @property
     def keys(self) -> list[str]:
@@ -164,15 +166,7 @@ class ModelPool:
         """Fix the state: entries are shared, and none is changed in a way that shows."""
         limit = self._log.limit()
         self._n_freezes += 1
-        frozen = Frozen(
-            index=dict(self._index),
-            failures=dict(self._failures),
-            seen=dict(self._seen),
-            names=self._names,
-            n_batches=self._n_batches,
-            limit=limit,
-        )
-        return partial(self._write, frozen)
+        return partial(self._write, self._frozen(limit))
 
     def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
         """Go on from a checkpoint; models are read when rows of their keys come."""
@@ -183,9 +177,9 @@ class ModelPool:
                 "checkpoint folder of its own."
             )
         try:
-            index, failures, seen = unpacked(
-                pipeline["segments"], pipeline["pool"], self._log.store
-            )
+            held = pipeline["segments"]
+            segments = known_segments(held["held"], held["sizes"], self._log.store)
+            index, failures, seen = unpacked(segments, pipeline["pool"])
             names, n_batches = pipeline["pool"]["names"], pipeline["pool"]["n_batches"]
             progress: Mapping[str, Any] = pipeline["progress"]
         except DAMAGE as error:
@@ -195,6 +189,9 @@ class ModelPool:
         self._begin(index, failures, seen, None if names is None else tuple(names), n_batches)
         self.settle(self._names)
         return progress
+
+    def close(self) -> None:
+        """Do nothing: what is not in a checkpoint is learned again from it."""
 
     def _begin(
         self,
@@ -322,16 +319,18 @@ class ModelPool:
         self._index[key] = Entry(n_freezes=self._n_freezes)
         self._admit(key, self._index[key], self._blank(key))
 
-    def _forget(self) -> None:
-        """Drop keys that have been silent for too long."""
-        longest = self._limits.forget_after
+    def _forget(self) -> list[str]:
+        """Drop keys that have been silent for too long, and say which."""
+        longest, forgotten = self._limits.forget_after, []
         while longest is not None and self._seen:
             key, batch = next(iter(self._seen.items()))
             if self._n_batches - batch < longest:
-                return
+                break
             del self._seen[key]
             self._failures.pop(key, None)
             self._release(key, self._index.pop(key))
+            forgotten.append(key)
+        return forgotten
 
     def _release(self, key: str, entry: Entry) -> None:
         """Let go of a state that is no longer the newest; a checkpoint may still wait for it."""
@@ -369,19 +368,37 @@ class ModelPool:
                 entry.extent = self._log.append(model_file(entry.model, key))
         self._log.put_full()
 
+    def _frozen(self, limit: int) -> Frozen:
+        return Frozen(
+            index=dict(self._index),
+            failures=dict(self._failures),
+            seen=dict(self._seen),
+            names=self._names,
+            n_batches=self._n_batches,
+            limit=limit,
+        )
+
     def _write(self, frozen: Frozen, progress: Mapping[str, Any]) -> bytes:
-        """Write what is not in a segment yet, tidy up a little, and return the index."""
-        for key, entry in frozen.index.items():
+        """Write the models, and return where they are."""
+        self._put_away(frozen.index, below=frozen.limit)
+        return index_bytes(frozen, progress)
+
+    def _put_away(self, index: Mapping[str, Entry], *, below: int) -> None:
+        """Write what is not in a segment yet, and tidy up a little."""
+        for key, entry in index.items():
             if entry.extent is None:
                 self._save(key, entry)
-        entries = list(frozen.index.values())
         new = self._log.n_appended - self._n_written
         # To copy as much as was written is enough: more than that cannot have become garbage.
-        self._log.compact(entries, below=frozen.limit, most=max(new, self._log.size))
+        self._log.compact(list(index.values()), below=below, most=max(new, self._log.size))
         self._log.flush()
         self._n_written = self._log.n_appended
-        segments, index = packed(frozen)
-        return pipeline_bytes({"progress": progress, "segments": segments, "pool": index})
+
+
+def index_bytes(frozen: Frozen, progress: Mapping[str, Any]) -> bytes:
+    """Return the content of a checkpoint of models that are all in segments."""
+    segments, index = packed(frozen)
+    return pipeline_bytes({"progress": progress, "segments": segments, "pool": index})
 
 
 def _refused(block: Block, places: NDArray[np.intp], why: str) -> list[Reject]:

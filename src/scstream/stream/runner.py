@@ -179,8 +179,8 @@ class Pipeline:
         return self._batcher.batch - first
 
     def close(self) -> None:
-        """Close source and sinks; `run` has done so."""
-        for end in (self.source, self.sink, self.dead):
+        """Close source, sinks and processor; `run` has done so."""
+        for end in (self.source, self.sink, self.dead, self.processor):
             end.close()
 
     def _restore(self, savepoint: str | None, *, accept_gap: bool) -> None:

@@ -117,6 +117,11 @@ class SegmentLog:
             self._close()
         self.put_full()
 
+    def start_at(self, number: int) -> None:
+        """Use no number before this one; several logs in one store keep out of each other's way."""
+        with self._changing:
+            self._next = max(self._next_number(), number)
+
     def limit(self) -> int:
         """Return the number before which there is nothing but what was appended before now."""
         with self._changing:
@@ -193,6 +198,7 @@ class SegmentLog:
                 segment.number = number
                 segment.content = None  # only now: a reader looks at it first
                 return
+            self.start_at(self._after_all())  # others write too, and may be far ahead
         raise Fenced(
             f"{_TRIES} numbers of segments in a row were taken, up to {number}; another instance "
             "writes to the same checkpoints. Stop it, or give it a folder of its own."
@@ -201,9 +207,12 @@ class SegmentLog:
     def _next_number(self) -> int:
         """Number after all that there are; an instance before this one may have left some."""
         if self._next is None:
-            taken = self.store.names(PREFIX)
-            self._next = int(taken[-1].removeprefix(PREFIX)) + 1 if taken else 0
+            self._next = self._after_all()
         return self._next
+
+    def _after_all(self) -> int:
+        taken = self.store.names(PREFIX)
+        return int(taken[-1].removeprefix(PREFIX)) + 1 if taken else 0
 
 
 def segment_name(number: int) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
-from scstream.compute.ray.engine import lost, ray
+from scstream.compute.ray.engine import connect, fault, lost, ray, said
 from scstream.compute.ray.worker import Worker
-from scstream.errors import EngineError, PartsLost
+from scstream.errors import EngineError
+from scstream.native import in_use
 
 _LOOK = 0.25  # seconds between two looks at who is late
 _LATE = 3.0  # times as long as the others took
@@ -24,33 +26,69 @@ class Crew:
     Nothing depends on who answers: work is a pure function of what is asked.
     """
 
+    address: str | None
     n_workers: int | None
     n_threads: int | None
     options: Mapping[str, Any]
-    deadline: float  # seconds for one round of questions
-    workers: dict[str, Any] = field(default_factory=dict)  # by name, of the node or a number
+    # By the node or a number, and by the kernels: others would give other bits.
+    workers: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _session: Any = None
+    _lock: Any = field(default_factory=Lock, repr=False)
+
+    def __reduce__(self) -> Any:
+        # Wherever a copy goes, it hires workers of its own.
+        return Crew, (self.address, self.n_workers, self.n_threads, self.options)
 
     def muster(self) -> list[Any]:
         """Return the workers of now: nodes that came have one, those that left have none."""
-        wanted = self._wanted()
-        for name in [name for name in self.workers if name not in wanted]:
-            ray().kill(self.workers.pop(name))
-        for name, strategy in wanted.items():
-            if name not in self.workers:
-                self.workers[name] = self._hire(strategy)
-        if not self.workers:
-            raise EngineError(
-                "the Ray cluster has no node with a processor; add one with `ray start --address`, "
-                "or give RayExecutor n_workers."
-            )
-        return list(self.workers.values())
+        connect(self.address)
+        with self._lock:
+            self._forget_another_session()
+            wanted = self._wanted()
+            if not wanted and not self.workers:
+                raise EngineError(
+                    "the Ray cluster has no node with a processor; add one with `ray start "
+                    "--address`, or give RayExecutor n_workers."
+                )
+            # Where no node is left the workers wait for one to come.
+            for name in [name for name in self.workers if wanted and name not in wanted]:
+                ray().kill(self.workers.pop(name))
+            for name, strategy in wanted.items():
+                if name not in self.workers:
+                    self.workers[name] = self._hire(strategy)
+            return list(self.workers.values())
 
-    def _wanted(self) -> dict[str, Any]:
+    def bury(self, worker: Any) -> None:
+        """Forget a worker that will not come back; `muster` hires another in its place."""
+        with self._lock:
+            self.workers = {name: one for name, one in self.workers.items() if one != worker}
+
+    def release(self, batch: str) -> None:
+        """Let all workers put down the rows of a batch."""
+        if ray().is_initialized() and self._session == _session():
+            for worker in list(self.workers.values()):
+                worker.release.remote(batch)
+
+    def close(self) -> None:
+        """Let all workers go."""
+        with self._lock:
+            if self.workers and ray().is_initialized():
+                self._forget_another_session()
+                for worker in self.workers.values():
+                    ray().kill(worker)
+            self.workers = {}
+
+    def _forget_another_session(self) -> None:
+        """Workers of a cluster that this process has left are gone; Ray knows them no more."""
+        if self._session != _session():
+            self._session, self.workers = _session(), {}
+
+    def _wanted(self) -> dict[tuple[str, str], Any]:
         if self.n_workers is not None:
-            return {str(i): "SPREAD" for i in range(self.n_workers)}
+            return {(str(i), in_use()): "SPREAD" for i in range(self.n_workers)}
         place = ray().util.scheduling_strategies.NodeAffinitySchedulingStrategy
         return {
-            node["NodeID"]: place(node["NodeID"], soft=True)
+            (node["NodeID"], in_use()): place(node["NodeID"], soft=True)
             for node in sorted(ray().nodes(), key=lambda node: str(node["NodeID"]))
             if node["Alive"] and node["Resources"].get("CPU")
         }
@@ -64,40 +102,26 @@ class Crew:
             "scheduling_strategy": strategy,
             **self.options,
         }
-        return ray().remote(Worker).options(**options).remote(self.n_threads)
-
-    def close(self) -> None:
-        """Let all workers go."""
-        for worker in self.workers.values():
-            ray().kill(worker)
-        self.workers.clear()
+        return ray().remote(Worker).options(**options).remote(self.n_threads, in_use())
 
 
-@dataclass
-class Asked:
-    """A question on its way."""
-
-    place: int
-    worker: int
-    since: float
-    stay: list[Any]
+def _session() -> tuple[str, str]:
+    """Name the time from connecting to a cluster to leaving it."""
+    here = ray().get_runtime_context()
+    return here.get_node_id(), here.get_job_id()
 
 
 def ask(
-    workers: Sequence[Any],
-    homes: list[int],
-    questions: Sequence[Callable[[Any], Any]],
-    *,
-    deadline: float,
+    crew: Crew, homes: list[Any], questions: Sequence[Callable[[Any], Any]], *, deadline: float
 ) -> list[Any]:
     """Put one question to each home, and return the answers in order.
 
     Parameters
     ----------
-    workers : sequence of actors
+    crew : Crew
         Who can be asked.
-    homes : list of int
-        Which of them has at hand what a question is about; changed where another had to be asked.
+    homes : list of workers
+        Who has at hand what a question is about; changed where another had to be asked.
     questions : sequence of functions
         Each asks the worker it is given, and returns the reference of the answer, or several, of
         which the last is the answer and the others stay where they are.
@@ -109,70 +133,106 @@ def ask(
     list
         The answers, in a pair behind the other references where there were several.
     """
-    library, gone = ray(), lost()
-    answers: dict[int, Any] = {}
-    waiting: dict[Any, Asked] = {}
-    began = time.monotonic()
-
-    def put(place: int, worker: int) -> None:
-        said = questions[place](workers[worker])
-        *stay, answer = said if isinstance(said, list) else [said]
-        waiting[answer] = Asked(place, worker, time.monotonic(), stay)
-
-    for place, worker in enumerate(homes):
-        put(place, worker)
-    longest, missing = _SOON, "nothing was lost"
-    while len(answers) < len(questions):
-        if time.monotonic() - began > deadline:
-            raise EngineError(
-                f"{len(questions) - len(answers)} of {len(questions)} workers did not answer "
-                f"within {deadline:g} s ({missing}); look at the cluster with `ray status`, then "
-                "learn the batch again, or give RayExecutor a longer deadline."
-            )
-        ready, _ = library.wait(list(waiting), num_returns=1, timeout=_LOOK)
-        for reference in ready:
-            asked = waiting.pop(reference)
-            if asked.place in answers:
-                continue
-            try:
-                answer = library.get(reference)
-            except library.exceptions.RayTaskError as error:
-                raise _fault(error, gone) from None
-            except gone as error:
-                missing = f"last a worker was lost: {type(error).__name__}"
-                time.sleep(_REST)
-                put(asked.place, (asked.worker + 1) % len(workers))
-            else:
-                answers[asked.place] = (asked.stay, answer) if asked.stay else answer
-                homes[asked.place] = asked.worker
-                longest = max(longest, _LATE * (time.monotonic() - asked.since))
-        if not ready:
-            _ask_another_too(waiting, answers, put, len(workers), longest)
-    return [answers[place] for place in range(len(questions))]
+    return _Round(crew, homes, questions, deadline).answers()
 
 
-def _fault(error: Any, gone: tuple[type[Exception], ...]) -> Exception:
-    """What went wrong inside a worker: it lacks what was lost, or it was asked wrongly."""
-    if isinstance(error.cause, gone):
-        return PartsLost(str(error.cause))
-    return error.cause if isinstance(error.cause, Exception) else error
+@dataclass
+class _Asked:
+    """A question on its way."""
+
+    place: int
+    worker: Any
+    since: float
+    stay: list[Any]
 
 
-def _ask_another_too(
-    waiting: Mapping[Any, Asked],
-    answers: Mapping[int, Any],
-    put: Callable[[int, int], None],
-    n_workers: int,
-    longest: float,
-) -> None:
-    """Ask a second worker what the first is late with, if one has nothing else to do."""
-    open_ = [asked for asked in waiting.values() if asked.place not in answers]
-    if 2 * len({asked.place for asked in open_}) > n_workers:
-        return
-    busy = {asked.worker for asked in waiting.values()}
-    for asked in open_:
-        twins = [other for other in open_ if other.place == asked.place]
-        idle = [worker for worker in range(n_workers) if worker not in busy]
-        if len(twins) == 1 and idle and time.monotonic() - asked.since > longest:
-            put(asked.place, idle[0])
-            busy.add(idle[0])
+class _Round:
+    """Questions on their way, and the answers that came."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        homes: list[Any],
+        questions: Sequence[Callable[[Any], Any]],
+        deadline: float,
+    ) -> None:
+        self._crew = crew
+        self._homes = homes
+        self._questions = questions
+        self._deadline = deadline
+        self._until = time.monotonic() + deadline
+        self._waiting: dict[Any, _Asked] = {}  # by reference
+        self._answers: dict[int, Any] = {}  # by place
+        self._longest = _SOON
+        self._missing = "nothing was lost"
+
+    def answers(self) -> list[Any]:
+        for place, worker in enumerate(self._homes):
+            self._put(place, worker)
+        n = len(self._questions)
+        while len(self._answers) < n:
+            if time.monotonic() > self._until:
+                raise EngineError(
+                    f"{n - len(self._answers)} of {n} workers did not answer within "
+                    f"{self._deadline:g} s ({self._missing}); look at the cluster with `ray "
+                    "status`, then learn the batch again, or give RayExecutor a longer deadline."
+                )
+            ready, _ = ray().wait(list(self._waiting), num_returns=1, timeout=_LOOK)
+            for reference in ready:
+                self._take(reference)
+            if not ready:
+                self._ask_another_too()
+        return [self._answers[place] for place in range(n)]
+
+    def _put(self, place: int, worker: Any) -> None:
+        references = self._questions[place](worker)
+        *stay, answer = references if isinstance(references, list) else [references]
+        self._waiting[answer] = _Asked(place, worker, time.monotonic(), stay)
+
+    def _take(self, reference: Any) -> None:
+        asked = self._waiting.pop(reference)
+        if asked.place in self._answers:
+            return
+        errors = ray().exceptions
+        try:
+            answer = ray().get(reference, timeout=self._deadline)
+        except errors.RayTaskError as error:
+            raise fault(error) from None
+        except lost() as error:
+            self._ask_again(asked, error)
+        except errors.RayError as error:
+            raise fault(error) from error
+        else:
+            self._answers[asked.place] = (asked.stay, answer) if asked.stay else answer
+            self._homes[asked.place] = asked.worker
+            took = time.monotonic() - asked.since
+            self._longest = max(self._longest, _LATE * took)
+
+    def _ask_again(self, asked: _Asked, error: Exception) -> None:
+        """Ask another, or the same worker if there is no other: it may be back."""
+        if isinstance(error, ray().exceptions.ActorDiedError):
+            self._crew.bury(asked.worker)
+            if error.actor_init_failed:
+                raise EngineError(
+                    f"a worker cannot start ({said(error)}); install the same scstream on every "
+                    "node, and what it needs."
+                ) from None
+        self._missing = f"last a worker was lost, {said(error)}"
+        time.sleep(_REST)
+        workers = self._crew.muster()
+        others = [worker for worker in workers if worker != asked.worker] or workers
+        self._put(asked.place, others[asked.place % len(others)])
+
+    def _ask_another_too(self) -> None:
+        """Ask a second worker what the first is late with, if one has nothing else to do."""
+        open_ = [asked for asked in self._waiting.values() if asked.place not in self._answers]
+        places = [asked.place for asked in open_]
+        workers = list(self._crew.workers.values())
+        if 2 * len(set(places)) > len(workers):
+            return
+        busy = {asked.worker for asked in self._waiting.values()}
+        idle = [worker for worker in workers if worker not in busy]
+        late = time.monotonic() - self._longest
+        for asked in open_:
+            if idle and places.count(asked.place) == 1 and asked.since < late:
+                self._put(asked.place, idle.pop(0))

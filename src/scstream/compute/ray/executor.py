@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from scstream.compute.ray.crew import Crew, ask
-from scstream.compute.ray.engine import connect, ray
+from scstream.compute.ray.engine import put
 from scstream.compute.ray.shards import ShardedLabels, ShardedRows, blocks_of
 from scstream.compute.ray.spread import equipped
 from scstream.compute.ray.worker import Part, Share
@@ -21,12 +22,16 @@ from scstream.core.assign import LoadedRows, Plan, Tally
 from scstream.core.rng import sample_rows
 from scstream.core.slices import Stretch, add_stretches
 from scstream.core.state import Batch
-from scstream.errors import EngineError, InputError, PartsLost
+from scstream.errors import InputError, PartsLost
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.machine import usable_cores
 
+_LEAST_WORK = 5e9  # clusters times features cubed that are worth to be sent
+_WIDE = 20  # features per thread of this process, from which on they are
 _MOST_CLUSTERS = 1e5  # what one call could ever be about
-_TRIES = 10  # times that sums are begun anew because parts of them were lost
+_TRIES = 10  # times that a pass is begun because parts of what it found were lost
+
+T = TypeVar("T")
 
 
 class RayExecutor:
@@ -48,9 +53,9 @@ class RayExecutor:
         Smaller batches are learned by threads of this process: to send them costs more.
     scatter_from : int
         From so many workers on, the workers add the sums up among themselves, each a part of them.
-    least_work : float
+    least_work : float or None
         Clusters times features cubed from which on parameters, marginals and unions of clusters
-        are shared out too.
+        are shared out too; by default where features are so many that it pays.
     deadline : float
         Seconds that one pass over the rows may take.
     options : mapping
@@ -74,7 +79,7 @@ class RayExecutor:
         n_threads: int | None = None,
         least_rows: int = 1 << 15,
         scatter_from: int = 8,
-        least_work: float = 5e9,
+        least_work: float | None = None,
         deadline: float = 600.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -83,12 +88,11 @@ class RayExecutor:
                 raise InputError(f"{name} must be a whole number from 1, or None, got {value!r}.")
         if not deadline > 0:
             raise InputError(f"deadline must be a number of seconds, got {deadline!r}.")
-        self._address = address
         self._least_rows = least_rows
         self.scatter_from = scatter_from
         self.deadline = deadline
         self._least_work = least_work
-        self._crew = Crew(n_workers, n_threads, dict(options or {}), deadline)
+        self._crew = Crew(address, n_workers, n_threads, dict(options or {}))
         self._here = ThreadExecutor(usable_cores())
 
     @property
@@ -100,14 +104,17 @@ class RayExecutor:
         """Take the rows of a batch in: here if they are few, else on the workers."""
         if batch.n_rows < self._least_rows and not isinstance(batch.rows, RemoteRows):
             return self._here.load(family, batch)
-        return RayRows(self, family, batch, self._workers())
+        return RayRows(self, self._crew, family, batch)
 
     def equipped(self, family: Family) -> Family:
         """Return the family with kernels that let the workers answer what is large."""
-        if self._least_work / family.n_features**3 > _MOST_CLUSTERS:
+        least = self._least_work
+        if least is None:
+            # To send matrices takes D², to factor them D³, and this process has threads too.
+            least = _LEAST_WORK if family.n_features >= _WIDE * self.n_threads else np.inf
+        if least / family.n_features**3 > _MOST_CLUSTERS:
             return family
-        n_parts = len(self._workers())
-        return equipped(family, self, n_parts=n_parts, least=self._least_work)
+        return equipped(family, self, n_parts=len(self._crew.muster()), least=least)
 
     def rows(self, source: Any, *, columns: Sequence[str] | None = None) -> ShardedRows:
         """Make rows of what is in the object store already; they never come to this process.
@@ -125,25 +132,21 @@ class RayExecutor:
             To be given to `partial_fit`. Of a first batch the rows do come here, once, because the
             prior is chosen by them; give a family with a prior of its own to avoid that.
         """
-        self._workers()
-        return ShardedRows(self, *blocks_of(source, columns))
+        self._crew.muster()
+        return ShardedRows(self, *blocks_of(source, columns, deadline=self.deadline))
 
     def everywhere(self, questions: Sequence[Callable[[Any], Any]]) -> list[Any]:
         """Put every question to some worker and return the answers in order."""
-        workers = self._workers()
-        homes = [place % len(workers) for place in range(len(questions))]
-        return ask(workers, homes, questions, deadline=self.deadline)
+        workers = self._crew.muster()
+        homes = [workers[place % len(workers)] for place in range(len(questions))]
+        return ask(self._crew, homes, questions, deadline=self.deadline)
 
     def close(self) -> None:
         """Let the workers go; the next batch would hire new ones."""
         self._crew.close()
 
-    def _workers(self) -> list[Any]:
-        connect(self._address)
-        return self._crew.muster()
-
     def __repr__(self) -> str:
-        return f"RayExecutor({self._address!r})"
+        return f"RayExecutor({self._crew.address!r})"
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self  # models that are copied share the workers
@@ -163,19 +166,18 @@ class RayExecutor:
 class RayRows:
     """The rows of a batch on workers, with the choices they made last."""
 
-    def __init__(
-        self, executor: RayExecutor, family: Family, batch: Batch, workers: list[Any]
-    ) -> None:
+    def __init__(self, executor: RayExecutor, crew: Crew, family: Family, batch: Batch) -> None:
         self._executor = executor
+        self._crew = crew
         self._family = family
         self._batch = batch
-        self._workers = workers
-        about, name = ray().put(family), uuid.uuid4().hex
+        self._name = uuid.uuid4().hex
+        workers, about = crew.muster(), put(family)
         self._shares = [
-            Share(name, stretch, self._parts(stretch), self._weight(stretch), about)
+            Share(self._name, stretch, self._parts(stretch), self._weight(stretch), about)
             for stretch in Stretch.whole(batch.n_rows).shared(len(workers))
         ]
-        self._homes = list(range(len(self._shares)))
+        self._homes = workers[: len(self._shares)]
 
     def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
         """Return at most so many of the rows, at random, and how many each of them stands for."""
@@ -186,36 +188,51 @@ class RayRows:
 
     def assign(self, plan: Plan) -> Tally:
         """Let every row choose; remember the choices."""
-        told = ray().put(plan)
+        told = put(plan)
         self._shares = [replace(share, plan=told) for share in self._shares]
         many = len(self._shares) >= self._executor.scatter_from
-        for _ in range(_TRIES):
-            try:
-                sums = self._scattered() if many else self._gathered()
-                return Tally.unpacked(sums, len(plan.whole), len(plan.pairs))
-            except PartsLost as error:
-                why = error
-        raise EngineError(f"sums were lost {_TRIES} times: {why}; learn the batch again.")
+        sums = self._at_last(self._scattered if many else self._gathered)
+        return Tally.unpacked(sums, len(plan.whole), len(plan.pairs))
 
     def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
         """Return rows that chose no cluster, a random `most` of them, with their weights."""
-        places = self._ask(lambda worker, share: worker.novel_places.remote(share))
+        places = self._at_last(
+            lambda: self._ask(lambda worker, share: worker.novel_places.remote(share))
+        )
         picked = sample_rows(key, np.concatenate(places), most)
+        rows = self._at_last(lambda: self._batch.rows[picked])
         weight = self._batch.weight
-        return self._batch.rows[picked], None if weight is None else weight[picked]
+        return rows, None if weight is None else weight[picked]
 
     def labels(self, names: Labels) -> tuple[Any, int]:
         """Return the ids of the rows by the names of the halves they chose; the end of a batch."""
-        answers = self._ask(
-            lambda worker, share: worker.labels.options(num_returns=2).remote(share, names)
+        stay = isinstance(self._batch.rows, RemoteRows)  # the labels, with their rows
+        n_returns = 2 if stay else 1
+        answers = self._at_last(
+            lambda: self._ask(
+                lambda worker, share: worker.labels.options(num_returns=n_returns).remote(
+                    share, names
+                )
+            )
         )
-        for worker in self._workers:
-            worker.release.remote()
-        pieces = [ids for (ids,), _ in answers]
+        self._crew.release(self._name)
         n_novel = sum(n for _, n in answers)
-        if isinstance(self._batch.rows, RemoteRows):
-            return ShardedLabels(pieces, [len(s.stretch.rows) for s in self._shares]), n_novel
-        return np.concatenate(ray().get(pieces)), n_novel
+        if not stay:
+            return np.concatenate([ids for ids, _ in answers]), n_novel
+        lengths = [len(share.stretch.rows) for share in self._shares]
+        pieces = [ids for (ids,), _ in answers]
+        return ShardedLabels(pieces, lengths, deadline=self._executor.deadline), n_novel
+
+    def _at_last(self, find: Callable[[], T]) -> T:
+        """Find something, and try again where parts of it went with a node."""
+        try:
+            for _ in range(_TRIES - 1):
+                with suppress(PartsLost):
+                    return find()
+            return find()
+        except BaseException:
+            self._crew.release(self._name)
+            raise
 
     def _gathered(self) -> Array:
         """Sums of all workers, added here."""
@@ -241,15 +258,15 @@ class RayRows:
     def _ask(self, question: Callable[[Any, Share], Any]) -> list[Any]:
         """Ask about every share, whoever has it."""
         questions = [lambda worker, share=share: question(worker, share) for share in self._shares]
-        return ask(self._workers, self._homes, questions, deadline=self._executor.deadline)
+        return ask(self._crew, self._homes, questions, deadline=self._executor.deadline)
 
     def _parts(self, stretch: Stretch) -> tuple[Part, ...]:
         if isinstance(self._batch.rows, ShardedRows):
             return self._batch.rows.parts(stretch.rows)
         rows = self._batch.rows[stretch.rows.start : stretch.rows.stop]
-        return (Part(ray().put(rows), 0, rows.shape[0]),)
+        return (Part(put(rows), 0, rows.shape[0]),)
 
     def _weight(self, stretch: Stretch) -> Any:
         if self._batch.weight is None:
             return None
-        return ray().put(self._batch.weight[stretch.rows.start : stretch.rows.stop])
+        return put(self._batch.weight[stretch.rows.start : stretch.rows.stop])

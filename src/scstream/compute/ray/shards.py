@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+from scipy import sparse
 
-from scstream.compute.ray.engine import ray
+from scstream.compute.ray.engine import get, ray
 from scstream.compute.ray.worker import Part, stacked
 from scstream.compute.rows import RemoteRows
 from scstream.errors import InputError
@@ -17,6 +18,8 @@ from scstream.families.base import Labels, Rows
 
 class Asks(Protocol):
     """Who puts questions to workers."""
+
+    deadline: float  # seconds
 
     def everywhere(self, questions: Sequence[Callable[[Any], Any]]) -> list[Any]:
         """Put every question to some worker and return the answers in order."""
@@ -41,6 +44,7 @@ class ShardedRows(RemoteRows):
         self._sources = tuple(sources)  # as they were given
         self.blocks = tuple(blocks)
         self.names = about.names
+        self.is_sparse = about.is_sparse
         self._ends = list(accumulate(lengths))
         self.shape = (self._ends[-1], about.n)
 
@@ -61,7 +65,7 @@ class ShardedRows(RemoteRows):
 
     def gathered(self) -> Rows:
         """Return all rows, here."""
-        return stacked(ray().get(list(self.blocks)))
+        return stacked(get(list(self.blocks), deadline=self._asks.deadline))
 
     def each(self, function: Callable[[Rows], Any]) -> None:
         """Apply a function that may refuse them to all blocks, where they are."""
@@ -87,6 +91,8 @@ class ShardedRows(RemoteRows):
         ray.data.Dataset
             Blocks as they were given; the rows have not moved.
         """
+        if self.names is None:
+            raise InputError("only tables can get a column; the rows were given as arrays.")
         from ray.data import from_arrow_refs
 
         join = ray().remote(num_cpus=0, max_retries=3)(_with_column)
@@ -103,24 +109,36 @@ class ShardedRows(RemoteRows):
 class ShardedLabels:
     """Ids of clusters in the object store, in pieces, in the order of the rows.
 
+    They are lost with the node that they are on. A copy that leaves this process, as in a pickled
+    model, is an array.
+
     Parameters
     ----------
     pieces : sequence of references
         To arrays of ids.
     lengths : sequence of int
         Their lengths.
+    deadline : float
+        Seconds that `gathered` may take.
     """
 
-    def __init__(self, pieces: Sequence[Any], lengths: Sequence[int]) -> None:
+    def __init__(self, pieces: Sequence[Any], lengths: Sequence[int], *, deadline: float) -> None:
         self.pieces = tuple(pieces)
         self._ends = list(accumulate(lengths))
+        self._deadline = deadline
 
     def __len__(self) -> int:
         return self._ends[-1]
 
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        return np.array, (self.gathered(),)
+
     def gathered(self) -> Labels:  # (N,)
         """Return all ids, here."""
-        return np.concatenate(ray().get(list(self.pieces)))
+        return np.concatenate(get(list(self.pieces), deadline=self._deadline))
 
     def parts(self, places: range) -> tuple[Part, ...]:
         """Return where the labels of a range of rows are."""
@@ -138,9 +156,12 @@ def _parts(blocks: Sequence[Any], ends: Sequence[int], places: range) -> tuple[P
 
 
 def _with_column(table: Any, name: str, cuts: list[tuple[int, int]], *pieces: Labels) -> Any:
-    """Return an Arrow table with a column more."""
+    """Return a table, of Arrow or pandas, as one of Arrow with a column more."""
+    from ray.data.block import BlockAccessor
+
     found = [piece[start:stop] for piece, (start, stop) in zip(pieces, cuts, strict=True)]
-    return table.append_column(name, [np.concatenate(found)])
+    arrow = BlockAccessor.for_block(table).to_arrow()
+    return arrow.append_column(name, [np.concatenate(found)])
 
 
 class Columns(NamedTuple):
@@ -148,14 +169,16 @@ class Columns(NamedTuple):
 
     n: int
     names: tuple[str, ...] | None
+    is_sparse: bool = False
 
 
 def blocks_of(
-    source: Any, columns: Sequence[str] | None
+    source: Any, columns: Sequence[str] | None, *, deadline: float
 ) -> tuple[list[Any], list[Any], list[int], Columns]:
     """Turn the blocks of a dataset, or what references lead to, into rows of float64.
 
-    The work is done by tasks of the cluster, which does it again should a result be lost.
+    The work is done by tasks of the cluster, which does it again should a result be lost. Blocks
+    without rows are left out; what a filter left of a dataset may have no columns either.
     """
     library = ray()
     blocks = source.to_arrow_refs() if hasattr(source, "to_arrow_refs") else list(source)
@@ -164,19 +187,34 @@ def blocks_of(
             "rows must be a ray.data.Dataset, or references (ray.put) to arrays or tables; arrays "
             "of this process can be given to partial_fit as they are."
         )
-    turn = library.remote(num_cpus=0, num_returns=3, max_retries=3)(block_rows)
+    turn = library.remote(num_cpus=0, num_returns=3, max_retries=3)(_turned)
     turned = [turn.remote(block, columns) for block in blocks]
-    try:
-        lengths = library.get([n for _, n, _ in turned])
-        about = library.get([columns for _, _, columns in turned])
-    except library.exceptions.RayTaskError as error:
-        raise error.cause if isinstance(error.cause, InputError) else error from None
-    for place, other in enumerate(about):
-        if other != about[0]:
+    lengths = get([n for _, n, _ in turned], deadline=deadline)
+    about = get([columns for _, _, columns in turned], deadline=deadline)
+    for error in about:
+        if isinstance(error, InputError):
+            raise error
+    full = [place for place, n in enumerate(lengths) if n] or [0]
+    first = about[full[0]]
+    for place in full:
+        if about[place] != first:
             raise InputError(
-                f"block {place} has other columns than the first: {other} and {about[0]}."
+                f"block {place} has other columns than the first: {about[place]} and {first}."
             )
-    return blocks, [rows for rows, _, _ in turned], lengths, about[0]
+    return (
+        [blocks[place] for place in full],
+        [turned[place][0] for place in full],
+        [lengths[place] for place in full],
+        first,
+    )
+
+
+def _turned(block: Any, columns: Sequence[str] | None) -> tuple[Any, int, Any]:
+    """Return what `block_rows` does; a refusal as a value, lest Ray print it once per result."""
+    try:
+        return block_rows(block, columns)
+    except InputError as error:
+        return None, 0, error
 
 
 def block_rows(block: Any, columns: Sequence[str] | None) -> tuple[Rows, int, Columns]:
@@ -187,23 +225,38 @@ def block_rows(block: Any, columns: Sequence[str] | None) -> tuple[Rows, int, Co
     >>> import numpy as np
     >>> from scstream.compute.ray.shards import block_rows
     >>> block_rows(np.array([[1, 2]]), None)
-    (array([[1., 2.]]), 1, Columns(n=2, names=None))
+    (array([[1., 2.]]), 1, Columns(n=2, names=None, is_sparse=False))
     """
-    names = None
-    if hasattr(block, "column_names") or hasattr(block, "columns"):  # of Arrow, of pandas
-        names = tuple(columns or _names(block))
-        missing = [name for name in names if name not in _names(block)]
-        if missing:
-            raise InputError(f"there is no column {missing[0]!r}; there are {_names(block)}.")
-        rows = np.column_stack([np.asarray(block[name], np.float64) for name in names])
-    elif hasattr(block, "tocsr"):
-        rows = block.tocsr().astype(np.float64, copy=False)
-    else:
-        rows = np.ascontiguousarray(block, dtype=np.float64)
+    try:
+        rows, names = _entries(block, columns)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a block does not hold numbers: {error}.") from error
     if rows.ndim != 2:
         raise InputError(f"a block must have rows and columns, but its shape is {rows.shape}.")
-    return rows, rows.shape[0], Columns(rows.shape[1], names)
+    return rows, rows.shape[0], Columns(rows.shape[1], names, sparse.issparse(rows))
 
 
-def _names(table: Any) -> list[str]:
-    return list(getattr(table, "column_names", None) or table.columns)
+def _entries(block: Any, columns: Sequence[str] | None) -> tuple[Rows, tuple[str, ...] | None]:
+    """Return the entries of a block, and the names of the columns of a table."""
+    if hasattr(block, "column_names") or hasattr(block, "columns"):  # of Arrow, of pandas
+        return _table_entries(block, columns)
+    if columns is not None:
+        raise InputError("columns can be chosen of tables only, but a block is an array.")
+    if not sparse.issparse(block):
+        return np.ascontiguousarray(block, dtype=np.float64), None
+    rows = sparse.csr_array(block, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    return rows, None
+
+
+def _table_entries(table: Any, columns: Sequence[str] | None) -> tuple[Rows, tuple[str, ...]]:
+    known = tuple(table.column_names if hasattr(table, "column_names") else table.columns)
+    names = known if columns is None else tuple(columns)
+    if not len(table):
+        return np.zeros((0, len(names))), names
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise InputError(f"there is no column {missing[0]!r}; there are {', '.join(known)}.")
+    return np.column_stack([np.asarray(table[name], np.float64) for name in names]), names

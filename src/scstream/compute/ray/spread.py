@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from scstream.compute.ray.engine import ray
+from scstream.compute.ray.engine import put
 from scstream.compute.ray.shards import Asks
 from scstream.families.base import Array, Family, Labels
 from scstream.native import compiled
@@ -49,7 +49,7 @@ class SpreadKernel:
 
     @cached_property
     def _reference(self) -> Any:
-        return ray().put(self._family)
+        return put(self._family)
 
     def __getattr__(self, name: str) -> Any:
         here = getattr(self._kernel, name)

@@ -18,7 +18,7 @@ from scstream.core.slices import Stretch, add_stretches
 from scstream.core.state import Batch
 from scstream.families.base import Array, Labels, Rows
 from scstream.machine import usable_cores
-from scstream.native import threads
+from scstream.native import threads, use
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Worker:
     before has it at hand. So a call that was lost can be made again, to anybody.
     """
 
-    def __init__(self, n_threads: int | None) -> None:
+    def __init__(self, n_threads: int | None, kernels: str) -> None:
+        use(kernels)
         self._executor = ThreadExecutor(n_threads or usable_cores())
         self._batch = ""
         self._held: dict[int, Held] = {}  # by first slice
@@ -84,9 +85,10 @@ class Worker:
         """Return some rows of a block."""
         return block[places]
 
-    def release(self) -> None:
-        """Let go of the rows: the batch is learned."""
-        self._batch, self._held, self._family = "", {}, (None, None)
+    def release(self, batch: str) -> None:
+        """Put down the rows of a batch: it is learned, or will not be."""
+        if batch == self._batch:
+            self._batch, self._held, self._family = "", {}, (None, None)
 
     def answer(self, family: Sequence[Any], name: str, args: Sequence[Any]) -> Any:
         """Answer for some clusters what the kernel of a family answers under this name."""

@@ -1,0 +1,87 @@
+"""Where keys and partitions belong: the same everywhere, even, moved only where they must be."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scstream.stream.block import Block
+from scstream.stream.keyed import by_key
+from scstream.stream.ray.partitions import N_PARTITIONS, Task, homes, partition_of
+
+crews = st.sets(st.integers(0, 12), min_size=1, max_size=5).map(
+    lambda numbers: tuple(f"w{number}" for number in sorted(numbers))
+)
+
+
+@given(crew=crews, newcomer=st.integers(0, 12).map(lambda number: f"w{number}"))
+def test_who_joins_takes_and_who_leaves_gives_and_nothing_else_moves(crew, newcomer):
+    without = tuple(name for name in crew if name != newcomer)
+    if not without:
+        return
+    before, after = homes(without), homes((*without, newcomer))
+    assert {new for old, new in zip(before, after, strict=True) if old != new} <= {newcomer}
+
+
+@given(crew=crews, order=st.randoms())
+def test_the_order_of_the_crew_does_not_matter(crew, order):
+    shuffled = list(crew)
+    order.shuffle(shuffled)
+    assert homes(tuple(shuffled)) == homes(crew)
+
+
+@pytest.mark.parametrize("n_workers", range(1, 9))
+def test_shares_are_even(n_workers):
+    shares = Counter(homes(tuple(f"w{i}" for i in range(n_workers))))
+    assert len(shares) == n_workers
+    assert max(shares.values()) <= 1.06 * N_PARTITIONS / n_workers
+
+
+@pytest.mark.parametrize("text", ["device-{:05d}", "{}", "user{}@example"])
+def test_keys_are_spread_over_all_partitions(text):
+    counts = Counter(partition_of(text.format(i)) for i in range(20 * N_PARTITIONS))
+    assert len(counts) == N_PARTITIONS
+    assert max(counts.values()) < 40
+
+
+def test_partitions_are_the_same_in_another_process():
+    names = ("w0", "w1", "w2")
+    code = (
+        "from scstream.stream.ray.partitions import homes, partition_of;"
+        f"print(partition_of('\\ud800'), partition_of('ä/1'), hash(homes({names!r})[:0]),"
+        f"''.join(name[1] for name in homes({names!r})))"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert other[0] == str(partition_of("\ud800"))
+    assert other[1] == str(partition_of("ä/1"))
+    assert other[3] == "".join(name[1] for name in homes(names))
+
+
+@given(
+    who=st.lists(st.sampled_from(["a", "b", "ä/1", "\ud800", "7", "c"]), max_size=20), crew=crews
+)
+def test_every_row_goes_to_the_home_of_its_key_in_order(who, crew):
+    block = Block.of(np.arange(float(len(who)))[:, None], who=np.array(who, dtype=object))
+    rows, _ = by_key(block, "who")
+    task, at = Task(block, 1.5, rows, ["gone"]), homes(crew)
+    pieces = task.split(at, task.partitions)
+    for name, piece in pieces.items():
+        assert (np.diff(piece.block.row) > 0).all()
+        assert {at[partition_of(key)] for key in piece.block.kept["who"]} <= {name}
+        assert piece.time == 1.5
+    assert sorted(row for piece in pieces.values() for row in piece.block.row) == list(
+        range(len(who))
+    )
+    assert [name for name, piece in pieces.items() if piece.forgotten] == [at[partition_of("gone")]]
+    some = {partition_of("a")}
+    assert all(set(piece.block.kept["who"]) == {"a"} for piece in task.split(at, some).values())

@@ -1,0 +1,313 @@
+"""A pool on workers equals a pool in one process, whoever is lost when; here without Ray."""
+
+import pickle
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from scstream.errors import EngineError, InputError
+from scstream.stream.batcher import Parcel
+from scstream.stream.block import Block
+from scstream.stream.config import build
+from scstream.stream.ledger import Ledger
+from scstream.stream.pool import ModelPool
+from scstream.stream.prepare import Steps
+from scstream.stream.ray.crew import number_of
+from scstream.stream.ray.pool import RayKeys, RayPool
+from scstream.stream.ray.worker import Worker
+from tests.stream.test_pool import (
+    KEYS,
+    NAMES,
+    PARAMS,
+    RUNNING,
+    MemoryStore,
+    a_parcel,
+    behind_torn_rows,
+    checkpoint,
+    files_of,
+)
+
+FAR = 1000.0  # rows out there make the model of a key fail
+
+
+class LocalCrew:
+    """Workers in this process, in place of `Crew`; `fates` says whom a question kills, and when."""
+
+    def __init__(self, make, n_wanted, fates=()):
+        self.n_wanted = n_wanted
+        self.workers = {}
+        self.n_hired = self.n_lost = 0
+        self._make = make
+        self._fates = iter(fates)
+        self._late = {}
+
+    @property
+    def names(self):
+        return tuple(sorted(self.workers, key=number_of))
+
+    def muster(self):
+        self.workers |= self._late
+        self._late = {}
+        while len(self.workers) + len(self._late) < self.n_wanted:
+            names = (f"w{number}" for number in count())
+            name = next(n for n in names if n not in self.workers and n not in self._late)
+            self.n_hired += 1
+            is_late = self.workers and self.n_hired % 2
+            (self._late if is_late else self.workers)[name] = Worker(*self._make())
+        return self.names[: self.n_wanted]
+
+    def ask(self, method, questions):
+        answers = {}
+        for name in [name for name in questions if name in self.workers]:
+            fate = next(self._fates, None)
+            if fate != "before":
+                sent = pickle.loads(pickle.dumps(questions[name]))
+                answer = getattr(self.workers[name], method)(**sent)
+                answers[name] = pickle.loads(pickle.dumps(answer))
+            if fate is not None:
+                del self.workers[name]
+                answers.pop(name, None)
+                self.n_lost += 1
+        return answers
+
+    def dismiss(self, names):
+        self.workers = {name: self.workers[name] for name in names}
+
+    def close(self):
+        self.workers, self._late = {}, {}
+
+
+def a_pool(store, *, workers=None, fates=(), steps=(), params=PARAMS, **options):
+    """A pool on so many workers; without any, a pool in one process."""
+    options = {"memory": 60_000, "segment": 20_000} | options
+    kind, own = (ModelPool, {}) if workers is None else (RayPool, {"workers": workers})
+    pool = kind.build(params, Steps.build(steps), column="who", store=store, **options, **own)
+    if workers is not None:
+        pool._crew = LocalCrew(pool._crew._make, workers, fates)
+    pool.settle(NAMES)
+    return pool
+
+
+def an_odd_parcel(number, who, far=(), *, time=None):
+    """Rows of keys, those of some keys far away, between messages that cannot be read."""
+    parcel = a_parcel(number, who, time=time)
+    if len(who):
+        parcel.block.X[np.isin(parcel.block.kept["who"], list(far))] += FAR
+    return behind_torn_rows(parcel) if number % 3 == 1 and len(who) else parcel
+
+
+@pytest.fixture(autouse=True)
+def fragile(monkeypatch):
+    """Learning that fails for rows that are far away, with an error that nobody foresaw."""
+    from scstream.stream import pool as pool_module
+
+    learn_block = pool_module.learn_block
+
+    def learn(learner, steps, block, *, time):
+        if (block.X > FAR / 2).any():
+            raise RuntimeError("it broke")
+        return learn_block(learner, steps, block, time=time)
+
+    monkeypatch.setattr(pool_module, "learn_block", learn)
+
+
+def same(learned, expected):
+    assert learned.block.rejects == expected.block.rejects
+    np.testing.assert_array_equal(learned.block.row, expected.block.row)
+    np.testing.assert_array_equal(learned.labels, expected.labels)
+    assert (learned.n_clusters, learned.n_events) == (expected.n_clusters, expected.n_events)
+
+
+a_batch = st.tuples(
+    st.lists(st.sampled_from(KEYS), max_size=12), st.sets(st.sampled_from(KEYS), max_size=2)
+)
+programs = st.lists(
+    a_batch | st.sampled_from(["checkpoint", "restart", "alone", 1, 2, 3, 5]), max_size=12
+)
+fates = st.lists(st.sampled_from([None, None, None, "before", "after"]), max_size=40)
+limits = st.fixed_dictionaries(
+    {
+        "memory": st.sampled_from([1, 60_000, "1GB"]),
+        "max_keys": st.sampled_from([3, 1000]),
+        "max_rows": st.sampled_from([None, 2]),
+        "patience": st.integers(1, 2),
+        "forget_after": st.sampled_from([None, 1, 2]),
+    }
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    program=programs,
+    fates=fates,
+    options=limits,
+    replay=st.sampled_from([1, "1MB"]),
+    timed=st.booleans(),
+    steps=st.sampled_from([(), RUNNING]),
+)
+def test_any_workers_and_any_losses_equal_one_process(
+    program, fates, options, replay, timed, steps
+):
+    options = {**options, "steps": steps}
+    batches = [entry for entry in program if isinstance(entry, tuple)]
+    parcels = [
+        an_odd_parcel(i, who, far, time=1.5 * i if timed else None)
+        for i, (who, far) in enumerate(batches)
+    ]
+    alone = a_pool(MemoryStore(), **options)
+    expected = [alone.learn(parcel) for parcel in parcels]
+    store = MemoryStore()
+    ledger = Ledger(store, newest=1, hourly=0)
+    ledger.claim(at=0.0)
+    fates = iter(fates)
+    pool, done = a_pool(store, workers=2, fates=fates, replay=replay, **options), 0
+    reached = 0
+
+    def learn_on():
+        nonlocal done
+        while done < reached:
+            same(pool.learn(parcels[done]), expected[done])
+            done += 1
+
+    for entry in [*program, "checkpoint", "alone"]:
+        if isinstance(entry, tuple):
+            reached += 1
+        elif isinstance(entry, int) and isinstance(pool, RayPool):
+            pool.rescale(entry)
+            pool._crew.n_wanted = entry
+        elif entry == "checkpoint":
+            checkpoint(pool, ledger, done)
+        elif entry in ("restart", "alone"):
+            on_workers = {"workers": 3, "fates": fates, "replay": replay}
+            pool = a_pool(store, **options, **(on_workers if entry == "restart" else {}))
+            done = 0
+            for name, content in ledger.checkpoints():
+                done = pool.restore(content, name=name)["batch"]
+                break
+        learn_on()
+    assert sorted(pool.keys) == sorted(alone.keys)
+    assert files_of(pool) == files_of(alone)
+    assert sorted(pool.set_aside) == sorted(alone.set_aside)
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, sparse.csr_array])
+def test_rows_in_any_layout(layout):
+    params = {**PARAMS, "family": "multinomial"} if layout is sparse.csr_array else PARAMS
+    pool = a_pool(MemoryStore(), workers=2, params=params)
+    alone = a_pool(MemoryStore(), params=params)
+    rng = np.random.default_rng(1)
+    for i in range(4):
+        who = rng.choice(KEYS, size=60).astype(object)
+        X = layout(rng.poisson(2.0, size=(60, 2)) + 0.25 * (params is PARAMS))
+        parcel = Parcel(i, {}, None, Block.of(X.astype(np.float64), who=who), ())
+        same(pool.learn(parcel), alone.learn(parcel))
+    assert files_of(pool) == files_of(alone)
+
+
+def test_a_lost_worker_costs_only_its_own_rows():
+    store = MemoryStore()
+    pool, alone = a_pool(store, workers=2), a_pool(MemoryStore())
+    for i in range(3):
+        parcel = an_odd_parcel(i, KEYS * 3)
+        same(pool.learn(parcel), alone.learn(parcel))
+    survivor = pool._crew.workers["w0"]
+    staying, learned, learn_part = set(survivor.keys), [], survivor.learn_part
+
+    def watched(block, time, forgotten):
+        learned.append(set(block.kept["who"]))
+        return learn_part(block, time, forgotten)
+
+    survivor.learn_part = watched
+    pool._crew._fates = iter([None, "before"])
+    parcel = an_odd_parcel(3, KEYS * 3)
+    same(pool.learn(parcel), alone.learn(parcel))
+    assert [keys == staying for keys in learned].count(True) == 1
+    assert all(not keys & staying for keys in learned if keys != staying)
+    assert len(learned) == 5  # its own rows, three batches again, and the rows of this one
+
+
+def test_models_that_stay_are_not_moved():
+    pool = a_pool(MemoryStore(), workers=2, memory="1GB")
+    pool.learn(a_parcel(0, list("abcdefghijklmnop")))
+    before = {name: worker.keys for name, worker in pool._crew.workers.items()}
+    pool.rescale(3)
+    for i in range(1, 4):
+        pool.learn(a_parcel(i, list("abcdefghijklmnop")))
+    after = {name: set(worker.keys) for name, worker in pool._crew.workers.items()}
+    assert pool.workers == ("w0", "w1", "w2")
+    assert after["w2"]
+    for name, keys in before.items():
+        assert set(keys) - after["w2"] == after[name]
+        assert pool._crew.workers[name].n_loaded == 0
+    assert pool._crew.workers["w2"].n_loaded == len(after["w2"])
+
+
+def test_rows_that_are_kept_are_bounded():
+    pool = a_pool(MemoryStore(), workers=2, replay=2000)
+    for i in range(6):
+        pool.learn(a_parcel(i, KEYS * 3))
+        assert pool._n_kept <= 2000
+    assert pool._crew.workers["w0"]._log.n_appended > 0
+
+
+def test_segments_that_nobody_needs_are_deleted():
+    store = MemoryStore()
+    ledger = Ledger(store, newest=1, hourly=0)
+    ledger.claim(at=0.0)
+    pool = a_pool(store, workers=3, memory=1, segment=5000)
+    sizes = []
+    for i in range(30):
+        pool.learn(a_parcel(i, KEYS * 2))
+        checkpoint(pool, ledger, i + 1)
+        sizes.append(len(store.names("segment-")))
+    assert max(sizes[15:]) <= 1.5 * max(sizes[5:15])
+    assert files_of(pool).keys() == set(KEYS)
+
+
+def test_columns_that_no_model_reads_stay_at_home():
+    pool = a_pool(MemoryStore(), workers=1)
+    pool.learn(a_parcel(0, ["a"]))
+    parcel = a_parcel(1, ["a", "b"])
+    block = Block.of(parcel.block.X, who=["a", "b"], note=["one", "two"])
+    assert set(pool._narrowed(block).kept) == {"who"}
+
+
+def test_workers_that_are_lost_again_and_again_end_the_pipeline():
+    pool = a_pool(MemoryStore(), workers=1, fates=["before"] * 1000)
+    with pytest.raises(EngineError, match="lost 20 times in a row"):
+        pool.learn(a_parcel(0, ["a"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"workers": 0}, "keys.workers must be a whole number from 1, got 0"),
+        ({"workers": True}, "got True"),
+        ({"deadline": -1}, "keys.deadline must be a number of seconds"),
+        ({"replay": "much"}, "keys.replay must be a number of bytes"),
+        ({"memory": 0}, "keys.memory"),
+    ],
+)
+def test_odd_options_are_refused(options, says):
+    with pytest.raises(InputError, match=says):
+        RayKeys(**options)
+
+
+def test_settings_choose_the_pool(tmp_path):
+    (tmp_path / "rows.jsonl").write_text("")
+    settings = {
+        "source": {"kind": "file", "path": str(tmp_path / "rows.jsonl")},
+        "schema": {"features": ["x"], "key": "who"},
+        "checkpoint": {"folder": str(tmp_path / "state")},
+    }
+    plain = build(settings)
+    asked = build({**settings, "keys": {"workers": 2, "memory": "1GB"}})
+    assert type(plain.processor) is ModelPool
+    assert type(asked.processor) is RayPool
+    assert plain.settings == asked.settings  # one may go on from checkpoints of the other
+    with pytest.raises(InputError, match=r"there is no keys 'worker'; there are: .*replay"):
+        build({**settings, "keys": {"workers": 2, "worker": 2}})
