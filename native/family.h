@@ -166,15 +166,16 @@ class Family {
         const std::unique_ptr<Pass> ready = pass(plan);
         const int64_t length = cut.slice_length, slices = (rows.n + length - 1) / length;
         if (slices == 1) return ready->slice(rows, 0, rows.n, choices, sums);
+        Blocks blocks(size);
         std::deque<TreeSum> trees;
         std::vector<std::pair<int64_t, int64_t>> place;  // of a slice: its subtree, where in it
         for (size_t t = 0; t < cut.subtrees.size(); ++t) {
-            trees.emplace_back(cut.subtrees.data()[t], size);
+            trees.emplace_back(cut.subtrees.data()[t], blocks);
             for (int64_t i = 0; i < cut.subtrees.data()[t]; ++i) place.emplace_back(t, i);
         }
         const double work = double(rows.n) * double(plan.n_clusters * table_width(plan.predictive));
         run_tasks(slices, threads_for(work, slices), [&](int64_t i) {
-            std::vector<double> block(size_t(size), 0.0);
+            std::vector<double> block = blocks.get();
             const int64_t end = (i + 1) * length;
             ready->slice(rows, i * length, end < rows.n ? end : rows.n, choices, block.data());
             trees[place[i].first].add(place[i].second, std::move(block));

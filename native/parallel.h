@@ -53,10 +53,41 @@ template <class Range> void run_ranges(int64_t n, int64_t grain, int threads, Ra
     });
 }
 
-// Adds blocks 0 .. n - 1 in the fixed tree of `core.assign.combine`, whatever order they come in.
+// Blocks of zeros. Those that were put back are used again: to map large ones anew costs page faults.
+class Blocks {
+  public:
+    explicit Blocks(int64_t size) : size_(size) {}
+
+    std::vector<double> get() {
+        std::vector<double> block;
+        {
+            std::lock_guard<std::mutex> lock(guard_);
+            if (!spare_.empty()) {
+                block = std::move(spare_.back());
+                spare_.pop_back();
+            }
+        }
+        block.assign(size_t(size_), 0.0);
+        return block;
+    }
+
+    void put(std::vector<double> block) {
+        std::lock_guard<std::mutex> lock(guard_);
+        spare_.push_back(std::move(block));
+    }
+
+    int64_t size() const { return size_; }
+
+  private:
+    int64_t size_;
+    std::mutex guard_;
+    std::vector<std::vector<double>> spare_;
+};
+
+// Adds blocks 0 .. n - 1 in the fixed tree of `core.slices.add_up`, whatever order they come in.
 class TreeSum {
   public:
-    TreeSum(int64_t n, int64_t size) : size_(size) {
+    TreeSum(int64_t n, Blocks& blocks) : blocks_(blocks) {
         for (; n > 1; n = (n + 1) / 2) waiting_.emplace_back(n);
         waiting_.emplace_back(1);
     }
@@ -76,7 +107,8 @@ class TreeSum {
                 left = std::move(sibling);
             }
             if (index % 2 == 0) left.swap(block);
-            for (int64_t i = 0; i < size_; ++i) left[i] += block[i];
+            for (int64_t i = 0; i < blocks_.size(); ++i) left[i] += block[i];
+            blocks_.put(std::move(block));
             block = std::move(left);
         }
         waiting_.back()[0] = std::move(block);
@@ -85,7 +117,7 @@ class TreeSum {
     std::vector<double> take() { return std::move(waiting_.back()[0]); }
 
   private:
-    int64_t size_;
+    Blocks& blocks_;
     std::mutex guard_;
     std::vector<std::vector<std::vector<double>>> waiting_;  // by level of the tree and index
 };

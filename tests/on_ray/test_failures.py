@@ -37,7 +37,7 @@ def learn(learner: Learner, batch: int) -> tuple[Learner, Any]:
     return learner, digest([labels, learner.snapshot.state, learner.snapshot.events])
 
 
-@pytest.mark.parametrize(("strike", "n_strikes"), [(kill, 8), (freeze, 2)])
+@pytest.mark.parametrize(("strike", "n_strikes"), [(kill, 5), (freeze, 2)])
 def test_trouble_changes_no_bit_and_leaves_nothing(cluster: Cluster, strike: Any, n_strikes: int):
     before = n_references()
     plain = Learner({"random_state": 0})

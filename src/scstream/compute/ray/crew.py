@@ -177,7 +177,9 @@ class _Round:
                     f"{self._deadline:g} s ({self._missing}); look at the cluster with `ray "
                     "status`, then learn the batch again, or give RayExecutor a longer deadline."
                 )
-            ready, _ = ray().wait(list(self._waiting), num_returns=1, timeout=_LOOK)
+            ready, _ = ray().wait(
+                list(self._waiting), num_returns=len(self._waiting), timeout=_LOOK
+            )
             for reference in ready:
                 self._take(reference)
             if not ready:

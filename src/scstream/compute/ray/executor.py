@@ -5,8 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -15,7 +13,7 @@ from scstream.compute.ray.crew import Crew, ask
 from scstream.compute.ray.engine import put
 from scstream.compute.ray.shards import ShardedLabels, ShardedRows, blocks_of
 from scstream.compute.ray.spread import equipped
-from scstream.compute.ray.worker import Part, Share
+from scstream.compute.ray.worker import Part, Share, Told
 from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.assign import LoadedRows, Plan, Tally
@@ -154,12 +152,7 @@ class RayExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 
@@ -172,6 +165,7 @@ class RayRows:
         self._family = family
         self._batch = batch
         self._name = uuid.uuid4().hex
+        self._n_plans, self._told = 0, None
         workers, about = crew.muster(), put(family)
         self._shares = [
             Share(self._name, stretch, self._parts(stretch), self._weight(stretch), about)
@@ -188,8 +182,8 @@ class RayRows:
 
     def assign(self, plan: Plan) -> Tally:
         """Let every row choose; remember the choices."""
-        told = put(plan)
-        self._shares = [replace(share, plan=told) for share in self._shares]
+        self._n_plans += 1
+        self._told = put(Told(self._n_plans, plan))
         many = len(self._shares) >= self._executor.scatter_from
         sums = self._at_last(self._scattered if many else self._gathered)
         return Tally.unpacked(sums, len(plan.whole), len(plan.pairs))
@@ -197,7 +191,7 @@ class RayRows:
     def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
         """Return rows that chose no cluster, a random `most` of them, with their weights."""
         places = self._at_last(
-            lambda: self._ask(lambda worker, share: worker.novel_places.remote(share))
+            lambda: self._ask(lambda worker, share: worker.novel_places.remote(share, self._told))
         )
         picked = sample_rows(key, np.concatenate(places), most)
         rows = self._at_last(lambda: self._batch.rows[picked])
@@ -211,7 +205,7 @@ class RayRows:
         answers = self._at_last(
             lambda: self._ask(
                 lambda worker, share: worker.labels.options(num_returns=n_returns).remote(
-                    share, names
+                    share, self._told, names
                 )
             )
         )
@@ -236,14 +230,16 @@ class RayRows:
 
     def _gathered(self) -> Array:
         """Sums of all workers, added here."""
-        found = self._ask(lambda worker, share: worker.sums.remote(share))
+        found = self._ask(lambda worker, share: worker.sums.remote(share, self._told))
         return add_stretches(self._stretches(), found)
 
     def _scattered(self) -> Array:
         """Sums of all workers, a part of them added by each."""
         n = len(self._shares)
         cut = self._ask(
-            lambda worker, share: worker.scattered.options(num_returns=n + 1).remote(share, n)
+            lambda worker, share: worker.scattered.options(num_returns=n + 1).remote(
+                share, self._told, n
+            )
         )
 
         def question(part: int) -> Callable[[Any], Any]:

@@ -39,7 +39,14 @@ class Share:
     parts: tuple[Part, ...]
     weight: Any  # reference, or None
     family: Any  # reference
-    plan: Any = None  # reference
+
+
+@dataclass(frozen=True)
+class Told:
+    """A plan, and which one of the batch it is."""
+
+    number: int
+    plan: Plan
 
 
 class Worker:
@@ -56,26 +63,26 @@ class Worker:
         self._held: dict[int, Held] = {}  # by first slice
         self._family: tuple[Any, Any] = (None, None)  # reference, and what it leads to
 
-    def sums(self, share: Share) -> Array:  # (subtrees, ...)
+    def sums(self, share: Share, told: Told) -> Array:  # (subtrees, ...)
         """Let every row choose; return the packed tallies of the subtrees."""
-        return self._hold(share).sums(share.plan)
+        return self._hold(share).sums(told)
 
-    def scattered(self, share: Share, n_parts: int) -> tuple[Any, ...]:
+    def scattered(self, share: Share, told: Told, n_parts: int) -> tuple[Any, ...]:
         """The same in so many parts, and a word that they are there."""
-        sums = self._hold(share).sums(share.plan)
+        sums = self._hold(share).sums(told)
         return (*np.array_split(sums, n_parts, axis=1), True)
 
     def added(self, stretches: Sequence[Stretch], *parts: Array) -> Array:
         """Add up one part of the sums of all workers."""
         return add_stretches(stretches, parts)
 
-    def labels(self, share: Share, names: Labels) -> tuple[Labels, int]:
+    def labels(self, share: Share, told: Told, names: Labels) -> tuple[Labels, int]:
         """Return the ids of the rows, and how many have none."""
-        return self._hold(share).after(share.plan).labels(names)
+        return self._hold(share).after(told).labels(names)
 
-    def novel_places(self, share: Share) -> Labels:
+    def novel_places(self, share: Share, told: Told) -> Labels:
         """Return where in the batch the rows are that chose no cluster."""
-        return share.stretch.rows.start + self._hold(share).after(share.plan).novel_places()
+        return share.stretch.rows.start + self._hold(share).after(told).novel_places()
 
     def apply(self, block: Rows, function: Callable[[Rows], Any]) -> Any:
         """Return what a function says of the rows of a block."""
@@ -111,7 +118,7 @@ class Held:
     def __init__(self, executor: ThreadExecutor, share: Share) -> None:
         self._executor = executor
         self._share = share
-        self._plan: Any = None
+        self._number: int | None = None  # of the plan that the rows chose by
 
     @cached_property
     def _rows(self) -> LocalRows:
@@ -125,18 +132,17 @@ class Held:
         batch = Batch(stacked(rows), 0.0, weight)
         return self._executor.hold(ray().get(share.family), batch, share.stretch)
 
-    def sums(self, plan: Any) -> Array:  # (subtrees, ...)
-        """Let every row choose by the plan that the reference leads to."""
-        told: Plan = ray().get(plan)
-        self._plan = None
-        sums = self._rows.sums(told)
-        self._plan = plan
+    def sums(self, told: Told) -> Array:  # (subtrees, ...)
+        """Let every row choose by a plan."""
+        self._number = None
+        sums = self._rows.sums(told.plan)
+        self._number = told.number
         return sums
 
-    def after(self, plan: Any) -> LocalRows:
+    def after(self, told: Told) -> LocalRows:
         """Return the rows with the choices of this plan, which may have been lost."""
-        if self._plan != plan:
-            self.sums(plan)
+        if self._number != told.number:
+            self.sums(told)
         return self._rows
 
 

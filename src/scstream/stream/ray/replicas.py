@@ -9,7 +9,6 @@ import time as clock
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from types import TracebackType
 from typing import Any, Self
 
 from scstream.compute.ray import engine
@@ -180,12 +179,7 @@ class Replicas:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _until(self, deadline: float | None) -> float:
