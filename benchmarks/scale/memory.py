@@ -15,12 +15,12 @@ from tests.on_ray.cluster import Cluster
 from tests.on_ray.failures import bytes_in_store, n_references, rows_of, worker_processes
 
 N_BATCHES = 1_000
-N_ROWS = 20_000
+N_ROWS = 100_000
 
 
 def run() -> list[dict[str, Any]]:
     """Compare the second quarter of the batches with the last."""
-    batches = [rows_of(batch, n_rows=N_ROWS) for batch in range(20)]
+    batches = [rows_of(batch, n_rows=N_ROWS) for batch in range(5)]
     driver, workers, store, objects = ([] for _ in range(4))
     start = time.monotonic()
     with Cluster() as cluster:
@@ -31,8 +31,8 @@ def run() -> list[dict[str, Any]]:
                 learner, _ = learner.learn(batches[batch % len(batches)])
                 driver.append(resident())
                 objects.append(n_references())
+                store.append(bytes_in_store() / 2**20)
                 if batch % 10 == 0:
-                    store.append(bytes_in_store() / 2**20)
                     workers.append(sum(map(_resident_of, worker_processes(cluster))))
     figures = {
         "driver, MB": driver,

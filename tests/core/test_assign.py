@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -97,7 +97,8 @@ def run(family, config, n_threads):
 
 @every_family
 @pytest.mark.parametrize("kernels", ["native", "numpy"])
-@given(n_rows=st.integers(1, 400), n_hands=st.integers(1, 9), length=st.integers(1, 40))
+@settings(max_examples=30)
+@given(n_rows=st.integers(1, 200), n_hands=st.integers(1, 9), length=st.integers(8, 60))
 def test_stretches_add_up_to_the_whole(name, kernels, n_rows, n_hands, length):
     """Hands that share a batch find, together, the labels and every bit of its sums."""
     plan, family, rows = plans(name)["drawn"], FAMILIES[name], scattered(name, n_rows)

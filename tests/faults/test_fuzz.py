@@ -34,7 +34,7 @@ def test_fuzzed_batches_leave_a_sound_model(shard):
 
 def test_a_careless_door_is_found_out(monkeypatch):
     """Without the checks at the door odd rows do break the model, and the fuzz sees it."""
-    monkeypatch.setattr(learner_module, "check_entries", lambda rows, kind: None)
+    monkeypatch.setattr(learner_module, "check_entries", lambda rows, family: None)
     monkeypatch.setattr(Gaussian, "check", lambda family, rows: None)
     monkeypatch.setattr(messages, "LARGEST", np.inf)
     errors = (AssertionError, ArithmeticError, ValueError, RuntimeWarning, np.linalg.LinAlgError)

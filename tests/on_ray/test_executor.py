@@ -22,6 +22,8 @@ from scstream import ScStream
 from scstream.compute.ray import RayExecutor
 from scstream.compute.ray.crew import Crew
 from scstream.core import slices
+from scstream.core.state import Batch
+from scstream.core.sweep import predictive_plan
 from scstream.datasets import drifting_gaussians, drifting_multinomials
 from scstream.errors import EngineError, InputError, PartsLost
 from scstream.families import Gaussian
@@ -336,3 +338,12 @@ def test_what_cannot_be_done_with_rows_of_a_cluster(executors):
         executors[2].rows([ray.put(rows)], columns=["a"])
     with pytest.raises(InputError, match="does not hold numbers"):
         executors[2].rows([ray.put(pyarrow.table({"a": ["x"]}))])
+
+
+def test_a_state_does_not_live_in_the_object_store(executors):
+    """What Ray returns is a view of its store, which is gone when the driver leaves the cluster."""
+    model = ScStream(random_state=0).partial_fit(stream(1, 200)[0][0])
+    rows = Batch(stream(1, 16)[1][0], 1.0)
+    loaded = executors[1].load(model.family_, rows)
+    tally = loaded.assign(predictive_plan(model.family_, model.config_, model.state_))
+    assert tally.stats.flags.writeable

@@ -231,7 +231,8 @@ class RayRows:
     def _gathered(self) -> Array:
         """Sums of all workers, added here."""
         found = self._ask(lambda worker, share: worker.sums.remote(share, self._told))
-        return add_stretches(self._stretches(), found)
+        sums = add_stretches(self._stretches(), found)
+        return np.require(sums, requirements="W")  # a copy, if it is still that of the store
 
     def _scattered(self) -> Array:
         """Sums of all workers, a part of them added by each."""
