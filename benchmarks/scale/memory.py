@@ -15,7 +15,7 @@ from tests.on_ray.cluster import Cluster
 from tests.on_ray.failures import bytes_in_store, n_references, rows_of, worker_processes
 
 N_BATCHES = 1_000
-N_ROWS = 100_000
+N_ROWS = 50_000
 
 
 def run() -> list[dict[str, Any]]:

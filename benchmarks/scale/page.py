@@ -242,13 +242,13 @@ def stability() -> Lines:
 
 
 def others() -> list[str]:
-    """Tables of the parts that have nothing to say beside them."""
+    """Tables of the parts that are about one thing."""
     out = []
-    for name, title in words.OTHERS.items():
+    for name, (title, said) in words.OTHERS.items():
         rows = read(name)
         if rows:
             lines = [list(rows[0]), *([_cell(value) for value in r.values()] for r in rows)]
-            out += section(title, f"`python -m benchmarks scale {name}`\n", lines)
+            out += section(title, f"{said}\n\n`python -m benchmarks scale {name}`\n", lines)
     return out
 
 
