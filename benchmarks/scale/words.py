@@ -112,8 +112,8 @@ say little; processor seconds of the driver and the busiest worker are the path 
     "replicas": (
         "Reading replicas",
         """\
-K = 30, D = 10, one thread each. Rates against the same questions in this process, and to a plain Ray
-actor; staleness is the time from the publication of a checkpoint to the first
-answers from it by all replicas. The machine did other work meanwhile: trust the ratios.""",
+K = 30, D = 10, one thread each. Rates against the same questions in this process, and to a plain
+actor of Ray; staleness is the time from the publication of a checkpoint to the first answers from
+it by all replicas. The machine did other work meanwhile: trust the ratios.""",
     ),
 }
