@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from scstream.compute.rows import RemoteRows
+from scstream.compute.rows import RemoteRows, canonical
 from scstream.compute.threads import one_blas_thread
 from scstream.core.assign import Executor
 from scstream.core.query import Mixture
@@ -478,7 +478,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         except ValueError as error:
             raise InputError(str(error)) from error
         if sparse.issparse(rows):
-            rows = _canonical(rows)
+            rows = canonical(rows)
         check_entries(rows, kind)
         return rows
 
@@ -542,12 +542,3 @@ def _is_table(X: Any) -> bool:
     from scstream.io.frames import is_table
 
     return is_table(X)
-
-
-def _canonical(X: Rows) -> Rows:
-    """Return a CSR array with sorted, distinct columns; the caller's matrix is not touched."""
-    rows = sparse.csr_array(X)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows

@@ -48,7 +48,7 @@ def same(learned: Learned, other: Learned) -> None:
     np.testing.assert_array_equal(learned.labels, other.labels)
     np.testing.assert_array_equal(learned.block.row, other.block.row)
     assert learned.block.rejects == other.block.rejects
-    assert (learned.n_clusters, learned.n_events) == (other.n_clusters, other.n_events)
+    assert (learned.n_clusters, learned.info) == (other.n_clusters, other.info)
 
 
 def files_of(pool: ModelPool) -> dict[str, bytes]:

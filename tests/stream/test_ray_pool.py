@@ -119,7 +119,7 @@ def same(learned, expected):
     assert learned.block.rejects == expected.block.rejects
     np.testing.assert_array_equal(learned.block.row, expected.block.row)
     np.testing.assert_array_equal(learned.labels, expected.labels)
-    assert (learned.n_clusters, learned.n_events) == (expected.n_clusters, expected.n_events)
+    assert (learned.n_clusters, learned.info) == (expected.n_clusters, expected.info)
 
 
 a_batch = st.tuples(

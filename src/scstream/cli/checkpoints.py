@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from scstream.cli.places import SAVEPOINT, VERSION, version_names
+from scstream.cli.places import version_names
 from scstream.cli.show import console, duration, size, table
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
-from scstream.stream.ledger import Ledger
+from scstream.stream.ledger import SAVEPOINT, VERSION, Ledger
 from scstream.stream.store import Store
 
 _CLAIM = b"{"

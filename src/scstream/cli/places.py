@@ -9,6 +9,7 @@ from typing import Any
 
 from scstream.errors import InputError
 from scstream.stream import config, connectors
+from scstream.stream.ledger import VERSION
 from scstream.stream.store import Store
 
 
@@ -107,9 +108,6 @@ class Scratch:
 
 def _is_version(name: str) -> bool:
     return name.startswith(VERSION)
-
-
-VERSION, SAVEPOINT, DIGEST = "version-", "savepoint-", "digest-"
 
 
 def version_names(store: Store) -> Iterator[str]:

@@ -11,11 +11,11 @@ from threading import Event
 from typing import Any
 
 from scstream.cli.checkpoints import kept_in
-from scstream.cli.places import DIGEST, SAVEPOINT, VERSION, Scratch
+from scstream.cli.places import Scratch
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
 from scstream.stream.config import build
-from scstream.stream.ledger import Ledger
+from scstream.stream.ledger import DIGEST, SAVEPOINT, VERSION, Ledger
 from scstream.stream.runner import Announce, Pace, Pipeline, silent
 from scstream.stream.sink import Nowhere
 from scstream.stream.source import Positions, Record, Resume, Source

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from scstream.core.assign import Choices, Executor, LoadedRows, Plan, Tally, assign_block
 from scstream.core.rng import sample_rows
@@ -18,6 +19,15 @@ from scstream.native import threads
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+def canonical(X: Rows) -> Rows:
+    """Return CSR rows with sorted, distinct columns; the caller's matrix is not touched."""
+    rows = sparse.csr_array(X, dtype=np.float64)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 class Threads(Executor, Protocol):

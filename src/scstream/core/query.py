@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -25,6 +25,15 @@ def expected_at(family: Family, config: Config, state: State, time: float | None
         return state
     due = state.time + state.stride if time is None else max(time, state.time)
     return advance(family, config, state, due)
+
+
+class Verdict(NamedTuple):
+    """All that a mixture says about rows."""
+
+    label: Labels  # (N,) id of the most probable cluster, NOVEL where a new one is more so
+    probability: Array  # (N,) of that
+    novelty: Array  # (N,) probability of a cluster not seen yet
+    log_density: Array  # (N,) under the whole mixture
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,10 @@ class Mixture:
         """Put one of the questions below, chunk by chunk of the rows."""
         starts = range(0, max(X.shape[0], 1), _CHUNK)
         chunks = [X[start : start + _CHUNK] for start in starts]
-        return np.concatenate(run(lambda chunk: question(self, chunk), chunks))
+        answers = run(lambda chunk: question(self, chunk), chunks)
+        if isinstance(answers[0], Verdict):
+            return Verdict(*map(np.concatenate, zip(*answers, strict=True)))
+        return np.concatenate(answers)
 
     def log_joint(self, X: Rows) -> Array:  # (N, K + 1)
         """Log of weight times predictive density of every row under every cluster.
@@ -63,8 +75,7 @@ class Mixture:
 
     def labels(self, X: Rows) -> Labels:  # (N,)
         """Id of the most probable cluster of every row, NOVEL where a new one is more so."""
-        scores = self.log_joint(X) if self.config.births else self.log_joint(X)[:, :-1]
-        return np.asarray(np.append(self.ids, NOVEL)[scores.argmax(axis=1)])
+        return self._names(self._best(self.log_joint(X)))
 
     def probabilities(self, X: Rows) -> Array:  # (N, K + 1)
         """Posterior probability of every cluster, and of one not seen yet."""
@@ -74,3 +85,20 @@ class Mixture:
     def log_density(self, X: Rows) -> Array:  # (N,)
         """Log predictive density of every row under the whole mixture."""
         return np.asarray(logsumexp(self.log_joint(X), axis=1) + self.family.log_base(X))
+
+    def verdict(self, X: Rows) -> Verdict:
+        """Answer all of the above at once, of probabilities the one that counts."""
+        scores = self.log_joint(X)
+        total, best = logsumexp(scores, axis=1), self._best(scores)
+        return Verdict(
+            label=self._names(best),
+            probability=np.exp(scores[np.arange(len(best)), best] - total),
+            novelty=np.exp(scores[:, -1] - total),
+            log_density=total + self.family.log_base(X),
+        )
+
+    def _best(self, scores: Array) -> Labels:  # (N,) columns
+        return np.asarray((scores if self.config.births else scores[:, :-1]).argmax(axis=1))
+
+    def _names(self, columns: Labels) -> Labels:
+        return np.asarray(np.append(self.ids, NOVEL)[columns])

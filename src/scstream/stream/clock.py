@@ -73,3 +73,29 @@ class HandClock:
     def sleep(self, seconds: float) -> None:
         """Go on by so many seconds at once."""
         self.seconds += seconds
+
+
+class Stopwatch:
+    """How long each part of something took.
+
+    Examples
+    --------
+    >>> from scstream.stream.clock import HandClock, Stopwatch
+    >>> clock = HandClock()
+    >>> watch = Stopwatch(clock)
+    >>> clock.sleep(2.5)
+    >>> watch.lap("learn")
+    >>> watch.laps
+    {'learn': 2.5}
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.laps: dict[str, float] = {}
+        self._clock = clock
+        self._since = clock.elapsed()
+
+    def lap(self, name: str) -> None:
+        """End a part; the next one begins."""
+        now = self._clock.elapsed()
+        self.laps[name] = now - self._since
+        self._since = now

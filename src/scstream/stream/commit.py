@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scstream.stream.batcher import Mark, plain_mark
+from scstream.stream.clock import Clock, Stopwatch
 from scstream.stream.ledger import Ledger
 from scstream.stream.sink import Sink, SinkPosition
 from scstream.stream.source import Source
@@ -48,13 +49,25 @@ def commit(
     ledger: Ledger,
     source: Source,
     announce: Callable[..., None],
+    clock: Clock,
 ) -> None:
     """Make everything up to a batch final."""
+    watch = Stopwatch(clock)
     ends = flush(sinks)
-    version = publish(work, ends, ledger)
+    watch.lap("flush")
+    n_bytes = publish(work, ends, ledger)
+    watch.lap("publish")
     acknowledge(work, source)
     prune(work, ledger)
-    announce("checkpoint", batch=work.batch, version=version, at=work.at)
+    watch.lap("tidy")
+    announce(
+        "checkpoint",
+        batch=work.batch,
+        version=ledger.version,
+        at=work.at,
+        bytes=n_bytes,
+        seconds=watch.laps,
+    )
 
 
 def flush(sinks: Mapping[str, Sink]) -> dict[str, SinkPosition]:
@@ -63,7 +76,7 @@ def flush(sinks: Mapping[str, Sink]) -> dict[str, SinkPosition]:
 
 
 def publish(work: Work, ends: Mapping[str, SinkPosition], ledger: Ledger) -> int:
-    """Write the checkpoint as the next version, or find that another instance has."""
+    """Write the checkpoint as the next version, or find that another instance has; its size."""
     progress = {
         **work.progress,
         "batch": work.batch,
@@ -72,7 +85,9 @@ def publish(work: Work, ends: Mapping[str, SinkPosition], ledger: Ledger) -> int
         "epoch": ledger.epoch,
         "at": work.at,
     }
-    return ledger.publish(work.write(progress), at=work.at, batch=work.batch)
+    content = work.write(progress)
+    ledger.publish(content, at=work.at, batch=work.batch)
+    return len(content)
 
 
 def acknowledge(work: Work, source: Source) -> None:

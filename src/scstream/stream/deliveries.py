@@ -1,13 +1,16 @@
-"""What a batch sends out: labels, dead letters, and a digest of all labels so far."""
+"""What a batch sends out: labels, dead letters, alerts, news, and a digest of all labels."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.observe.alarm import Alert
 from scstream.stream.batcher import Parcel
 from scstream.stream.block import Columns
 from scstream.stream.processor import Learned
@@ -34,6 +37,30 @@ def dead_letters_of(job: str, parcel: Parcel, learned: Learned) -> Delivery:
     }
     index = np.array([reject.row for reject in rejects], dtype=np.int64)
     return _delivery(job, parcel.batch, index, columns)
+
+
+def alerts_of(job: str, parcel: Parcel, alerts: Sequence[Alert]) -> Delivery:
+    """Return what somebody should look at, one row for each alert of a batch."""
+    columns = {
+        "kind": _texts(alert.kind for alert in alerts),
+        "value": np.array([alert.value for alert in alerts], dtype=np.float64),
+        "says": _texts(alert.says for alert in alerts),
+    }
+    return _delivery(job, parcel.batch, np.arange(len(alerts), dtype=np.int64), columns)
+
+
+def news_of(parcel: Parcel, learned: Learned) -> dict[str, Any]:
+    """Return what became of a batch in plain numbers, for logs, metrics and alarms."""
+    info, block = learned.info, learned.block
+    return {
+        "batch": parcel.batch,
+        "rows": block.n_rows,
+        "rejected": len(block.rejects),
+        "clusters": learned.n_clusters,
+        "novel": info.n_novel,
+        "log_density": info.mean_log_density,
+        "events": dict(Counter(event.kind for event in info.events)),
+    }
 
 
 def digest_of(before: str, labels: Delivery) -> str:

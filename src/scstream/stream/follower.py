@@ -5,129 +5,21 @@ Nothing here writes, takes a lock of the writer or waits for it: to follow is to
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-
-from scstream.compute.threads import one_blas_thread
-from scstream.core.query import Mixture
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError, StreamError
-from scstream.families.base import Rows
-from scstream.io.checkpoint import DAMAGE
-from scstream.io.schema import check_entries, read_time
-from scstream.learner import Learner, executor_for
 from scstream.stream import connectors
-from scstream.stream.block import Block
 from scstream.stream.clock import Clock, MachineClock
-from scstream.stream.ledger import Ledger
-from scstream.stream.prepare import Steps
-from scstream.stream.prepare.scale import Standardise
-from scstream.stream.processor import OneModel, pipeline_from
+from scstream.stream.ledger import VERSION, Ledger
+from scstream.stream.reading import Answer, Reading
 from scstream.stream.runner import Announce, silent
 from scstream.stream.store import Store
 
 NONE = -1  # version before there is one
-QUESTIONS: dict[str, Callable[[Mixture, Rows], Any]] = {
-    "predict": Mixture.labels,
-    "score": Mixture.log_density,
-}
-_VERSION = "version-"  # how the names of checkpoints begin
 _TRIES = 10  # a writer that prunes faster than we read is met so many times before we give up
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a model says about rows, and which one it was.
-
-    Parameters
-    ----------
-    values : array of shape (N,)
-        One for every row: ids of clusters, or log densities.
-    version : int
-        Version of the checkpoint that answered.
-    batch : int
-        The batch that comes after it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.follower import Answer
-    >>> Answer(np.array([0, 2]), version=7, batch=300).version
-    7
-    """
-
-    values: NDArray[Any]
-    version: int
-    batch: int
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One checkpoint, ready to be asked; see `Follower`."""
-
-    version: int
-    batch: int
-    at: float  # seconds since 1970, by the clock of the writer
-    columns: tuple[str, ...] | None
-    learner: Learner
-    steps: Steps  # they have learned what they will ever learn
-    mixture: Mixture  # as it will be when the next batch is due
-
-    @classmethod
-    def of(cls, content: bytes, *, name: str) -> Self | None:
-        """Read a checkpoint; None if it holds no model yet. Raises `CheckpointCorrupt`."""
-        without_model = pipeline_from(content, name=name)
-        if without_model is not None:
-            if "pool" in without_model:
-                raise InputError(
-                    f"{name} holds a model for every key, and a follower answers from one model; "
-                    "give it the checkpoints of a pipeline without schema.key."
-                )
-            return None
-        model = OneModel(Learner(), Steps())
-        progress = model.restore(content, name=name)
-        try:
-            columns = progress["schema"]["features"]
-            return cls(
-                version=_number(name),
-                batch=int(progress["batch"]),
-                at=float(progress["at"]),
-                columns=None if columns is None else tuple(columns),
-                learner=model.learner,
-                steps=_frozen(model.steps),
-                mixture=_mixture(model.learner, None),
-            )
-        except DAMAGE as error:
-            raise CheckpointCorrupt(f"{name} holds no sound pipeline: {error!r}.") from error
-
-    def ask(self, question: str, rows: Any, *, time: Any, n_threads: int) -> Answer:
-        """Prepare rows as the pipeline would, without learning, and put a question about them."""
-        X = self._prepared(rows)
-        mixture = self.mixture if time is None else _mixture(self.learner, read_time(time))
-        values = mixture.ask(QUESTIONS[question], X, run=executor_for(n_threads).map)
-        return Answer(values, self.version, self.batch)
-
-    def _prepared(self, rows: Any) -> Rows:
-        block = _block_of(rows)
-        if not len(block.row):
-            return np.zeros((0, self.mixture.family.n_features))
-        _, block = self.steps.take(block)
-        if block.rejects:
-            first = block.rejects[0]
-            raise InputError(
-                f"{len(block.rejects)} of {block.n_rows} rows cannot be asked about; the first is "
-                f"row {first.row}: {first.reason.rstrip('.')}. Leave them out."
-            )
-        check_entries(block.X, self.mixture.family)
-        self.mixture.family.check(block.X)
-        return block.X
 
 
 class Follower:
@@ -226,17 +118,17 @@ class Follower:
     @property
     def batch(self) -> int:
         """The batch that comes after the checkpoint in use."""
-        return self._current().batch
+        return self.current().batch
 
     @property
     def age(self) -> float:
         """Seconds since the checkpoint in use was written, by the clocks of writer and reader."""
-        return max(self._clock.now() - self._current().at, 0.0)
+        return max(self._clock.now() - self.current().at, 0.0)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns that rows must have, in order; None if they have none."""
-        return self._current().columns
+        return self.current().columns
 
     def predict(self, rows: Any, *, time: Any = None) -> Answer:
         """Most probable cluster of every row; nothing is learned.
@@ -272,7 +164,7 @@ class Follower:
 
     def ask(self, question: str, rows: Any, *, time: Any = None) -> Answer:
         """Answer one of `QUESTIONS`, by its name."""
-        return self._current().ask(question, rows, time=time, n_threads=self._n_threads)
+        return self.current().ask(question, rows, time=time, n_threads=self._n_threads)
 
     def refresh(self) -> bool:
         """Take a newer sound checkpoint if there is one, and tell whether.
@@ -307,9 +199,9 @@ class Follower:
             if version is None:
                 self._held, self._looked = False, self.version
                 return
-            names = {_number(name): name for name in self.store.names(_VERSION)}
+            names = {_number(name): name for name in self.store.names(VERSION)}
             try:
-                found = Reading.of(self.store.get(names[version]), name=names[version])
+                found = self._read(names[version], self.store.get(names[version]))
             except KeyError:
                 there = ", ".join(map(str, names)) or "none"
                 raise InputError(
@@ -320,7 +212,7 @@ class Follower:
             self._held, self._reading = True, found
 
     def _take_newer(self) -> bool:
-        newest = max(map(_number, self.store.names(_VERSION)), default=NONE)
+        newest = max(map(_number, self.store.names(VERSION)), default=NONE)
         if newest <= self._looked:
             return False
         found = self._newest_sound()
@@ -336,7 +228,7 @@ class Follower:
             if _number(name) <= self._looked:
                 break
             try:
-                found = Reading.of(content, name=name)
+                found = self._read(name, content)
             except (CheckpointCorrupt, CheckpointTooNew) as error:
                 kind = "damaged" if isinstance(error, CheckpointCorrupt) else "too_new"
                 self._announce(kind, name=name, reason=str(error))
@@ -345,7 +237,11 @@ class Follower:
                 return found
         return None
 
-    def _current(self) -> Reading:
+    def _read(self, name: str, content: bytes) -> Reading | None:
+        return Reading.of(content, name=name, version=_number(name))
+
+    def current(self) -> Reading:
+        """Return the checkpoint in use; raises `StreamError` while there is none."""
         reading = self._reading
         if reading is None:
             raise StreamError(
@@ -357,38 +253,3 @@ class Follower:
 
 def _number(name: str) -> int:
     return int(name.rpartition("-")[2])
-
-
-def _mixture(learner: Learner, time: float | None) -> Mixture:
-    snapshot = learner.snapshot
-    assert snapshot is not None
-    with one_blas_thread:
-        return Mixture.expected(snapshot.family, snapshot.config, snapshot.state, time)
-
-
-def _frozen(steps: Steps) -> Steps:
-    """Steps that learn no more, so that the answer for a row does not depend on its neighbours.
-
-    The others have learned from the first batch what they need, or never learn.
-    """
-    stilled = (
-        replace(step, mode="frozen", half_life=None) if isinstance(step, Standardise) else step
-        for step in steps.steps
-    )
-    return Steps(tuple(stilled))
-
-
-def _block_of(rows: Any) -> Block:
-    if isinstance(rows, Block):
-        return rows
-    if sparse.issparse(rows):
-        X = sparse.csr_array(rows, dtype=np.float64, copy=True)
-        X.sum_duplicates()
-        return Block.of(X)
-    try:
-        X = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"rows must hold numbers: {error}.") from error
-    if X.ndim != 2:
-        raise InputError(f"rows must be a table of shape (N, D), got the shape {X.shape}.")
-    return Block.of(X)

@@ -21,7 +21,7 @@ from scstream.stream.batcher import Cut
 from scstream.stream.segments import PREFIX as _SEGMENT
 from scstream.stream.store import Store, checked_name
 
-_VERSION, _CUT, _DIGEST, _SAVEPOINT = "version-", "cut-", "digest-", "savepoint-"
+VERSION, _CUT, DIGEST, SAVEPOINT = "version-", "cut-", "digest-", "savepoint-"
 _NO_SEGMENTS: Mapping[str, Any] = {"held": [], "next": 0}
 _HOUR = 3600.0
 
@@ -84,13 +84,13 @@ class Ledger:
     def checkpoints(self) -> Iterator[tuple[str, bytes]]:
         """Names and contents of the checkpoints, the newest first."""
         for version in reversed(self._versions()):
-            name = _name(_VERSION, version)
+            name = _name(VERSION, version)
             if not _is_claim(self.store.get(name, 0, 1)):
                 yield name, self.store.get(name)
 
     def forget(self, name: str) -> None:
         """Count a checkpoint no more: it is damaged."""
-        self._kept = [entry for entry in self._kept if _name(_VERSION, entry[0]) != name]
+        self._kept = [entry for entry in self._kept if _name(VERSION, entry[0]) != name]
 
     def agree(self, cut: Cut) -> Cut:
         """Write a cut down before it is acted on; return the one that holds."""
@@ -107,7 +107,7 @@ class Ledger:
 
     def confirm(self, batch: int, digest: str) -> None:
         """Write the digest of a batch down, or compare it with the one that is there."""
-        name = _name(_DIGEST, batch)
+        name = _name(DIGEST, batch)
         if self.store.put_new(name, digest.encode()):
             return
         before = self.store.get(name).decode()
@@ -121,7 +121,7 @@ class Ledger:
     def digest(self, batch: int) -> str | None:
         """Digest of a batch, if it was written down and is still kept."""
         try:
-            return self.store.get(_name(_DIGEST, batch)).decode()
+            return self.store.get(_name(DIGEST, batch)).decode()
         except KeyError:
             return None
 
@@ -129,14 +129,14 @@ class Ledger:
         """Delete what no promise needs: the newest is re-read before older ones go."""
         if not self._kept or self._kept[-1][0] != self.version:
             return
-        self._read_again(_name(_VERSION, self.version))
+        self._read_again(_name(VERSION, self.version))
         wanted = self._wanted(at) | {self.epoch}
         for version in self._versions():
             if version not in wanted and version < self.version:
-                self.store.delete(_name(_VERSION, version))
+                self.store.delete(_name(VERSION, version))
         self._kept = [entry for entry in self._kept if entry[0] in wanted]
         oldest = min(batch for _, _, batch in self._kept[-self.newest :])
-        for prefix in (_CUT, _DIGEST):
+        for prefix in (_CUT, DIGEST):
             for name in self.store.names(prefix):
                 if _number(prefix, name) < oldest:
                     self.store.delete(name)
@@ -144,12 +144,12 @@ class Ledger:
 
     def savepoint(self, name: str) -> None:
         """Keep the newest checkpoint for ever, under a name."""
-        label = checked_name(_SAVEPOINT + name)
+        label = checked_name(SAVEPOINT + name)
         while found := next(self.checkpoints(), None):
             version, content = found
             if not self.store.put_new(label, content):
                 raise InputError(f"there is a savepoint {name!r} already; choose another name.")
-            if version in self.store.names(_VERSION):
+            if version in self.store.names(VERSION):
                 return
             self.store.delete(label)  # pruned while it was copied, and its segments with it
         raise InputError("there is no checkpoint yet to make a savepoint of.")
@@ -157,9 +157,9 @@ class Ledger:
     def read_savepoint(self, name: str) -> bytes:
         """Content of a savepoint."""
         try:
-            return self.store.get(checked_name(_SAVEPOINT + name))
+            return self.store.get(checked_name(SAVEPOINT + name))
         except KeyError:
-            there = [full.removeprefix(_SAVEPOINT) for full in self.store.names(_SAVEPOINT)]
+            there = [full.removeprefix(SAVEPOINT) for full in self.store.names(SAVEPOINT)]
             raise InputError(
                 f"there is no savepoint {name!r}; there are: {', '.join(there) or 'none'}."
             ) from None
@@ -184,14 +184,14 @@ class Ledger:
         """Who claimed the pipeline last."""
         for version in reversed(self._versions()):
             with suppress(KeyError):  # pruned meanwhile
-                content = self.store.get(_name(_VERSION, version), 0, 4096)
+                content = self.store.get(_name(VERSION, version), 0, 4096)
                 if _is_claim(content):
                     found: dict[str, Any] = json.loads(content)
                     return found
         return None
 
     def _take(self, content: bytes) -> None:
-        name = _name(_VERSION, self.version)
+        name = _name(VERSION, self.version)
         mine = self.store.put_new(name, content) or self._is_mine(name, content)
         # A name that was pruned may be free again; it is ours only if nothing is newer.
         if mine and self._versions()[-1] == self.version:
@@ -215,7 +215,7 @@ class Ledger:
 
     def _entries(self, version: int) -> Iterator[tuple[int, float, int]]:
         """When a checkpoint was written, and the batch that follows it; nothing for a claim."""
-        progress = self._pipeline(_name(_VERSION, version)).get("progress")
+        progress = self._pipeline(_name(VERSION, version)).get("progress")
         if progress is not None:
             yield version, float(progress["at"]), int(progress["batch"])
 
@@ -239,9 +239,9 @@ class Ledger:
         segments = self.store.names(_SEGMENT)
         if not segments:
             return
-        kept = [_name(_VERSION, version) for version, _, _ in self._kept]
+        kept = [_name(VERSION, version) for version, _, _ in self._kept]
         self._held = {name: self._held.get(name) or self._segments(name) for name in kept}
-        savepoints = [self._segments(name) for name in self.store.names(_SAVEPOINT)]
+        savepoints = [self._segments(name) for name in self.store.names(SAVEPOINT)]
         held = {n for part in (*self._held.values(), *savepoints) for n in part["held"]}
         limit = self._held[kept[-1]]["next"]
         for name in segments:
@@ -253,7 +253,7 @@ class Ledger:
         return found
 
     def _versions(self) -> list[int]:
-        return [_number(_VERSION, name) for name in self.store.names(_VERSION)]
+        return [_number(VERSION, name) for name in self.store.names(VERSION)]
 
     def _wanted(self, at: float) -> set[int]:
         wanted = {version for version, _, _ in self._kept[-self.newest :]}

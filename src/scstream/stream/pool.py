@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.core.state import Info
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.io.checkpoint import DAMAGE
 from scstream.learner import PARAMETERS, Learner
@@ -142,7 +143,7 @@ class ModelPool:
         rows, refused = by_key(block, self._column)
         admitted = self._admitted(block, rows, refused)
         labels = np.zeros(block.n_rows, dtype=np.int64)
-        n_events = 0
+        infos: list[tuple[int, Info]] = []
         for key, model in self._in_turn(admitted, block, refused):
             try:
                 learner, steps, after, own = learn_block(
@@ -157,10 +158,10 @@ class ModelPool:
             labels[after.row] = own
             refused += after.rejects
             if len(own) and learner.snapshot:
-                n_events += len(learner.snapshot.info.events)
+                infos.append((len(own), learner.snapshot.info))
         self._forget()
         block = block.without(refused)
-        return Learned(block, labels[block.row], self._n_clusters, n_events)
+        return Learned(block, labels[block.row], self._n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
         """Fix the state: entries are shared, and none is changed in a way that shows."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from math import fsum, nan
 from typing import Any, Protocol
 
 import numpy as np
 
 from scstream import __version__
+from scstream.core.state import Info
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Labels, Rows
 from scstream.io._packing import Tensors, pack, read_header, seal, unpack, unseal
@@ -34,14 +37,42 @@ class Learned:
         Ids of the clusters of the sound rows.
     n_clusters : int
         Number of clusters now, of all models.
-    n_events : int
-        How many clusters were born, split, merged or died.
+    infos : sequence of (int, Info)
+        Rows and what happened, for every model that learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.core.state import Info
+    >>> from scstream.stream.block import Block
+    >>> from scstream.stream.processor import Learned
+    >>> infos = [(1, Info(mean_log_density=-4.0)), (3, Info(n_novel=2, mean_log_density=0.0))]
+    >>> learned = Learned(Block.of(np.zeros((4, 1))), np.zeros(4, dtype=np.int64), 2, infos)
+    >>> learned.info.n_novel, learned.info.mean_log_density
+    (2, -1.0)
     """
 
     block: Block
     labels: Labels
     n_clusters: int
-    n_events: int
+    infos: Sequence[tuple[int, Info]] = ()
+
+    @cached_property
+    def info(self) -> Info:
+        """What happened to all models together, in whatever order they learned."""
+        if len(self.infos) == 1:
+            return self.infos[0][1]
+        events = sorted(
+            (event for _, info in self.infos for event in info.events),
+            key=lambda event: (event.time, event.kind, event.id, event.weight),
+        )
+        n_rows = sum(n for n, _ in self.infos)
+        total = fsum(n * info.mean_log_density for n, info in self.infos)
+        return Info(
+            events=tuple(events),
+            n_novel=sum(info.n_novel for _, info in self.infos),
+            mean_log_density=total / n_rows if n_rows else nan,
+        )
 
 
 class Processor(Protocol):
@@ -109,8 +140,8 @@ class OneModel:
         )
         snapshot = self.learner.snapshot
         n_clusters = snapshot.state.n_clusters if snapshot else 0
-        n_events = len(snapshot.info.events) if snapshot and len(labels) else 0
-        return Learned(block, labels, n_clusters, n_events)
+        infos = [(len(labels), snapshot.info)] if snapshot and len(labels) else []
+        return Learned(block, labels, n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
         """Fix the state; everything in it is immutable, so that this costs nothing."""

@@ -21,10 +21,11 @@ from scstream.errors import (
     SourceGap,
     SourceRegressed,
 )
+from scstream.observe.alarm import Alarm
 from scstream.stream.batcher import Batcher, Batching, Cut, Parcel, mark_from
-from scstream.stream.clock import Clock, MachineClock
+from scstream.stream.clock import Clock, MachineClock, Stopwatch
 from scstream.stream.commit import Work, commit
-from scstream.stream.deliveries import dead_letters_of, digest_of, labels_of
+from scstream.stream.deliveries import alerts_of, dead_letters_of, digest_of, labels_of, news_of
 from scstream.stream.ledger import Ledger
 from scstream.stream.messages import Reader, Schema
 from scstream.stream.processor import Learned, Processor
@@ -33,12 +34,17 @@ from scstream.stream.sink import Nowhere, Sink
 from scstream.stream.source import Resume, Source
 
 Announce = Callable[..., None]  # kind of event, and its values by name
+Witness = Callable[[Parcel, Learned], None]
 _GAPS = (SourceChanged, SourceGap, SourceRegressed)
 _LINEAGE = 1_000_000_000  # batches; what cannot be the same as before has other numbers
 
 
 def silent(kind: str, **values: Any) -> None:
     """Announce nothing."""
+
+
+def blind(parcel: Parcel, learned: Learned) -> None:
+    """Look at nothing."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,12 @@ class Pipeline:
         What time it is.
     announce : callable
         Is told what happens: ``announce("batch", batch=3, rows=1000, ...)``.
+    witness : callable
+        Is shown every batch: where it came from, and what became of its rows.
+    alarm : Alarm
+        Hears of every batch, and says what somebody should look at.
+    alerts : Sink
+        Where that goes.
     threads : bool
         Read ahead and write behind on threads of their own.
     settings : mapping
@@ -113,6 +125,9 @@ class Pipeline:
     pace: Pace = field(default_factory=Pace)
     clock: Clock = field(default_factory=MachineClock)
     announce: Announce = silent
+    witness: Witness = blind
+    alarm: Alarm = field(default_factory=Alarm)
+    alerts: Sink = field(default_factory=Nowhere)
     threads: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -166,12 +181,18 @@ class Pipeline:
             self._since = self.clock.elapsed()
             while not stop.is_set() and (until is None or self._batcher.batch < until):
                 is_first = self._batcher.is_first
+                watch = Stopwatch(self.clock)
                 parcel = self._next_parcel(feed, outlet, stop)
                 if parcel is None:
                     break
+                watch.lap("wait")
                 if is_first:
                     self.processor.settle(self.reader.schema.features)
-                self._deliver(parcel, self.processor.learn(parcel), outlet)
+                learned = self.processor.learn(parcel)
+                watch.lap("learn")
+                self._deliver(parcel, learned, outlet)
+                watch.lap("deliver")
+                self._tell(parcel, learned, outlet, watch)
                 if self._is_due():
                     self._commit(outlet)
             self._commit(outlet)
@@ -180,7 +201,7 @@ class Pipeline:
 
     def close(self) -> None:
         """Close source, sinks and processor; `run` has done so."""
-        for end in (self.source, self.sink, self.dead, self.processor):
+        for end in (self.source, self.sink, self.dead, self.alerts, self.processor):
             end.close()
 
     def _restore(self, savepoint: str | None, *, accept_gap: bool) -> None:
@@ -199,12 +220,13 @@ class Pipeline:
                 is_first=progress["rows"] == 0,
             )
             self.reader.schema = Schema(**progress["schema"])
+            self.alarm.restore(progress.get("alarm", {}))
         self._planned = self.ledger.planned(after=self._batcher.batch)
         if savepoint is not None and self._has_lost_cuts():
             self._start_lineage()
         self._open_source(progress, accept_gap=accept_gap)
         for name, sink in self._sinks.items():
-            sink.open(progress["sinks"][name] if progress else None)
+            sink.open(progress["sinks"].get(name) if progress else None)
         self._committed = self._batcher.batch if progress else -1
         with Inline(self._sinks, self._finish) as outlet:
             self._commit(outlet)  # before anything is written, so that sinks know where they began
@@ -330,15 +352,23 @@ class Pipeline:
             outlet.write("dead", dead_letters_of(self.job, parcel, learned))
         self._n_rows += block.n_rows
         self._n_rejected += len(block.rejects)
+
+    def _tell(self, parcel: Parcel, learned: Learned, outlet: Outlet, watch: Stopwatch) -> None:
+        """Say what happened, to whoever listens; alerts are delivered as labels are."""
+        news = news_of(parcel, learned)
+        alerts = self.alarm.hear(news)
+        if alerts:
+            outlet.write("alerts", alerts_of(self.job, parcel, alerts))
+        self.witness(parcel, learned)
         self.announce(
             "batch",
-            batch=parcel.batch,
-            rows=block.n_rows,
-            rejected=len(block.rejects),
-            clusters=learned.n_clusters,
-            events=learned.n_events,
+            **news,
             waiting=self._batcher.n_waiting,
+            seconds=watch.laps,
+            at=self.clock.now(),
         )
+        for alert in alerts:
+            self.announce("alert", batch=parcel.batch, **asdict(alert))
 
     def _is_due(self) -> bool:
         batches = self._batcher.batch - self._committed
@@ -359,6 +389,7 @@ class Pipeline:
             "digest": self._digest,
             "rows": self._n_rows,
             "rejected": self._n_rejected,
+            "alarm": self.alarm.save(),
         }
         work = Work(
             self.processor.freeze(), batcher.batch, dict(batcher.mark), progress, self.clock.now()
@@ -368,7 +399,7 @@ class Pipeline:
 
     @property
     def _sinks(self) -> dict[str, Sink]:
-        return {"labels": self.sink, "dead": self.dead}
+        return {"labels": self.sink, "dead": self.dead, "alerts": self.alerts}
 
     def _feed(self, stop: Event) -> Feed:
         return (Ahead if self.threads else Straight)(self.source, self.reader, stop)
@@ -383,4 +414,5 @@ class Pipeline:
             ledger=self.ledger,
             source=self.source,
             announce=self.announce,
+            clock=self.clock,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from scstream.compute.ray.engine import connect, fault, lost, ray, said
+from scstream.compute.ray.engine import connect, fault, lost, nodes, ray, said
 from scstream.compute.ray.worker import Worker
 from scstream.errors import EngineError
 from scstream.native import in_use
@@ -87,11 +87,7 @@ class Crew:
         if self.n_workers is not None:
             return {(str(i), in_use()): "SPREAD" for i in range(self.n_workers)}
         place = ray().util.scheduling_strategies.NodeAffinitySchedulingStrategy
-        return {
-            (node["NodeID"], in_use()): place(node["NodeID"], soft=True)
-            for node in sorted(ray().nodes(), key=lambda node: str(node["NodeID"]))
-            if node["Alive"] and node["Resources"].get("CPU")
-        }
+        return {(node, in_use()): place(node, soft=True) for node in nodes()}
 
     def _hire(self, strategy: Any) -> Any:
         # A worker that died comes back empty. What it was asked then is asked again, by `ask`.

@@ -40,6 +40,14 @@ def connect(address: str | None) -> None:
             ) from error
 
 
+def nodes() -> dict[str, float]:
+    """Return how many processors there are on each node that is alive and has any, by its id."""
+    found = {
+        node["NodeID"]: node["Resources"].get("CPU", 0.0) for node in ray().nodes() if node["Alive"]
+    }
+    return {name: found[name] for name in sorted(found) if found[name]}
+
+
 def lost() -> tuple[type[Exception], ...]:
     """Errors of a worker or an object that is gone, through no fault of what was asked."""
     found = ray().exceptions

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from scstream.compute.ray.engine import get, ray
 from scstream.compute.ray.worker import Part, stacked
-from scstream.compute.rows import RemoteRows
+from scstream.compute.rows import RemoteRows, canonical
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
 
@@ -246,9 +246,7 @@ def _entries(block: Any, columns: Sequence[str] | None) -> tuple[Rows, tuple[str
         raise InputError("columns can be chosen of tables only, but a block is an array.")
     if not sparse.issparse(block):
         return np.ascontiguousarray(block, dtype=np.float64), None
-    rows = sparse.csr_array(block, dtype=np.float64, copy=True)
-    rows.sum_duplicates()
-    return rows, None
+    return canonical(block), None
 
 
 def _table_entries(table: Any, columns: Sequence[str] | None) -> tuple[Rows, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from scstream.compute.ray.engine import connect, lost, ray
+from scstream.compute.ray.engine import connect, fault, lost, nodes, ray
 from scstream.errors import EngineError
 from scstream.stream.ray.worker import MARK, Worker
 from scstream.stream.store import Store
@@ -124,8 +124,8 @@ class Crew:
                     "pipeline again: it goes on from its checkpoint."
                 ) from None
             except library.exceptions.RayTaskError as error:
-                raise error.cause if isinstance(error.cause, Exception) else error from None
-            except (*lost(), library.exceptions.OutOfMemoryError):
+                raise fault(error) from None
+            except lost():
                 _end(self._actors.pop(name))
         return answers
 
@@ -199,8 +199,7 @@ def number_of(name: str) -> int:
 
 
 def _n_processors() -> int:
-    nodes = [node for node in ray().nodes() if node["Alive"]]
-    return max(int(sum(node["Resources"].get("CPU", 0) for node in nodes)), 1)
+    return max(int(sum(nodes().values())), 1)
 
 
 def _end(actor: Any) -> None:

@@ -15,8 +15,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from scstream.core.state import Info
 from scstream.errors import EngineError, InputError
 from scstream.learner import Learner
+from scstream.native import in_use
 from scstream.stream.batcher import Parcel
 from scstream.stream.block import Block
 from scstream.stream.entries import Entry, unpacked
@@ -142,7 +144,7 @@ class RayPool(ModelPool):
         keys = keys or RayKeys()
         self._replay = keys.replay_bytes
         self._crew = Crew(
-            lambda: (self._learner, self._steps, column, _anywhere(store), keys),
+            lambda: (self._learner, self._steps, column, _anywhere(store), keys, in_use()),
             store,
             address=keys.address,
             n_wanted=keys.workers,
@@ -183,16 +185,16 @@ class RayPool(ModelPool):
         labels = np.zeros(block.n_rows, dtype=np.int64)
         failed: set[str] = set()
         lost: set[str] = set()
-        n_events = 0
+        infos: list[tuple[int, Info]] = []
         for part in self._parts(task):
             labels[part.row] = part.labels
             refused += part.rejects
-            n_events += part.n_events
+            infos += part.infos
             failed |= part.failed
             lost |= part.lost
         self._note(admitted.keys() - failed - lost, failed, lost)
         block = block.without(refused)
-        return Learned(block, labels[block.row], self._n_clusters, n_events)
+        return Learned(block, labels[block.row], self._n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
         """Write the models, all workers at the same time; the index is made later."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
 
-from scstream.stream.follower import NONE, Answer, Follower
+from scstream.stream.follower import NONE, Follower
+from scstream.stream.reading import Answer
 
 
 @dataclass(frozen=True)

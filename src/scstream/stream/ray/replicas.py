@@ -13,9 +13,10 @@ from typing import Any, Self
 
 from scstream.compute.ray import engine
 from scstream.errors import EngineError, InputError
-from scstream.stream.follower import NONE, QUESTIONS, Answer
+from scstream.stream.follower import NONE
 from scstream.stream.ray.replica import Replica, Standing
 from scstream.stream.ray.seats import Seat, Seats
+from scstream.stream.reading import QUESTIONS, Answer
 
 _PAUSE = 0.01  # seconds between two looks at replicas of which none can answer
 _LONGEST_PAUSE = 0.1  # before a replica is asked again that was not new enough: it is busy reading
@@ -294,7 +295,7 @@ class Pending:
             raise EngineError(replicas._why_late(self._call, behind=self._behind)) from None
         except errors.RayTaskError as error:
             replicas._done(self._seat, self._asked)
-            raise error.cause from None
+            raise engine.fault(error) from None
         except errors.RayError as error:
             replicas._lost(self._seat, self._actor, error)
             self._n_lost += 1

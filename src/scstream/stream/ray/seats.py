@@ -130,9 +130,7 @@ class Seats:
         if self.n is not None:
             self.seats += [self._new(None) for _ in range(self.n - len(self.seats))]
             return
-        nodes = [
-            node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")
-        ]
+        nodes = engine.nodes()
         self.seats = [seat for seat in self.seats if seat.node in nodes]
         taken = [seat.node for seat in self.seats]
         self.seats += [self._new(node) for node in nodes if node not in taken]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.core.state import Info
 from scstream.families.base import Labels
 from scstream.learner import Learner
+from scstream.native import use
 from scstream.stream.batcher import Parcel
 from scstream.stream.block import Block, Reject
 from scstream.stream.entries import Entry, Frozen, packed, unpacked
@@ -34,7 +36,7 @@ class Part(NamedTuple):
     rejects: tuple[Reject, ...]
     failed: frozenset[str]
     lost: frozenset[str]  # keys whose models are damaged
-    n_events: int
+    infos: Sequence[tuple[int, Info]]
     n_clusters: int  # of all models of the worker
 
 
@@ -49,6 +51,7 @@ class Worker(ModelPool):
     >>> import tempfile
     >>> import numpy as np
     >>> from scstream.learner import Learner
+    >>> from scstream.native import in_use
     >>> from scstream.stream.block import Block
     >>> from scstream.stream.keyed import Keys
     >>> from scstream.stream.prepare import Steps
@@ -57,7 +60,7 @@ class Worker(ModelPool):
     >>> learner = Learner({"random_state": 0})
     >>> rows = Block.of(np.arange(12.0)[:, None] % 5, who=["a", "b"] * 6)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     make = lambda: Worker(learner, Steps(), "who", FolderStore(folder), Keys())
+    ...     make = lambda: Worker(learner, Steps(), "who", FolderStore(folder), Keys(), in_use())
     ...     giver, taker = make(), make()
     ...     _ = giver.learn_part(rows, None, [])
     ...     taker.arrange(set(), giver.snapshot(0, everything=True), memory=1000, first=0)
@@ -65,8 +68,9 @@ class Worker(ModelPool):
     """
 
     def __init__(
-        self, learner: Learner, steps: Steps, column: str, store: Store, keys: Keys
+        self, learner: Learner, steps: Steps, column: str, store: Store, keys: Keys, kernels: str
     ) -> None:
+        use(kernels)  # those of the driver: others would give other bits
         bare = Keys(memory=keys.memory, segment=keys.segment, max_keys=_NEVER, patience=_NEVER)
         super().__init__(learner, steps, column=column, store=store, keys=bare)
         self._told: dict[str, Extent | None] = {}  # where the driver believes models to be
@@ -89,7 +93,7 @@ class Worker(ModelPool):
             rejects=learned.block.rejects,
             failed=frozenset(key for key, n in failures.items() if n < _NEVER),
             lost=frozenset(key for key, n in failures.items() if n >= _NEVER),
-            n_events=learned.n_events,
+            infos=learned.infos,
             n_clusters=self._n_clusters,
         )
 

@@ -1,0 +1,1 @@
+"""HTTP: one writer, many readers over an immutable state."""
