@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 from scstream.core.assign import Plan
 from scstream.core.fading import advance
@@ -79,22 +78,24 @@ class Mixture:
 
     def probabilities(self, X: Rows) -> Array:  # (N, K + 1)
         """Posterior probability of every cluster, and of one not seen yet."""
-        scores = self.log_joint(X)
-        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+        odds, _ = _odds(self.log_joint(X))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
     def log_density(self, X: Rows) -> Array:  # (N,)
         """Log predictive density of every row under the whole mixture."""
-        return np.asarray(logsumexp(self.log_joint(X), axis=1) + self.family.log_base(X))
+        odds, highest = _odds(self.log_joint(X))
+        return np.asarray(highest + np.log(odds.sum(axis=1)) + self.family.log_base(X))
 
     def verdict(self, X: Rows) -> Verdict:
         """Answer all of the above at once, of probabilities the one that counts."""
         scores = self.log_joint(X)
-        total, best = logsumexp(scores, axis=1), self._best(scores)
+        odds, highest = _odds(scores)
+        best, total = self._best(scores), odds.sum(axis=1)
         return Verdict(
             label=self._names(best),
-            probability=np.exp(scores[np.arange(len(best)), best] - total),
-            novelty=np.exp(scores[:, -1] - total),
-            log_density=total + self.family.log_base(X),
+            probability=odds[np.arange(len(best)), best] / total,
+            novelty=odds[:, -1] / total,
+            log_density=highest + np.log(total) + self.family.log_base(X),
         )
 
     def _best(self, scores: Array) -> Labels:  # (N,) columns
@@ -102,3 +103,9 @@ class Mixture:
 
     def _names(self, columns: Labels) -> Labels:
         return np.asarray(np.append(self.ids, NOVEL)[columns])
+
+
+def _odds(scores: Array) -> tuple[Array, Array]:  # (N, K + 1), (N,)
+    """Exponentials of scores, the highest of each row scaled to one, and its logarithm before."""
+    highest = scores.max(axis=1)
+    return np.exp(scores - highest[:, None]), highest

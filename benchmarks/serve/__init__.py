@@ -1,0 +1,1 @@
+"""What the service costs above the model, and whether it stays the same for long."""
