@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from scstream import ScStream, errors
 from scstream.learner import PARAMETERS
+from scstream.observe.alarm import AlarmOptions
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.connectors.s3 import S3Store
@@ -61,6 +62,14 @@ CHECKPOINTS_ARE = """\
 
 Where checkpoints are kept, how often they are written and how many stay."""
 
+ALERTS_ARE = """\
+## [alerts]
+
+What somebody should look at; see [alerts.md](../howto/alerts.md). Alerts are written as lines of
+the log, to `alerts.sink`, a table with `kind` and the options of that sink, exactly once, and
+posted to `alerts.webhook` by the command line. They change no label, and may be changed at any
+checkpoint."""
+
 ON_RAY = """\
 ### keys on a Ray cluster
 
@@ -88,6 +97,14 @@ FORMAT = Option(
 FOLDER = Option(
     "folder", "str", config.FOLDER, 'A folder, or an address such as "s3://bucket/prefix".'
 )
+ALERT_SINK = Option("sink", "table", None, "Where alerts go: a sink as above.")
+WEBHOOK = Option(
+    "webhook",
+    "str",
+    None,
+    "An https:// or http:// address that every alert is posted to as JSON; shown without its path.",
+)
+TOKEN = Option("token", "str", None, "Is sent to the webhook as `Authorization: Bearer`.")
 STORE = Option(
     "options", "table", None, "For an address: the options below, or whatever else obstore takes."
 )
@@ -127,6 +144,8 @@ def sections() -> Iterator[str]:
     yield table(options(Keys))
     yield ON_RAY
     yield table(options(RayKeys, ["workers", "address", "deadline", "replay"]))
+    yield ALERTS_ARE
+    yield table([*options(AlarmOptions), ALERT_SINK, WEBHOOK, TOKEN])
     yield "## Exit codes\n\n| code | error | meaning |\n|---|---|---|\n" + "\n".join(exit_codes())
 
 

@@ -791,3 +791,17 @@ def test_columns_that_were_constant_at_first_may_vary_later():
     later[:, 2:4] += 1000.0 * rng.normal(size=(300, 2))
     model = ScStream(random_state=0).partial_fit(first).partial_fit(later)
     assert np.isfinite(model.score_samples(later)).all()
+
+
+def test_a_model_behind_steps_says_so(tmp_path):
+    from scstream.stream.config import build
+
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{i % 7},{i % 3}\n" for i in range(60)))
+    settings = {
+        "source": {"kind": "file", "path": str(tmp_path / "rows.csv")},
+        "checkpoint": {"folder": str(tmp_path / "state")},
+    }
+    build({**settings, "steps": [{"step": "standardise"}]}).run()
+    newest = max((tmp_path / "state").glob("version-*"))
+    with pytest.warns(UserWarning, match=r"had prepared \(standardise\)"):
+        ScStream.load(newest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
@@ -383,6 +384,15 @@ class ScStream(ClusterMixin, BaseEstimator):
         from scstream.io.checkpoint import read_model
 
         snapshot = read_model(path, kernel=kernel)
+        steps = snapshot.pipeline.get("steps", {}).get("options")
+        if steps:
+            kinds = ", ".join(step["step"] for step in steps)
+            warnings.warn(
+                f"{path} was learned from rows that a pipeline had prepared ({kinds}); this model "
+                "takes rows as they are after that. `scstream predict` and `scstream serve` take "
+                "them as they come.",
+                stacklevel=2,
+            )
         try:
             model = cls(**snapshot.params)
         except TypeError as error:

@@ -148,8 +148,7 @@ def begin(
     chosen = {**PARAMETERS, **params}
     if isinstance(rows, RemoteRows) and not isinstance(family_kind(chosen["family"]), Family):
         rows = rows.gathered()  # the prior is chosen by them
-    own = ("family", "prior", "n_threads", "executor", "max_events")
-    config = read_config(**{name: value for name, value in chosen.items() if name not in own})
+    config = config_of(chosen)
     family = first_family(chosen["family"], chosen["prior"], config, rows, weight, names=names)
     return Snapshot(
         family=family,
@@ -158,6 +157,20 @@ def begin(
         params=chosen,
         feature_names=None if names is None else tuple(names),
     )
+
+
+def config_of(params: Mapping[str, Any]) -> Config:
+    """Return the configuration that parameters stand for; raises `InputError` with a sentence.
+
+    Examples
+    --------
+    >>> from scstream.learner import config_of
+    >>> config_of({"alpha": 2.0}).alpha
+    2.0
+    """
+    own = ("family", "prior", "n_threads", "executor", "max_events")
+    chosen = {**PARAMETERS, **params}
+    return read_config(**{name: value for name, value in chosen.items() if name not in own})
 
 
 def arriving(

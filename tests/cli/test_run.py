@@ -200,6 +200,7 @@ def test_a_source_that_was_replaced_stops_the_run(folder: Path) -> None:
         (["run", "none.toml"], "none.toml cannot be read"),
         (["run", "pipeline.toml", "--set", "batch.rows=0"], "batch.rows must be a whole number"),
         (["run", "pipeline.toml", "--set", "modl.alpha=1"], "there is no setting 'modl'"),
+        (["run", "pipeline.toml", "--set", "model.half_life=-1"], "half_life must be a positive"),
         (["run", "pipeline.toml", "--set", "source.pfad=x"], "the file source has no option"),
         (["run", "--source", "file:none.csv"], "there is no file at none.csv"),
     ],

@@ -48,7 +48,7 @@ class HashModel:
             state = (state * 1_000_003 + int(x) + 7) % _PRIME
             labels.append(state % 97)
         self.state = state % _PRIME
-        return Learned(parcel.block, np.array(labels, dtype=np.int64), 1, 0)
+        return Learned(parcel.block, np.array(labels, dtype=np.int64), 1)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
         state = self.state

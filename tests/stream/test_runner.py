@@ -377,6 +377,50 @@ def test_an_error_behind_is_noticed_while_no_rows_come(tmp_path):
         pipeline(tmp_path, source, Refusing(), threads=True).run()
 
 
+@pytest.mark.timeout(20)
+def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
+    clock, stop, seen = HandClock(), Event(), []
+
+    class Silent(Waiting):
+        def read(self, most, timeout):
+            records = super().read(most, timeout)
+            clock.sleep(0.0 if records else 4.0)
+            return records
+
+    def announce(kind, **values):
+        if kind == "checkpoint":
+            seen.append(values["batch"])
+            if values["batch"] == 2:
+                stop.set()
+
+    source = Silent({"": messages(180)})  # two batches and no more
+    changes = {"announce": announce, "clock": clock, "pace": Pace(batches=100)}
+    pipeline(tmp_path, source, MemorySink(), **changes).run(stop=stop)
+    assert seen == [0, 2]
+    assert 10.0 <= clock.elapsed() < 20.0
+
+
+def test_a_batch_tells_what_happened(tmp_path):
+    told, shown = [], []
+
+    def announce(kind, **values):
+        told.append((kind, values))
+
+    def witness(parcel, learned):
+        shown.append((parcel.batch, len(learned.labels)))
+
+    source = MemorySource({"": messages()})
+    pipeline(tmp_path, source, MemorySink(), announce=announce, witness=witness).run(until=3)
+    batches = [values for kind, values in told if kind == "batch"]
+    assert shown == [(0, 90), (1, 90), (2, 90)] == [(b["batch"], b["rows"]) for b in batches]
+    assert all(b["seconds"].keys() == {"wait", "learn", "deliver"} for b in batches)
+    assert batches[0]["events"]["born"] == batches[0]["clusters"]
+    assert all(np.isfinite(b["log_density"]) and b["novel"] >= 0 for b in batches)
+    *_, last = (values for kind, values in told if kind == "checkpoint")
+    newest = max((tmp_path).glob("version-*"))
+    assert (last["batch"], last["bytes"]) == (3, newest.stat().st_size)
+
+
 def test_going_back_behind_the_logged_cuts_numbers_batches_anew(tmp_path):
     source, sink = MemorySource({"a": messages(), "b": messages()}), MemorySink()
     pipeline(tmp_path, source, sink).run(until=3)

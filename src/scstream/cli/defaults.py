@@ -9,10 +9,11 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
-from scstream.cli.settings import Given, Key, Layer, nested, typed
+from scstream.cli.settings import ENDS, Given, Key, Layer, nested, typed
 from scstream.cli.veil import is_secret
 from scstream.io.choices import seed_for
 from scstream.learner import PARAMETERS
+from scstream.observe.alarm import AlarmOptions
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.keyed import Keys
@@ -74,13 +75,18 @@ def _read(key: Key, text: str, tables: Mapping[str, Any]) -> Any:
 
 
 def _takes_text(key: Key, tables: Mapping[str, Any]) -> bool:
-    section = key[0]
-    if len(key) != 2 or section not in ("source", "sink", "dead"):
+    if key[:-1] not in ENDS:
         return False
-    kind = tables[section].get("kind")
-    parameters = connector_options(section, kind) if isinstance(kind, str) else {}
-    words = _words(parameters[key[1]]) if key[1] in parameters else set()
+    kind = _table(tables, key[:-1]).get("kind")
+    parameters = connector_options(key[-2], kind) if isinstance(kind, str) else {}
+    words = _words(parameters[key[-1]]) if key[-1] in parameters else set()
     return "str" in words and words <= _TEXT
+
+
+def _table(tables: Mapping[str, Any], end: Key) -> Mapping[str, Any]:
+    for part in end:
+        tables = tables.get(part, {})
+    return tables
 
 
 def _words(parameter: inspect.Parameter) -> set[str]:
@@ -106,8 +112,8 @@ def connector_options(section: str, kind: str) -> Mapping[str, inspect.Parameter
 
 def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     yield ("job",), tables["job"]
-    for section in ("source", "sink", "dead"):
-        yield from _of_connector(section, tables.get(section, {}))
+    for end in ENDS:
+        yield from _of_connector(end, _table(tables, end))
     for field in fields(Schema):
         if field.name in config.SCHEMA:
             yield ("schema", field.name), field.default
@@ -120,21 +126,23 @@ def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     yield from ((("checkpoint", name), kept[name].default) for name in ("newest", "hourly"))
     if tables.get("schema", {}).get("key") is not None:
         yield from ((("keys", field.name), field.default) for field in fields(Keys))
+    yield from ((("alerts", field.name), field.default) for field in fields(AlarmOptions))
+    yield from ((("alerts", name), None) for name in config.POSTED)
     yield ("threads",), True
 
 
-def _of_connector(section: str, table: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
+def _of_connector(end: Key, table: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     kind = table.get("kind")
     if kind is None:
-        yield (section, "kind"), None  # a pipeline may have no sink, and labels then go nowhere
+        yield (*end, "kind"), None  # a pipeline may have no sink, and labels then go nowhere
         return
-    options = connector_options(section, kind)
-    if section == "source" and "format" not in options:
-        yield (section, "format"), config.FORMAT
+    options = connector_options(end[-1], kind)
+    if end == ("source",) and "format" not in options:
+        yield (*end, "format"), config.FORMAT
     for name, parameter in options.items():
         is_plain = _OBJECTS.isdisjoint(_words(parameter))
         if is_plain and parameter.default is not inspect.Parameter.empty:
-            yield (section, name), parameter.default
+            yield (*end, name), parameter.default
 
 
 def _steps(given: Given, tables: Mapping[str, Any]) -> Layer:

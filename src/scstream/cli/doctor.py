@@ -122,7 +122,7 @@ def _sync_times(folder: Path) -> list[float]:
 def _systems(settings: Mapping[str, Any], place: str) -> Iterator[Found]:
     pipeline = build(settings, store=Scratch())
     try:
-        for name in ("source", "sink", "dead"):
+        for name in ("source", "sink", "dead", "alerts"):
             yield from _asked(name, getattr(pipeline, name))
     finally:
         pipeline.close()

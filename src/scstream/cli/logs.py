@@ -16,7 +16,13 @@ try:
 except ImportError as error:
     raise missing_extra("structlog", "cli") from error
 
-_LEVELS = {"damaged": "error", "gap": "warning", "error": "error", "warning": "warning"}
+_LEVELS = {
+    "damaged": "error",
+    "gap": "warning",
+    "error": "error",
+    "warning": "warning",
+    "alert": "warning",
+}
 
 
 class Log:

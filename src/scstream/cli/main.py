@@ -7,7 +7,7 @@ import sys
 from typing import Annotated, Any, cast
 
 from scstream import __version__
-from scstream.cli import pipelines
+from scstream.cli import models, pipelines, services
 from scstream.cli.veil import Veil, VeiledStream
 from scstream.errors import missing_extra
 
@@ -52,5 +52,12 @@ for command in (
     pipelines.replay,
     pipelines.savepoint,
     pipelines.checkpoints,
+    models.fit,
+    models.predict,
+    models.inspect,
+    models.top,
+    models.tune,
+    models.bench,
+    services.serve,
 ):
     app.command()(command)

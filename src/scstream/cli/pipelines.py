@@ -58,6 +58,17 @@ def run(
     every: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time between two lines of counts in logs.")
     ] = 10.0,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Metrics for Prometheus, at /metrics there."),
+    ] = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Answer questions, and show the page, there."),
+    ] = None,
+    spans: Annotated[
+        bool, typer.Option("--spans", help="Make spans of OpenTelemetry of batches.")
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only print every setting and where it comes from."),
@@ -78,6 +89,7 @@ def run(
     if dry_run:
         print_settings(layer, ctx.obj, as_json=as_json)
         return
+    from scstream.cli.onlookers import Onlookers
     from scstream.cli.running import Start
     from scstream.cli.running import run as run_pipeline
 
@@ -89,7 +101,8 @@ def run(
         take_over=take_over,
         until=until,
     )
-    run_pipeline(nested(layer), start, ctx.obj, lines=as_json, every=every)
+    onlookers = Onlookers(metrics=metrics, serve=serve, spans=spans)
+    run_pipeline(nested(layer), start, ctx.obj, lines=as_json, every=every, onlookers=onlookers)
 
 
 @guarded

@@ -212,7 +212,7 @@ def _as_onlooker(
     source = {name: value for name, value in settings["source"].items() if name not in _SHARED}
     pipeline = build({**settings, "source": source}, announce=announce, store=scratch)
     pipeline.source = _Onlooker(pipeline.source)
-    pipeline.sink = pipeline.dead = Nowhere()
+    pipeline.sink = pipeline.dead = pipeline.alerts = Nowhere()
     pipeline.ledger = _Witness(scratch, expected=expected)
     pipeline.pace = Pace(batches=1 << 62, seconds=_NEVER, digests=1)
     return pipeline

@@ -13,12 +13,15 @@ from typing import Any, Self
 
 from scstream.cli.checkpoints import has_checkpoint
 from scstream.cli.logs import library_logs
+from scstream.cli.onlookers import Onlookers, looking_on
 from scstream.cli.places import is_folder, open_store
 from scstream.cli.progress import Progress
 from scstream.cli.show import Face, Lines, Screen, Shown
 from scstream.cli.veil import Veil
 from scstream.errors import InputError
+from scstream.observe.webhook import posting
 from scstream.stream.config import FOLDER, build
+from scstream.stream.runner import Announce
 
 _SHOW_CURSOR = "\x1b[?25h"
 _INTERRUPTED = 130  # exit code of a shell after an interrupt
@@ -85,7 +88,13 @@ class Drain:
 
 
 def run(
-    settings: Mapping[str, Any], start: Start, veil: Veil, *, lines: bool, every: float
+    settings: Mapping[str, Any],
+    start: Start,
+    veil: Veil,
+    *,
+    lines: bool,
+    every: float,
+    onlookers: Onlookers,
 ) -> None:
     """Run a pipeline until it ends, is stopped or fails.
 
@@ -101,19 +110,30 @@ def run(
         Show JSON lines and not a line that is alive.
     every : float
         Seconds between two lines of counts.
+    onlookers : Onlookers
+        What else is shown, and where.
     """
     check_start(settings, start)
     with Drain() as drain:
         progress = Progress(stopping=drain.stop.is_set)
         shown = Shown(progress, face(progress, veil, settings, lines=lines, every=every))
 
-        def announce(kind: str, **values: Any) -> None:
+        listeners: list[Announce] = [shown.announce]
+
+        def announce(kind: str, /, **values: Any) -> None:
             drain.started = drain.started or kind == "started"
-            shown.announce(kind, **values)
+            for listen in listeners:
+                listen(kind, **values)
 
         pipeline = build(settings, announce=announce, store=open_store(settings, must_exist=False))
         progress.lag = pipeline.source.lag
-        with shown, library_logs(lambda says: shown.announce("warning", says=says)):
+        with (
+            shown,
+            library_logs(lambda says: shown.announce("warning", says=says)),
+            posting(settings.get("alerts", {})) as post,
+            looking_on(pipeline, onlookers) as others,
+        ):
+            listeners += [post, *others]
             try:
                 pipeline.run(
                     savepoint=start.savepoint,

@@ -17,9 +17,9 @@ from scstream.errors import InputError
 
 Key = tuple[str, ...]  # ("source", "url")
 PREFIX = "SCSTREAM_"
-TABLES = ("source", "schema", "model", "batch", "sink", "dead", "checkpoint", "keys")
+TABLES = ("source", "schema", "model", "batch", "sink", "dead", "checkpoint", "keys", "alerts")
 SINGLE = ("job", "steps", "threads")
-_KINDS = ("source", "sink", "dead")
+ENDS: tuple[Key, ...] = (("source",), ("sink",), ("dead",), ("alerts", "sink"))  # have a kind
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER = re.compile(r"\s*(\[{1,2})\s*([A-Za-z0-9_.\s-]+?)\s*\]{1,2}\s*(?:#.*)?$")
 _ENTRY = re.compile(r"\s*([A-Za-z0-9_-]+(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=")
@@ -142,10 +142,10 @@ def layered(*layers: Layer) -> Layer:
     """
     merged: Layer = {}
     for layer in layers:
-        for section in _KINDS:
-            before, after = merged.get((section, "kind")), layer.get((section, "kind"))
+        for end in ENDS:
+            before, after = merged.get((*end, "kind")), layer.get((*end, "kind"))
             if before and after and before.value != after.value:
-                merged = {key: given for key, given in merged.items() if key[0] != section}
+                merged = {key: given for key, given in merged.items() if key[: len(end)] != end}
         merged |= layer
     return merged
 

@@ -22,15 +22,22 @@ try:
 except ImportError as error:
     raise missing_extra("rich", "cli") from error
 
-_LOGGED = ("started", "checkpoint", "damaged", "gap", "stopped", "warning")
+_LOGGED = ("started", "checkpoint", "damaged", "gap", "stopped", "warning", "alert")
 _SENTENCES = {
     "started": "started at batch {batch}, as instance {epoch} of {job}",
     "damaged": "the checkpoint {name} is damaged and was passed over: {reason}",
     "gap": "a gap was accepted: {reason}",
     "warning": "{says}",
+    "alert": "alert: {says}",
 }
 _LEVELS = {"warn": "red", "note": "yellow"}  # words of a table that are coloured
-_STYLES = {"started": "dim", "damaged": "red", "gap": "yellow", "warning": "yellow"}
+_STYLES = {
+    "started": "dim",
+    "damaged": "red",
+    "gap": "yellow",
+    "warning": "yellow",
+    "alert": "bold yellow",
+}
 
 
 class Face(Protocol):
@@ -154,7 +161,7 @@ class Shown:
         self._over = Event()
         self._thread = Thread(target=self._run, name="scstream-progress", daemon=True)
 
-    def announce(self, kind: str, **values: Any) -> None:
+    def announce(self, kind: str, /, **values: Any) -> None:
         """Be told by the pipeline what happens."""
         self._progress.take(kind, values)
         self._face.tell(kind, values)

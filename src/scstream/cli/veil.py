@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, TextIO
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
+from scstream.observe.address import shown_address
 from scstream.stream.secrets import masked
 
 STARS = "***"
@@ -16,6 +17,7 @@ _ASSIGNED = re.compile(
     r"(?i)(\b\w*(?:password|passwd|passphrase|secret|token)\w*=)('[^']*'|\"[^\"]*\"|[^\s&'\"]+)"
 )
 _SHORTEST = 4  # letters: to hide a shorter one would hide every text that happens to contain it
+_LONG = 12  # letters: a part of a path that is shorter may be a word
 _NO_SECRETS = frozenset(  # hiding these words would hide nothing, and make output unreadable
     {"true", "false", "null", "none", "file", "http", "kafka", "nats", "postgres", "redis", STARS}
 )
@@ -61,6 +63,10 @@ class Veil:
                 self.learn(name, entry)
         elif is_secret(name):
             self._add(str(value))
+        elif name == "webhook":  # the path of such an address often is the secret
+            for part in (str(value), *str(value).split("/")[3:]):
+                if len(part) >= _LONG:
+                    self._add(part)
         elif isinstance(value, str):
             for scheme, credentials in _CREDENTIALS.findall(value):
                 _, colon, password = credentials.partition(":")
@@ -83,6 +89,8 @@ class Veil:
             return [self.shown(name, entry) for entry in value]
         if is_secret(name) and value is not None:
             return STARS
+        if name == "webhook" and value:
+            return shown_address(urlsplit(str(value)))
         return self.hide(value) if isinstance(value, str) else value
 
     def _add(self, secret: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -55,7 +56,9 @@ class Mixture:
 
     def ask(self, question: Callable[[Self, Rows], Any], X: Rows, *, run: Run) -> Any:  # (N, ...)
         """Put one of the questions below, chunk by chunk of the rows."""
-        starts = range(0, max(X.shape[0], 1), _CHUNK)
+        if X.shape[0] <= _CHUNK:
+            return run(lambda chunk: question(self, chunk), [X])[0]
+        starts = range(0, X.shape[0], _CHUNK)
         chunks = [X[start : start + _CHUNK] for start in starts]
         answers = run(lambda chunk: question(self, chunk), chunks)
         if isinstance(answers[0], Verdict):
@@ -70,7 +73,9 @@ class Mixture:
         plan = self.plan
         known = plan.log_density(self.family, plan.whole, X) + plan.log_weight
         new = self.family.log_predictive(plan.prior, X) + np.log(self.config.alpha)
-        return np.asarray(np.concatenate([known, new], axis=1) - self.log_total)
+        scores = np.concatenate([known, new], axis=1)
+        scores -= self.log_total
+        return scores
 
     def labels(self, X: Rows) -> Labels:  # (N,)
         """Id of the most probable cluster of every row, NOVEL where a new one is more so."""
@@ -89,11 +94,14 @@ class Mixture:
     def verdict(self, X: Rows) -> Verdict:
         """Answer all of the above at once, of probabilities the one that counts."""
         scores = self.log_joint(X)
+        best = self._best(scores)
         odds, highest = _odds(scores)
-        best, total = self._best(scores), odds.sum(axis=1)
+        total = odds.sum(axis=1)
+        # Where a new cluster may be the best, the best is the highest, whose odds are one.
+        chosen = 1.0 if self.config.births else odds[np.arange(len(best)), best]
         return Verdict(
             label=self._names(best),
-            probability=odds[np.arange(len(best)), best] / total,
+            probability=chosen / total,
             novelty=odds[:, -1] / total,
             log_density=highest + np.log(total) + self.family.log_base(X),
         )
@@ -102,10 +110,15 @@ class Mixture:
         return np.asarray((scores if self.config.births else scores[:, :-1]).argmax(axis=1))
 
     def _names(self, columns: Labels) -> Labels:
-        return np.asarray(np.append(self.ids, NOVEL)[columns])
+        return self._ids_and_novel[columns]
+
+    @cached_property
+    def _ids_and_novel(self) -> Labels:  # (K + 1,)
+        return np.append(self.ids, NOVEL)
 
 
 def _odds(scores: Array) -> tuple[Array, Array]:  # (N, K + 1), (N,)
-    """Exponentials of scores, the highest of each row scaled to one, and its logarithm before."""
+    """Exponentials in place of scores, the highest of each row scaled to one, and its logarithm."""
     highest = scores.max(axis=1)
-    return np.exp(scores - highest[:, None]), highest
+    scores -= highest[:, None]
+    return np.exp(scores, out=scores), highest

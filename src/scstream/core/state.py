@@ -306,10 +306,35 @@ class State(Frozen):
         """Faded number of all rows seen."""
         return float(self.weight.sum()) + self.rest + self.rest_now
 
+    @property
+    def share(self) -> Array:  # (K,)
+        """Share of each cluster of the faded number of all rows, those of no cluster included."""
+        return np.asarray(self.weight / max(self.total_weight, np.finfo(float).tiny))
+
 
 @dataclass(frozen=True)
 class Event:
-    """One change of the set of clusters."""
+    """One change of the set of clusters.
+
+    Parameters
+    ----------
+    kind : {"born", "split", "merged", "died", "returned"}
+        What happened.
+    time : float
+        Time of the batch in which it happened.
+    id : int
+        The cluster; of a split or a merge the side that keeps its id.
+    weight : float
+        Faded number of rows of the cluster, and of a split that of the side that left.
+    other : int or None
+        Of a split the new id, of a merge the id that was absorbed.
+
+    Examples
+    --------
+    >>> from scstream import ScStream
+    >>> ScStream(random_state=0).fit([[0.0], [1.0], [2.0]]).events_
+    [Event(kind='born', time=0.0, id=0, weight=3.0, other=None)]
+    """
 
     kind: Kind
     time: float
@@ -340,7 +365,23 @@ class Draft(Frozen):
 
 @dataclass(frozen=True)
 class Info:
-    """What happened in one step."""
+    """What happened in one step.
+
+    Parameters
+    ----------
+    events : tuple of Event
+        Changes of the set of clusters.
+    n_novel : int
+        Rows that belong to no cluster.
+    mean_log_density : float
+        Mean logarithm of the predictive density of the rows, after they were learned.
+
+    Examples
+    --------
+    >>> from scstream import ScStream
+    >>> ScStream(random_state=0).fit([[0.0], [1.0], [2.0]]).info_.n_novel
+    0
+    """
 
     events: tuple[Event, ...] = ()
     n_novel: int = 0  # rows that belong to no cluster

@@ -31,6 +31,11 @@ class Kernel(Protocol):
 class Exponential:
     """Weight ``2 ** (-age / half_life)``; None never forgets.
 
+    Parameters
+    ----------
+    half_life : float or None
+        Age at which a batch weighs half.
+
     Examples
     --------
     >>> from scstream.core.window import Exponential
@@ -58,6 +63,13 @@ class Exponential:
 @dataclass(frozen=True)
 class Box:
     """Weight one for batches younger than `length`, then zero.
+
+    Parameters
+    ----------
+    length : float
+        Age from which a batch weighs nothing.
+    capacity : int
+        Most earlier batches kept.
 
     Examples
     --------

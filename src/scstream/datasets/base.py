@@ -28,6 +28,8 @@ class LabelledBatch:
         True labels, shape (N,).
     time
         Number of the batch in the stream; row n was drawn at ``time + n / N``.
+    truth
+        The clusters that the rows were drawn from.
 
     Examples
     --------

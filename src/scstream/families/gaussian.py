@@ -143,7 +143,7 @@ class Gaussian(Family):
 
     @twin
     def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, R)
-        """Student-t with df = nu - D + 1 written as constant - power log1p(|W x - b|^2)."""
+        """Student-t with nu - D + 1 degrees, as ``constant - power log1p(|W x - b|^2)``."""
         kappa, mean, nu, scale = self._posterior(stats)
         d = self.n_features
         factor = self._cholesky(scale)

@@ -169,6 +169,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def _fits(value: Any, hint: Any) -> bool:
     origin, kinds = get_origin(hint), get_args(hint)
+    if hasattr(origin, "__value__"):  # an alias, as NDArray is from numpy 2.5 on
+        return _fits(value, origin.__value__[kinds])
     if origin in (Union, UnionType):
         return any(_fits(value, kind) for kind in kinds)
     if origin is Literal:

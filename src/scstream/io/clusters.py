@@ -22,6 +22,19 @@ _HEADINGS = ("id", "weight", "share", "age", "born", "last seen", "mean", "sprea
 class Cluster:
     """One cluster as `ClusterTable` lists it.
 
+    Attributes
+    ----------
+    id : int
+        Its name, given once and never reused.
+    weight : float
+        Faded number of its rows.
+    share : float
+        Share of the faded number of all rows.
+    age, born, last_seen : float
+        Time since birth, time of birth, time of the newest row.
+    mean, spread : array of shape (D,)
+        Posterior mean and standard deviation of each feature.
+
     Examples
     --------
     >>> from scstream.io.clusters import Cluster
@@ -92,7 +105,7 @@ class ClusterTable:
         return cls(
             id=state.ids.copy(),
             weight=state.weight,
-            share=state.weight / max(state.total_weight, np.finfo(float).tiny),
+            share=state.share,
             age=state.time - state.born,
             born=state.born.copy(),
             last_seen=state.seen.copy(),

@@ -1,7 +1,7 @@
 """A pipeline from plain settings, such as a TOML file holds.
 
-Sections are `source`, `schema`, `steps`, `model`, `batch`, `sink`, `dead`, `checkpoint` and `keys`;
-what stands in them is checked here, with a sentence for everything that cannot be meant.
+Sections are `source`, `schema`, `steps`, `model`, `batch`, `sink`, `dead`, `checkpoint`, `keys` and
+`alerts`; what stands in them is checked here, with a sentence for everything that cannot be meant.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import fields
+from itertools import combinations
 from typing import Any
 
 from scstream.errors import InputError
 from scstream.io.choices import family_kind, seed_for
-from scstream.learner import PARAMETERS, Learner
+from scstream.learner import PARAMETERS, Learner, config_of
+from scstream.observe.address import check_address
+from scstream.observe.alarm import Alarm
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.ledger import Ledger
@@ -36,6 +39,7 @@ SECTIONS = (
     "dead",
     "checkpoint",
     "keys",
+    "alerts",
     "threads",
 )
 # Labels depend on what is in sections that are decisive, but not on options that are indifferent.
@@ -43,6 +47,7 @@ _DECISIVE = ("schema", "steps", "model", "batch", "keys")
 _RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray cluster
 _INDIFFERENT = ("n_threads", "executor", "max_events", "memory", "segment", "retry", *_RAY)
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
+POSTED = ("webhook", "token")  # options of alerts that are for whoever runs the pipeline
 SCHEMA = ("features", "keep", "key", "time", "text")
 FOLDER = "checkpoints"  # where checkpoints are kept
 FORMAT = "json"  # of messages
@@ -99,8 +104,10 @@ def build(
         source=source,
         reader=_reader(source, message_format, schema),
         processor=_processor(settings, model, steps, store),
-        sink=_sink(settings, "sink"),
-        dead=_sink(settings, "dead"),
+        sink=_sink("sink", _section(settings, "sink")),
+        dead=_sink("dead", _section(settings, "dead")),
+        alarm=_alarm(_section(settings, "alerts")),
+        alerts=_sink("alerts.sink", _alert_sink(settings)),
         ledger=ledger,
         batching=_batching(_section(settings, "batch")),
         pace=pace,
@@ -120,13 +127,26 @@ def _source(options: Mapping[str, Any]) -> tuple[Source, str]:
     return connectors.source(**own), message_format
 
 
-def _sink(settings: Mapping[str, Any], name: str) -> Sink:
-    options = _section(settings, name)
+def _sink(name: str, options: Mapping[str, Any]) -> Sink:
     if not options:
         return Nowhere()
     if "kind" not in options:
         raise InputError(f"{name}.kind is missing; it is one of {', '.join(connectors.SINKS)}.")
     return connectors.sink(**options)
+
+
+def _alert_sink(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    options = _section(settings, "alerts").get("sink", {})
+    if not isinstance(options, Mapping):
+        raise InputError(f"alerts.sink must be a table of options, got {options!r}.")
+    return options
+
+
+def _alarm(options: Mapping[str, Any]) -> Alarm:
+    if options.get("webhook"):
+        check_address(options["webhook"], token=options.get("token"))
+    rules = {name: value for name, value in options.items() if name not in ("sink", *POSTED)}
+    return Alarm.build(rules) if rules else Alarm()
 
 
 def _decisive(section: Any) -> Any:
@@ -136,16 +156,20 @@ def _decisive(section: Any) -> Any:
 
 
 def _check_apart(settings: Mapping[str, Any]) -> None:
-    """Refuse labels and dead letters in one place: their keys are the same."""
-    labels, dead = (
-        {name: value for name, value in _section(settings, role).items() if name != "format"}
-        for role in ("sink", "dead")
-    )
-    if labels and labels == dead and labels.get("kind") != "stdout":
-        raise InputError(
-            "sink and dead are the same place; give dead letters a file, stream or table of "
-            "their own."
-        )
+    """Refuse labels, dead letters and alerts in one place: their keys are the same."""
+    places = {
+        "sink": _section(settings, "sink"),
+        "dead": _section(settings, "dead"),
+        "alerts.sink": _alert_sink(settings),
+    }
+    for (one, here), (other, there) in combinations(places.items(), 2):
+        same = {**here, "format": ""} == {**there, "format": ""}
+        if here and same and here.get("kind") != "stdout":
+            what = "dead letters" if other == "dead" else "alerts"
+            raise InputError(
+                f"{one} and {other} are the same place; give {what} a file, stream or table of "
+                "their own."
+            )
 
 
 def _reader(source: Source, message_format: str, schema: Schema) -> Reader:
@@ -164,7 +188,9 @@ def _model(settings: Mapping[str, Any], job: str) -> dict[str, Any]:
     """Parameters of the model; the seed must be the same before and after a crash."""
     model = dict(_section(settings, "model"))
     _refuse_unknown("model", model, [name for name in PARAMETERS if name != "kernel"])
-    return {**PARAMETERS, "random_state": seed_for(job), **model}
+    model = {**PARAMETERS, "random_state": seed_for(job), **model}
+    config_of(model)  # refused here, and not with the first row
+    return model
 
 
 def _processor(

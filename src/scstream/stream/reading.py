@@ -149,13 +149,27 @@ class Reading:
 
     def ask(self, question: str, rows: Any, *, time: Any = None, n_threads: int = 1) -> Answer:
         """Prepare rows as the pipeline would, without learning, and put a question about them."""
-        X = self._prepared(rows)
-        mixture = self.mixture if time is None else _mixture(self.learner, read_time(time))
-        values = mixture.ask(QUESTIONS[question], X, run=executor_for(n_threads).map)
+        values = self.answer(question, self.prepared(rows), time=time, n_threads=n_threads)
         return Answer(values, self.version, self.batch)
 
-    def _prepared(self, rows: Any) -> Rows:
-        block = _block_of(rows)
+    def answer(self, question: str, X: Rows, *, time: Any = None, n_threads: int = 1) -> Any:
+        """Put a question about rows that are prepared."""
+        mixture = self.mixture if time is None else _mixture(self.learner, read_time(time))
+        return mixture.ask(QUESTIONS[question], X, run=executor_for(n_threads).map)
+
+    def prepared(self, rows: Any) -> Rows:
+        """Prepare rows as the pipeline would, without learning; raises `InputError`."""
+        X = rows if self._is_ready(rows) else self._taken(_block_of(rows))
+        check_entries(X, self.mixture.family)
+        self.mixture.family.check(X)
+        return X
+
+    def _is_ready(self, rows: Any) -> bool:
+        """Whether rows are what the model takes already: the usual case of small questions."""
+        is_array = type(rows) is np.ndarray and rows.dtype == np.float64 and rows.ndim == 2
+        return is_array and len(rows) > 0 and not self.steps.steps
+
+    def _taken(self, block: Block) -> Rows:
         if not len(block.row):
             return np.zeros((0, self.mixture.family.n_features))
         _, block = self.steps.take(block)
@@ -165,8 +179,6 @@ class Reading:
                 f"{len(block.rejects)} of {block.n_rows} rows cannot be asked about; the first is "
                 f"row {first.row}: {first.reason.rstrip('.')}. Leave them out."
             )
-        check_entries(block.X, self.mixture.family)
-        self.mixture.family.check(block.X)
         return block.X
 
 

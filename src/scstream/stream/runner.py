@@ -39,7 +39,7 @@ _GAPS = (SourceChanged, SourceGap, SourceRegressed)
 _LINEAGE = 1_000_000_000  # batches; what cannot be the same as before has other numbers
 
 
-def silent(kind: str, **values: Any) -> None:
+def silent(kind: str, /, **values: Any) -> None:
     """Announce nothing."""
 
 
@@ -312,6 +312,8 @@ class Pipeline:
                     "checkpoint folder."
                 )
             outlet.check()
+            if self._is_due():  # what was learned must last though the source is silent
+                self._commit(outlet)
             for record, block in feed.read():
                 batcher.add(record, block, elapsed=self.clock.elapsed())
         return None

@@ -34,6 +34,18 @@ SINKS: Mapping[str, str] = {
 def source(kind: str, **options: Any) -> Source:
     """Build a source by the name of its system.
 
+    Parameters
+    ----------
+    kind : str
+        One of `SOURCES`.
+    **options : object
+        Options of the source, as in the table `source` of the settings.
+
+    Returns
+    -------
+    Source
+        Ready to be opened; nothing is connected yet.
+
     Examples
     --------
     >>> from scstream.stream.connectors import source
@@ -49,6 +61,18 @@ def source(kind: str, **options: Any) -> Source:
 def sink(kind: str, **options: Any) -> Sink:
     """Build a sink by the name of its system.
 
+    Parameters
+    ----------
+    kind : str
+        One of `SINKS`.
+    **options : object
+        Options of the sink, as in the table `sink` of the settings.
+
+    Returns
+    -------
+    Sink
+        Ready to be opened; nothing is connected yet.
+
     Examples
     --------
     >>> from scstream.stream.connectors import sink
@@ -63,6 +87,18 @@ def sink(kind: str, **options: Any) -> Sink:
 
 def store(place: str, **options: Any) -> Store:
     """Open a store: a folder, or an object store by its address.
+
+    Parameters
+    ----------
+    place : str
+        Path of a folder, or an address such as ``s3://bucket/prefix``.
+    **options : object
+        For an address: what `S3Store` takes.
+
+    Returns
+    -------
+    Store
+        Where objects appear whole or not at all.
 
     Examples
     --------

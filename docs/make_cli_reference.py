@@ -1,0 +1,154 @@
+"""Writes docs/reference/cli.md from the commands: `python -m docs.make_cli_reference`.
+
+Names, defaults and meanings come from the functions behind the commands; an option that says
+nothing about itself is an error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from typer.models import ArgumentInfo, CommandInfo, Context, OptionInfo
+
+from scstream import errors
+from scstream.cli.main import app
+
+PAGE = Path(__file__).with_name("reference") / "cli.md"
+HEAD = """\
+# Commands
+
+Made by `python -m docs.make_cli_reference` from the code; do not edit.
+
+`pip install "scstream[cli]"` brings the command `scstream`; `serve` also needs the extra `serve`,
+and `tune` the extra `tune`. What holds for all of them:
+
+- `--json` prints JSON: one object, or one line for each thing that happens or is answered.
+- Results go to the standard output; progress, logs and errors go to the standard error.
+- Bars, and lines that are redrawn, are for terminals only. `NO_COLOR=1` takes the colours away, and
+  nothing is said by colour alone.
+- An error is a sentence: what is wrong, where, and what to do. With `--json` it is a line of JSON
+  with `says` and `exit_code`.
+- Flags win over variables such as `SCSTREAM_BATCH__ROWS`, variables over a file of settings.
+- Passwords and tokens are replaced by `***` wherever they would be shown.
+- Where MODEL is asked for, the newest sound checkpoint of a folder or `s3://` address does as well.
+  What an object store needs comes as `--set checkpoint.options.NAME=VALUE`, or as a variable,
+  `SCSTREAM_CHECKPOINT__OPTIONS__NAME`."""
+OWN_CODES = {  # besides those of errors
+    0: "done; a pipeline has ended, or was asked to by SIGTERM or Ctrl-C",
+    1: "something that should not be so: read the sentence; also `doctor --strict` and "
+    "`predict --strict` where they found something",
+    2: "a flag, a setting, a path or a column that cannot be meant, or a library that is missing",
+    70: "a defect, with a traceback; please report it",
+    130: "interrupted: `run` by a second Ctrl-C, `fit` by the first one, with the model written",
+}
+PICTURES = {
+    "inspect": ["![The picture that scstream inspect prints](../images/inspect.png)"],
+    "top": ["![The screen of scstream top](../images/top.png)"],
+}
+
+
+class Line(NamedTuple):
+    """One line of a table."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+def page() -> str:
+    """Return the whole page."""
+    return "\n\n".join([HEAD, codes(), *map(section, app.registered_commands)]) + "\n"
+
+
+def codes() -> str:
+    """Return the table of exit codes."""
+    known = OWN_CODES | {
+        error.exit_code: _begun(inspect.cleandoc(error.__doc__ or "").splitlines()[0])
+        for error in errors.StreamError.__subclasses__()
+    }
+    known[errors.SinkError.exit_code] += "; also if the disk under it is full"
+    lines = [f"| {code} | {known[code]} |" for code in sorted(known)]
+    return "\n".join(["## Exit codes", "", "| code | meaning |", "|---|---|", *lines])
+
+
+def section(command: CommandInfo) -> str:
+    """Return what there is to say about a command."""
+    act = command.callback
+    assert act is not None
+    name = command.name or act.__name__
+    arguments, options = [], []
+    usage = [f"scstream {name}"]
+    for parameter, info, kind in parameters(act):
+        line = line_of(parameter, info, kind)
+        if isinstance(info, ArgumentInfo):
+            arguments.append(line)
+            usage.append(line.name.strip("`"))
+        else:
+            options.append(line)
+            if parameter.default is inspect.Parameter.empty:
+                usage.append(line.name.strip("`"))
+    words = re.sub(r"\n(?!\n)(?<!\n\n)", " ", inspect.cleandoc(act.__doc__ or ""))
+    parts = [f"## scstream {name}", f"```text\n{' '.join(usage)} [OPTIONS]\n```", words]
+    parts += [table("argument", arguments)] * bool(arguments)
+    return "\n\n".join([*parts, table("option", options), *PICTURES.get(name, ())])
+
+
+def parameters(
+    act: Callable[..., Any],
+) -> Iterator[tuple[inspect.Parameter, ArgumentInfo | OptionInfo, Any]]:
+    """Yield what a command takes, as the user sees it."""
+    hints = get_type_hints(act, include_extras=True)
+    for name, parameter in inspect.signature(act).parameters.items():
+        if hints[name] is Context or "Context" in str(hints[name]):
+            continue
+        kind, info = get_args(hints[name])
+        yield parameter, info, kind
+
+
+def line_of(parameter: inspect.Parameter, info: ArgumentInfo | OptionInfo, kind: Any) -> Line:
+    """Return the line of an option."""
+    assert info.help, f"{parameter.name} says nothing about itself"
+    if isinstance(info, ArgumentInfo):
+        return Line(f"`{info.metavar or parameter.name.upper()}`", default(parameter), info.help)
+    first = [info.default] if isinstance(info.default, str) else []  # so typer has it
+    flags = [*first, *(info.param_decls or ())]
+    if kind is bool:
+        flags = flags or [f"--{parameter.name}", f"--no-{parameter.name}"]
+        return Line(", ".join(f"`{flag}`" for flag in flags), default(parameter), info.help)
+    flags = flags or [f"--{parameter.name.replace('_', '-')}"]
+    value = info.metavar or _word(kind)
+    return Line(", ".join(f"`{flag} {value}`" for flag in flags), default(parameter), info.help)
+
+
+def default(parameter: inspect.Parameter) -> str:
+    """Return what holds if nothing is given; nothing for nothing."""
+    if parameter.default is inspect.Parameter.empty:
+        return "needed"
+    if parameter.default is None or parameter.default is False:
+        return ""
+    return "on" if parameter.default is True else f"`{parameter.default}`"
+
+
+def table(what: str, lines: list[Line]) -> str:
+    """Return lines as a table."""
+    rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    return "\n".join([f"| {what} | default | meaning |", "|---|---|---|", *rows])
+
+
+def _begun(sentence: str) -> str:
+    """A sentence as it goes on in a table."""
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
+
+
+def _word(kind: Any) -> str:
+    plain = [each for each in (get_args(kind) or (kind,)) if each is not NoneType]
+    return {"int": "N", "float": "X", "str": "TEXT", "Path": "FILE"}[plain[0].__name__]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,151 @@
+"""Who looks on while a pipeline runs: Prometheus, traces, and the service with its live page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scstream.errors import InputError
+from scstream.learner import PARAMETERS
+from scstream.stream.batcher import Parcel
+from scstream.stream.processor import Learned, OneModel
+from scstream.stream.reading import Reading, frozen
+from scstream.stream.runner import Announce, Pipeline, Witness
+
+if TYPE_CHECKING:
+    from scstream.observe.prometheus import Metrics
+
+Address = tuple[str, int]
+TOKEN = "SCSTREAM_TOKEN"
+
+
+@dataclass(frozen=True)
+class Onlookers:
+    """What `scstream run` shows while it runs, as its flags say.
+
+    Parameters
+    ----------
+    metrics : str or None
+        "HOST:PORT" where Prometheus finds the metrics.
+    serve : str or None
+        "HOST:PORT" of the service and its page.
+    spans : bool
+        Whether batches and checkpoints become spans of OpenTelemetry.
+
+    Examples
+    --------
+    >>> from scstream.cli.onlookers import Onlookers
+    >>> Onlookers(metrics="127.0.0.1:9464").serve is None
+    True
+    """
+
+    metrics: str | None = None
+    serve: str | None = None
+    spans: bool = False
+
+
+@contextmanager
+def looking_on(pipeline: Pipeline, onlookers: Onlookers) -> Iterator[list[Announce]]:
+    """Open what the flags ask for, and return who must be told what happens; at the end close it.
+
+    Examples
+    --------
+    >>> from scstream.cli.onlookers import Onlookers, looking_on
+    >>> from scstream.stream.config import build
+    >>> with looking_on(build({"source": {"kind": "stdin"}}), Onlookers()) as listeners:
+    ...     listeners
+    []
+    """
+    listeners: list[Announce] = []
+    with ExitStack() as open_ends:
+        if onlookers.metrics is not None or onlookers.serve is not None:
+            from scstream.observe.prometheus import Metrics
+
+            metrics = Metrics(lag=pipeline.source.lag, max_clusters=_limit_of(pipeline))
+            listeners.append(metrics.announce)
+            pipeline.witness = _measured(pipeline, metrics)
+            if onlookers.metrics is not None:
+                from scstream.observe.scrape import serve_metrics
+
+                host, port = address_of("--metrics", onlookers.metrics)
+                open_ends.enter_context(serve_metrics(metrics, host, port))
+            if onlookers.serve is not None:
+                open_ends.enter_context(_served(pipeline, onlookers.serve, metrics))
+        if onlookers.spans:
+            from scstream.observe.opentelemetry import Spans
+
+            listeners.append(Spans(job=pipeline.job).announce)
+        yield listeners
+
+
+def address_of(flag: str, text: str) -> Address:
+    """Read "HOST:PORT".
+
+    Examples
+    --------
+    >>> from scstream.cli.onlookers import address_of
+    >>> address_of("--metrics", "127.0.0.1:9464"), address_of("--metrics", "[::1]:80")
+    (('127.0.0.1', 9464), ('::1', 80))
+    """
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InputError(f"{flag} takes HOST:PORT, such as 127.0.0.1:9464, and not {text!r}.")
+    return host, int(port)
+
+
+def _limit_of(pipeline: Pipeline) -> int | None:
+    """Bound on the number of clusters; of a model for every key there is none for all."""
+    if not isinstance(pipeline.processor, OneModel):
+        return None
+    return int({**PARAMETERS, **pipeline.processor.learner.params}["max_clusters"])
+
+
+def _measured(pipeline: Pipeline, metrics: Metrics) -> Witness:
+    """Show the shares of the heaviest clusters, where there is one model."""
+
+    def witness(parcel: Parcel, learned: Learned) -> None:
+        if isinstance(pipeline.processor, OneModel) and pipeline.processor.learner.snapshot:
+            metrics.shares(pipeline.processor.learner.snapshot.state.share)
+
+    return witness
+
+
+@contextmanager
+def _served(pipeline: Pipeline, address: str, metrics: Metrics) -> Iterator[None]:
+    """Answer questions from what the pipeline has just learned."""
+    from scstream.serve.app import create_app
+    from scstream.serve.listen import serve_in_thread
+    from scstream.serve.live import Live
+    from scstream.serve.model import Owned
+    from scstream.serve.settings import Settings
+
+    host, port = address_of("--serve", address)
+    processor, measure = pipeline.processor, pipeline.witness
+    if not isinstance(processor, OneModel):
+        raise InputError("--serve answers from one model; leave it out where schema.key is given.")
+    model, live = Owned(), Live()
+    settings = Settings(host=host, port=port, token=os.environ.get(TOKEN))
+    app = create_app(model, settings, live=live, metrics=metrics)
+
+    def witness(parcel: Parcel, learned: Learned) -> None:
+        measure(parcel, learned)
+        if processor.learner.snapshot is None:
+            return
+        reading = Reading(
+            version=parcel.batch,
+            batch=parcel.batch + 1,
+            at=pipeline.clock.now(),
+            columns=pipeline.reader.schema.features,
+            learner=processor.learner,
+            steps=frozen(processor.steps),
+        )
+        model.publish(reading)
+        live.see(reading, X=learned.block.X, labels=learned.labels)
+
+    pipeline.witness = witness
+    with serve_in_thread(app, host, port):
+        yield

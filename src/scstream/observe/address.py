@@ -1,0 +1,62 @@
+"""The address that alerts are posted to: checked, and shown without its secrets."""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, urlsplit
+
+from scstream.errors import InputError
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def check_address(url: str, *, token: str | None = None) -> SplitResult:
+    """Return the parts of an address that alerts can be posted to; its secrets are never shown.
+
+    Examples
+    --------
+    >>> from scstream.observe.address import check_address
+    >>> check_address("ftp://example.org/s3cret")
+    Traceback (most recent call last):
+    ...
+    scstream.errors.InputError: alerts.webhook must begin with https:// or http://, got ftp://...
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except (AttributeError, TypeError, ValueError):
+        raise InputError("alerts.webhook is no address; give https://host/path.") from None
+    if parts.scheme not in ("https", "http") or not parts.hostname or port == 0:
+        raise InputError(
+            "alerts.webhook must begin with https:// or http://, got "
+            f"{shown_address(parts)}; give https://host/path."
+        )
+    if parts.username is not None or parts.password is not None:
+        raise InputError(
+            f"alerts.webhook at {shown_address(parts)} holds a user or a password; leave them out "
+            "of the address and give alerts.token."
+        )
+    if token is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise InputError(
+            f"alerts.token would go to {shown_address(parts)} in the clear; use https://, or leave "
+            "the token out."
+        )
+    if not all("!" <= sign <= "~" for sign in url + (token or "")):
+        raise InputError(
+            "alerts.webhook and alerts.token must be plain ASCII without spaces; write other "
+            "signs of the address as %XX."
+        )
+    return parts
+
+
+def shown_address(parts: SplitResult) -> str:
+    """Return an address without what may be secret in it: user, password, path and query.
+
+    Examples
+    --------
+    >>> from urllib.parse import urlsplit
+    >>> from scstream.observe.address import shown_address
+    >>> shown_address(urlsplit("https://me:hunter2@example.org:8443/services/s3cret?key=s3cret"))
+    'https://example.org:8443/***'
+    """
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}/***"

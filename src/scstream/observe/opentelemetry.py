@@ -1,0 +1,192 @@
+"""Spans of batches, checkpoints and requests, through the API of OpenTelemetry only.
+
+Without an SDK in the process nothing is recorded, and next to nothing is spent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from math import isnan
+from typing import Any
+
+from scstream import __version__
+from scstream.errors import missing_extra
+
+try:
+    from opentelemetry import propagate, trace
+    from opentelemetry.context import Context
+    from opentelemetry.propagators.textmap import Getter
+    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+except ImportError as error:
+    raise missing_extra("opentelemetry-api", "otel") from error
+
+__all__ = ["Spans", "traced"]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+QUIET = frozenset({"/healthz", "/live", "/metrics", "/readyz"})  # asked often, or for long
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_BATCH = ("batch", "rows", "rejected", "clusters", "novel", "waiting", "log_density")
+_CHECKPOINT = ("batch", "version", "bytes")
+
+
+class Spans:
+    """Turns what a pipeline announces into spans, after the fact.
+
+    Every batch is a trace: a span "batch" with its parts "wait", "learn" and "deliver"; and so is
+    every checkpoint, with "flush", "publish" and "tidy". Nothing else is recorded.
+
+    Parameters
+    ----------
+    provider : TracerProvider, optional
+        Who records them; by default the one that the process was set up with.
+    **attributes
+        Plain values that every span of a batch or checkpoint carries, such as ``job="demo"``.
+
+    Examples
+    --------
+    >>> from scstream.observe.opentelemetry import Spans
+    >>> spans = Spans(job="demo")
+    >>> spans.announce("batch", batch=3, rows=1000, seconds={"learn": 0.02}, at=1.7e9)
+    """
+
+    def __init__(self, *, provider: TracerProvider | None = None, **attributes: Any) -> None:
+        self._tracer = _tracer(provider)
+        self._attributes = {f"scstream.{name}": value for name, value in attributes.items()}
+
+    def announce(self, kind: str, /, **values: Any) -> None:
+        """Record a batch or a checkpoint that has just ended."""
+        if kind == "batch":
+            events = {f"events.{name}": n for name, n in values.get("events", {}).items()}
+            self._record(kind, _chosen(values, _BATCH) | events, values, ended=values["at"])
+        elif kind == "checkpoint":
+            # `at` is when its state was taken; it may have waited to be written since.
+            self._record(kind, _chosen(values, _CHECKPOINT), values, ended=time.time())
+
+    def _record(
+        self, kind: str, says: Mapping[str, Any], values: Mapping[str, Any], *, ended: float
+    ) -> None:
+        seconds = values.get("seconds", {})
+        begun = ended - sum(seconds.values())
+        span = self._tracer.start_span(kind, context=Context(), start_time=_nanoseconds(begun))
+        if span.is_recording():
+            span.set_attributes(self._attributes)
+            span.set_attributes({f"scstream.{name}": value for name, value in says.items()})
+            self._parts(span, seconds, begun)
+        span.end(_nanoseconds(ended))
+
+    def _parts(self, span: Span, seconds: Mapping[str, float], begun: float) -> None:
+        inside = trace.set_span_in_context(span, Context())
+        for name, took in seconds.items():
+            part = self._tracer.start_span(name, context=inside, start_time=_nanoseconds(begun))
+            begun += took
+            part.end(_nanoseconds(begun))
+
+
+def traced(
+    app: App, *, provider: TracerProvider | None = None, quiet: Collection[str] = QUIET
+) -> App:
+    """Return the app with a span around every request, within the trace that the client began.
+
+    A client that sends `traceparent` sees the answer as a part of its own trace. Neither queries
+    nor headers nor bodies are recorded.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    provider : TracerProvider, optional
+        Who records the spans; by default the one that the process was set up with.
+    quiet : collection of str
+        Paths without spans.
+
+    Returns
+    -------
+    ASGI application
+        The same to its clients.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from scstream.observe.opentelemetry import traced
+    >>> async def app(scope, receive, send):
+    ...     await send({"type": "http.response.start", "status": 204, "headers": []})
+    >>> async def show(message):
+    ...     print(message["status"])
+    >>> scope = {"type": "http", "method": "GET", "path": "/clusters", "headers": []}
+    >>> asyncio.run(traced(app)(scope, None, show))
+    204
+    """
+    tracer = _tracer(provider)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in quiet:
+            await app(scope, receive, send)
+            return
+        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+        span = tracer.start_span(
+            method,
+            context=propagate.extract(scope["headers"], getter=_HEADERS),
+            kind=SpanKind.SERVER,
+            attributes={"http.request.method": method, "url.path": scope["path"]},
+        )
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _note_status(span, message["status"])
+            await send(message)
+
+        with trace.use_span(span, end_on_exit=True):
+            try:
+                await app(scope, receive, note)
+            finally:
+                _note_route(span, method, scope)
+
+    return answer
+
+
+class _Headers(Getter[list[tuple[bytes, bytes]]]):
+    """Headers as ASGI has them: pairs of bytes, names in lower case."""
+
+    def get(self, carrier: list[tuple[bytes, bytes]], key: str) -> list[str] | None:
+        wanted = key.lower().encode("latin-1")
+        found = [value.decode("latin-1") for name, value in carrier if name == wanted]
+        return found or None
+
+    def keys(self, carrier: list[tuple[bytes, bytes]]) -> list[str]:
+        return [name.decode("latin-1") for name, _ in carrier]
+
+
+_HEADERS = _Headers()
+
+
+def _tracer(provider: TracerProvider | None) -> Tracer:
+    return trace.get_tracer("scstream", __version__, tracer_provider=provider)
+
+
+def _note_status(span: Span, status: int) -> None:
+    span.set_attribute("http.response.status_code", status)
+    if status >= 500:
+        span.set_status(Status(StatusCode.ERROR))
+
+
+def _note_route(span: Span, method: str, scope: Scope) -> None:
+    """Name the span after the route, which is known once the app has found it."""
+    path = getattr(scope.get("route"), "path", None)
+    if path is not None:
+        span.update_name(f"{method} {path}")
+        span.set_attribute("http.route", path)
+
+
+def _chosen(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    chosen = {name: values[name] for name in names if values.get(name) is not None}
+    return {k: v for k, v in chosen.items() if not (isinstance(v, float) and isnan(v))}
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)

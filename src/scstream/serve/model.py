@@ -1,0 +1,293 @@
+"""The model that answers: a file, what this process learns, or the checkpoints of a pipeline."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Protocol, Self
+
+from scstream import __version__
+from scstream.errors import CheckpointCorrupt, InputError, StreamError
+from scstream.families.base import Labels
+from scstream.io._packing import read_header, write_atomically
+from scstream.io.checkpoint import DAMAGE, model_bytes
+from scstream.stream.block import Block
+from scstream.stream.prepare import Steps
+from scstream.stream.prepare.text import TextStep
+from scstream.stream.processor import checkpoint_from, learn_block
+from scstream.stream.reading import Reading, frozen
+from scstream.stream.runner import Announce, silent
+
+
+class Model(Protocol):
+    """What the service asks; `scstream.stream.follower.Follower` is one."""
+
+    def current(self) -> Reading:
+        """Return the state that answers now; raises `StreamError` while there is none."""
+        ...
+
+    def refresh(self) -> bool:
+        """Take a newer state if there is one, and tell whether."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What became of a batch that was learned.
+
+    Parameters
+    ----------
+    reading : Reading
+        The model after it.
+    labels : array of shape (N,)
+        Ids of the clusters of the rows.
+
+    Examples
+    --------
+    >>> from scstream.serve.model import Lesson
+    >>> Lesson.__match_args__
+    ('reading', 'labels')
+    """
+
+    reading: Reading
+    labels: Labels
+
+
+class Owned:
+    """A model that lives in this process: it is read by anybody and learns on one thread at a time.
+
+    Parameters
+    ----------
+    reading : Reading or None
+        The state to begin with; None until `publish` gives one.
+    steps : Steps, optional
+        What prepares rows that are learned, where it goes on learning itself; by default the
+        steps of the reading, which learn no more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.learner import Learner
+    >>> from scstream.serve.model import Owned
+    >>> from scstream.stream.block import Block
+    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.stream.reading import Reading
+    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
+    >>> model = Owned(Reading(0, 1, 0.0, None, learner, Steps()))
+    >>> lesson = model.learn(Block.of(np.arange(10.0)[:, None] % 7))
+    >>> model.current().version, len(lesson.labels)
+    (1, 10)
+    """
+
+    def __init__(self, reading: Reading | None = None, *, steps: Steps | None = None) -> None:
+        self._reading = reading
+        self._steps = steps
+        self._learning = Lock()
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Read a model file: of `ScStream.save`, of `scstream fit`, or a checkpoint."""
+        name = str(path)
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"the model {name!r} cannot be read: {error.strerror}; name a model file, or a "
+                "folder of checkpoints."
+            ) from error
+        try:
+            read_header(content)
+        except DAMAGE as error:
+            raise CheckpointCorrupt(
+                f"{name} is no model file, or a damaged one; restore an older copy, or make one "
+                "with scstream fit."
+            ) from error
+        reading = Reading.of(content, name=name)
+        if reading is None:
+            raise InputError(
+                f"{name} holds no model yet; take a checkpoint that was written after a batch."
+            )
+        _, pipeline = checkpoint_from(content, name=name)
+        return cls(reading, steps=Steps.load(pipeline["steps"]) if pipeline else None)
+
+    def current(self) -> Reading:
+        """Return the state that answers now."""
+        reading = self._reading
+        if reading is None:
+            raise StreamError("no batch was learned yet, so there is no model; ask again later.")
+        return reading
+
+    def refresh(self) -> bool:
+        """Return False: who learns publishes."""
+        return False
+
+    def publish(self, reading: Reading) -> None:
+        """Let another state answer from now on; questions under way end with the one before."""
+        self._reading = reading
+
+    def learn(self, rows: Block, *, time: float | None = None) -> Lesson:
+        """Learn one batch, all of it or nothing; others wait until it is learned.
+
+        Parameters
+        ----------
+        rows : Block
+            The rows, before the steps.
+        time : float, optional
+            When they came; by default one later than the last.
+
+        Returns
+        -------
+        Lesson
+            The model after the batch, and the labels.
+        """
+        with self._learning:
+            before = self.current()
+            steps = before.steps if self._steps is None else self._steps
+            learner, steps, block, labels = learn_block(before.learner, steps, rows, time=time)
+            if block.rejects:
+                first = block.rejects[0]
+                raise InputError(
+                    f"{len(block.rejects)} of {block.n_rows} rows cannot be learned; the first is "
+                    f"row {first.row}: {first.reason.rstrip('.')}. Leave them out; nothing was "
+                    "learned."
+                )
+            after = replace(
+                before,
+                version=before.version + 1,
+                batch=before.batch + 1,
+                at=clock.time(),
+                learner=learner,
+                steps=frozen(steps),
+            )
+            _ = after.mixture  # now, and not while somebody waits for an answer
+            self._steps, self._reading = steps, after
+            return Lesson(after, labels)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model file; it appears whole or not at all."""
+        with self._learning:
+            reading, steps = self.current(), self._steps
+        write_atomically(Path(path), content_of(reading, steps=steps))
+
+
+def content_of(reading: Reading, *, steps: Steps | None = None) -> bytes:
+    """Return a state as the content of a model file.
+
+    It holds the steps before the model, and no position of a source: it is a model to ask or to
+    go on with, and no checkpoint that a pipeline could take up where it was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.learner import Learner
+    >>> from scstream.serve.model import content_of
+    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.stream.reading import Reading
+    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
+    >>> content = content_of(Reading(0, 1, 0.0, None, learner, Steps()))
+    >>> Reading.of(content, name="model").batch
+    1
+    """
+    snapshot = reading.snapshot
+    pipeline: dict[str, Any] = {}
+    if reading.steps.steps or snapshot.pipeline:
+        columns = None if reading.columns is None else list(reading.columns)
+        schema = {"features": columns, "text": text_of(reading)}
+        progress = {"batch": reading.batch, "at": reading.at, "schema": schema}
+        pipeline = {"progress": progress, "steps": (steps or reading.steps).save()}
+    return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
+
+
+def text_of(reading: Reading) -> str | None:
+    """Return the column of text that the steps of a model read; None where they read none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.learner import Learner
+    >>> from scstream.serve.model import text_of
+    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.stream.reading import Reading
+    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
+    >>> steps = Steps.build([{"step": "hash_text", "column": "title"}])
+    >>> text_of(Reading(0, 1, 0.0, None, learner, steps))
+    'title'
+    """
+    first = reading.steps.steps[:1]
+    return first[0].column if first and isinstance(first[0], TextStep) else None
+
+
+class Following:
+    """A thread that looks for newer states every few seconds, for as long as it is entered.
+
+    Parameters
+    ----------
+    model : Model
+        What is refreshed.
+    every : float
+        Seconds between two looks; twice as long after every error in a row, up to a minute.
+    changed : callable
+        Is given every new state.
+    announce : callable
+        Is told "unreachable" with the reason where the store cannot be read. The state in use
+        stays.
+
+    Examples
+    --------
+    >>> from scstream.serve.model import Following, Owned
+    >>> with Following(Owned(), every=60.0) as following:
+    ...     following.look()
+    False
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        every: float = 2.0,
+        changed: Callable[[Reading], None] = lambda reading: None,
+        announce: Announce = silent,
+    ) -> None:
+        self._model = model
+        self._every = every
+        self._changed = changed
+        self._announce = announce
+        self._failures = 0
+        self._over = Event()
+        self._thread = Thread(target=self._run, name="scstream-following", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._over.set()
+        self._thread.join(timeout=5.0)  # it may wait for a store that is away
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        return min(self._every * 2.0**self._failures, max(_LONGEST_PAUSE, self._every))
+
+    def look(self) -> bool:
+        """Take a newer state if there is one, and tell whether; a store may be away for a while."""
+        try:
+            newer = self._model.refresh()
+            self._failures = 0
+        except Exception as error:  # whatever the client of a store raises; the next look may do
+            self._failures = min(self._failures + 1, 30)
+            self._announce("unreachable", reason=str(error), again=self.pause)
+            return False
+        if newer:
+            self._changed(self._model.current())
+        return newer
+
+    def _run(self) -> None:
+        while not self._over.wait(self.pause):
+            self.look()
+
+
+_LONGEST_PAUSE = 60.0  # seconds

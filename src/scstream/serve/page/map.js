@@ -1,0 +1,256 @@
+/** Recent rows and the clusters as ellipses, in a plane that turns slowly. */
+
+import { clusters, moveLimits, rowPlaces, SIGMAS } from "./limits.js";
+import { store } from "./store.js";
+import { shapeOf, tracePoint } from "./marks.js";
+import { BOLD, drawLabel, drawLevels, drawWords, FONT, line, scale, ticks } from "./sheet.js";
+import { count, number, plural } from "./words.js";
+
+const EDGE = { left: 56, right: 14, top: 8, bottom: 42 };
+const FADE = 0.75; // of the oldest row
+
+let anchors = []; // places of the clusters on the screen, for the pointer
+
+/** Draw the picture; returns whether the limits still move. */
+export function paintMap(context, { width, height, colours }) {
+  const picture = store.picture;
+  if (!picture?.shown?.id) {
+    drawWords(context, picture?.batch === undefined ? "No model yet." : "No clusters yet.", {
+      width,
+      height,
+      colours,
+    });
+    return false;
+  }
+  const box = {
+    left: EDGE.left,
+    right: width - EDGE.right,
+    top: EDGE.top,
+    bottom: height - EDGE.bottom,
+  };
+  const { limits, moving } = moveLimits(picture, box);
+  const x = scale(limits[0], limits[1], box.left, box.right);
+  const y = scale(limits[2], limits[3], box.bottom, box.top);
+  drawAxes(context, picture, { x, y, box, colours });
+  context.save();
+  context.beginPath();
+  context.rect(box.left, box.top, box.right - box.left, box.bottom - box.top);
+  context.clip();
+  const drawn = clusters(picture);
+  drawEllipses(context, drawn, { x, y, box, colours, kind: picture.kind });
+  drawRows(context, picture, { x, y, colours });
+  context.restore();
+  const outside = drawOutside(context, picture, { x, y, box, colours });
+  drawNames(context, drawn, { x, y, box, colours, kind: picture.kind });
+  context.canvas.dataset.rows = picture.rows?.id.length ?? 0;
+  context.canvas.dataset.ellipses = picture.shown.covariance.length;
+  context.canvas.dataset.outside = outside;
+  return moving;
+}
+
+/** Say what the picture shows. */
+export function mapWords() {
+  const picture = store.picture;
+  if (!picture?.shown?.id) return "";
+  const { kind, rows, shown } = picture;
+  const seen = rows
+    ? `${plural(rows.id.length, "recent row")}, fading with age; hollow: in no cluster` +
+      (rows.asked.includes(1) ? "; dark rim: asked about, not learned" : "")
+    : "no rows were learned or asked about yet: ellipses only";
+  const ellipse = kind === "line" ? "bands" : "ellipses";
+  const some =
+    shown.covariance.length < shown.id.length ? `of the heaviest ${shown.covariance.length} ` : "";
+  const beyond = document.getElementById("map").dataset.outside;
+  const far = Number(beyond) ? ` ${plural(Number(beyond), "row")} beyond the edge.` : "";
+  const how =
+    kind === "plane"
+      ? ` ${count(picture.features)} features seen along two directions, in standard deviations ` +
+        "within clusters."
+      : "";
+  return (
+    `${seen[0].toUpperCase()}${seen.slice(1)}. ${ellipse[0].toUpperCase()}${ellipse.slice(1)} ` +
+    `${some}hold two standard deviations.${how}${far}`
+  );
+}
+
+/** Say which features the directions are made of. */
+export function axesWords() {
+  const picture = store.picture;
+  return picture?.kind === "plane" ? `Across: ${picture.axes[0]}. Up: ${picture.axes[1]}.` : "";
+}
+
+/** The cluster nearest to a place on the screen. */
+export function clusterAt(px, py) {
+  let best = null;
+  for (const each of anchors) {
+    const distance = Math.hypot(
+      (px - each.x) / Math.max(each.rx, 14),
+      (py - each.y) / Math.max(each.ry, 14),
+    );
+    if (distance < 1.1 && (!best || distance < best.distance)) best = { id: each.id, distance };
+  }
+  return best?.id ?? null;
+}
+
+function drawAxes(context, picture, { x, y, box, colours }) {
+  const up = ticks(y.from, y.to, (box.bottom - box.top) / 60);
+  drawLevels(context, { x, y, at: up, words: number, colours });
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  const flat = picture.kind === "line";
+  for (const value of ticks(x.from, x.to, (box.right - box.left) / 110, { integer: flat })) {
+    context.strokeStyle = colours.faint;
+    line(context, x(value), box.top, x(value), box.bottom);
+    context.fillStyle = colours.soft;
+    context.textAlign = flat && value === 0 ? "right" : "center";
+    context.fillText(
+      flat ? (value ? count(-value) : "newest") : number(value),
+      x(value),
+      box.bottom + 5,
+    );
+  }
+  context.strokeStyle = colours.line;
+  line(context, box.left, box.bottom, box.right, box.bottom);
+  line(context, box.left, box.top, box.left, box.bottom);
+  context.fillStyle = colours.soft;
+  context.textAlign = "right";
+  context.fillText(
+    flat ? "rows ago" : clipped(context, picture.axes[0], box.right),
+    box.right,
+    box.bottom + 22,
+  );
+  context.save();
+  context.translate(4, box.top);
+  context.rotate(-Math.PI / 2);
+  context.fillText(clipped(context, picture.axes.at(-1), box.bottom - box.top), 0, 0);
+  context.restore();
+}
+
+/** As much of a name as fits. */
+function clipped(context, name, width) {
+  let n = name.length;
+  while (n > 1 && context.measureText(`${name.slice(0, n)}…`).width > width) n -= 1;
+  return n < name.length - 1 ? `${name.slice(0, n)}…` : name;
+}
+
+const isDim = (id) => store.selected !== null && store.selected !== id;
+
+function drawEllipses(context, drawn, { x, y, box, colours, kind }) {
+  anchors = [];
+  for (const each of drawn.toReversed()) {
+    const { id, a, b, d, round } = each;
+    const [cx, cy] = kind === "line" ? [0, y(each.place[0])] : [x(each.place[0]), y(each.place[1])];
+    const stepX = Math.abs(x(1) - x(0));
+    const stepY = Math.abs(y(1) - y(0));
+    const anchor = {
+      id,
+      x: cx,
+      y: cy,
+      rx: SIGMAS * Math.sqrt(a ?? 0) * stepX,
+      ry: SIGMAS * Math.sqrt(d ?? 0) * stepY,
+    };
+    if (kind === "line")
+      Object.assign(anchor, { x: (box.left + box.right) / 2, rx: box.right - box.left });
+    anchors.push(anchor);
+    if (!round) continue;
+    context.beginPath();
+    if (kind === "line") {
+      context.rect(box.left - 2, cy - anchor.ry, box.right - box.left + 4, 2 * anchor.ry);
+    } else {
+      traceEllipse(context, cx, cy, a * stepX ** 2, -b * stepX * stepY, d * stepY ** 2);
+    }
+    context.fillStyle = context.strokeStyle = colours.of(id);
+    const area = Math.PI * SIGMAS ** 2 * Math.sqrt(Math.max(a * d - b * b, 0)) * stepX * stepY;
+    const wide = Math.min(
+      1,
+      (0.05 * (box.right - box.left) * (box.bottom - box.top)) / Math.max(area, 1),
+    );
+    context.globalAlpha = (isDim(id) ? 0.04 : 0.13) * (kind === "line" ? 1 : wide);
+    context.fill();
+    context.globalAlpha = isDim(id) ? 0.45 : 1;
+    context.lineWidth = store.selected === id ? 3 : 1.5;
+    context.stroke();
+    context.globalAlpha = 1;
+  }
+}
+
+/** Trace the ellipse of a covariance [[a, b], [b, d]] in pixels. */
+function traceEllipse(context, cx, cy, a, b, d) {
+  const middle = (a + d) / 2;
+  const radius = Math.hypot((a - d) / 2, b);
+  const long = SIGMAS * Math.sqrt(Math.max(middle + radius, 0));
+  const short = SIGMAS * Math.sqrt(Math.max(middle - radius, 0));
+  context.ellipse(cx, cy, long, short, 0.5 * Math.atan2(2 * b, a - d), 0, 2 * Math.PI);
+}
+
+function drawRows(context, picture, { x, y, colours }) {
+  const places = rowPlaces(picture);
+  places.forEach(([px, py], i) => {
+    const id = picture.rows.id[i];
+    const asked = picture.rows.asked[i];
+    context.globalAlpha = (isDim(id) ? 0.22 : 1) * (1 - FADE * (1 - (i + 1) / places.length));
+    context.beginPath();
+    tracePoint(context, id < 0 ? 0 : shapeOf(id), x(px), y(py), id < 0 ? 3.4 : 2.6);
+    if (id >= 0) {
+      context.fillStyle = colours.of(id);
+      context.fill();
+    }
+    if (id < 0 || asked) {
+      context.strokeStyle = colours.ink;
+      context.lineWidth = 1.1;
+      context.stroke();
+    }
+  });
+  context.globalAlpha = 1;
+}
+
+/** Point at rows beyond the edge; returns how many there are. */
+function drawOutside(context, picture, { x, y, box, colours }) {
+  let n = 0;
+  context.fillStyle = colours.soft;
+  for (const [px, py] of rowPlaces(picture)) {
+    const [sx, sy] = [x(px), y(py)];
+    const [cx, cy] = [
+      Math.min(Math.max(sx, box.left), box.right),
+      Math.min(Math.max(sy, box.top), box.bottom),
+    ];
+    if (Math.abs(cx - sx) < 1 && Math.abs(cy - sy) < 1) continue;
+    n += 1;
+    const angle = Math.atan2(sy - cy, sx - cx);
+    context.save();
+    context.translate(cx, cy);
+    context.rotate(angle);
+    context.beginPath();
+    context.moveTo(5, 0);
+    context.lineTo(-2, -3.5);
+    context.lineTo(-2, 3.5);
+    context.fill();
+    context.restore();
+  }
+  return n;
+}
+
+/** Write the ids of the clusters, the selected and the heaviest first, where there is room. */
+function drawNames(context, drawn, { x, y, box, colours, kind }) {
+  const taken = [];
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.font = BOLD.replace("12px", "13px");
+  const first = drawn.toSorted((p, q) => (q.id === store.selected) - (p.id === store.selected));
+  for (const { id, place, d } of first) {
+    const tall = SIGMAS * Math.sqrt(d ?? 0) * Math.abs(y(1) - y(0));
+    const above = kind !== "line" && tall < 12 ? tall + 9 : 0; // beside what it would hide
+    const [cx, cy] =
+      kind === "line" ? [box.right - 14, y(place[0])] : [x(place[0]), y(place[1]) - above];
+    const half = 4 + 4 * String(id).length;
+    if (cx < box.left + 4 || cx > box.right - 4 || cy < box.top + 4 || cy > box.bottom - 4)
+      continue;
+    if (taken.some((t) => Math.abs(t.x - cx) < t.half + half && Math.abs(t.y - cy) < 14)) continue;
+    taken.push({ x: cx, y: cy, half });
+    context.globalAlpha = isDim(id) ? 0.6 : 1;
+    drawLabel(context, String(id), cx, cy, { ink: colours.ink, paper: colours.panel });
+  }
+  context.globalAlpha = 1;
+  context.font = FONT;
+  context.canvas.dataset.names = taken.length;
+}

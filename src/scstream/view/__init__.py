@@ -1,0 +1,1 @@
+"""A model as a picture in one dimension or two, in numbers: what the page and the plots draw."""

@@ -1,0 +1,38 @@
+"""The machine is measured, and the figures say what they are."""
+
+from pathlib import Path
+
+import pytest
+
+from scstream.machine import usable_cores
+from tests.cli.inside import refused, sound, told
+
+SMALL = ("bench", "-d", 3, "-k", 4, "-n", 200, "--batches", 4)
+PHASES = ("read csv", "read json", "first batch", "learn", "predict", "predict one", "save", "load")
+
+
+def test_every_phase_is_measured(tmp_path: Path) -> None:
+    found = told(*SMALL, folder=tmp_path)
+    assert (found["n_features"], found["n_clusters"], found["n_rows"]) == (3, 4, 200)
+    assert found["found_clusters"] == 4
+    assert found["cores"] == usable_cores()
+    assert {phase["name"] for phase in found["phases"]} == set(PHASES)
+    assert all(phase["seconds"] > 0 for phase in found["phases"])
+    learn = {each["threads"]: each for each in found["phases"] if each["name"] == "learn"}
+    assert set(learn) == {1, found["cores"]}
+    for each in learn.values():
+        assert each["rows_per_second"] * each["seconds"] == pytest.approx(200)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_people_read_what_the_figures_mean(tmp_path: Path) -> None:
+    text = sound(*SMALL, "--family", "diagonal", folder=tmp_path)
+    assert "diagonal, 4 batches of 200 rows, D 3, K 4" in text
+    for phase in PHASES:
+        assert phase in text
+    assert "what scstream run cannot exceed" in text
+
+
+def test_families_that_it_does_not_know(tmp_path: Path) -> None:
+    says = refused("bench", "--family", "poisson", folder=tmp_path)
+    assert says == "bench knows the families gaussian, diagonal."

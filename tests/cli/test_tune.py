@@ -1,0 +1,109 @@
+"""Settings are searched on the first batches and judged on later ones."""
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scstream.cli.places import Scratch
+from scstream.cli.tuning import Lot, Search, collected, prequential
+from scstream.errors import InputError
+from scstream.learner import Learner
+from scstream.metrics import adjusted_rand
+from scstream.stream.config import build
+from tests.cli.inside import refused, sound, told
+
+SMALL = ("--batch-rows", 100, "--batches", 6, "--held-out", 6, "--trials", 8)
+
+
+def write_jumping(path: Path, *, n_batches: int = 12, seed: int = 0) -> None:
+    """Two clusters that are somewhere else in every batch: the past is of no use."""
+    rng = np.random.default_rng(seed)
+    with path.open("w") as file:
+        file.write("x,y,class\n")
+        for _ in range(n_batches):
+            centres = rng.uniform(-3, 3, (2, 2)) + np.array([[-8, 0], [8, 0]])
+            which = rng.integers(0, 2, 100)
+            rows = centres[which] + 0.2 * rng.normal(size=(100, 2))
+            file.writelines(f"{x},{y},{c}\n" for (x, y), c in zip(rows, which, strict=True))
+
+
+def test_what_is_better_is_printed_as_settings(tmp_path: Path) -> None:
+    write_jumping(tmp_path / "rows.csv")
+    features = ("--set", 'schema.features=["x", "y"]')
+    text = sound("tune", "rows.csv", *SMALL, "--trials", 15, *features, folder=tmp_path)
+    settings = tomllib.loads(text)
+    assert "The best is better by +" in text
+    assert settings["model"]
+    (tmp_path / "tuned.toml").write_text(text)
+    build({"source": {"kind": "file", "path": "rows.csv"}, **settings}, store=Scratch())
+    sound("fit", "rows.csv", "--model", "m", "--settings", "tuned.toml", folder=tmp_path)
+    found = told("inspect", "m", folder=tmp_path)
+    assert found["half_life"] == settings["model"].get("half_life", 5.0)
+
+
+def test_defaults_that_are_as_good_are_called_so(folder: Path) -> None:
+    text = sound("tune", "rows.csv", *SMALL, folder=folder)
+    assert "# The defaults are as good: the difference is " in text
+    assert tomllib.loads(text) == {}
+    found = told("tune", "rows.csv", *SMALL, folder=folder)
+    assert found["is_better"] is False
+    assert (found["batches"], found["held_out"], found["trials"]) == (6, 6, 8)
+    same = f"best {found['best']:.4g}, defaults {found['default']:.4g}."
+    assert same in text  # the same seed, the same search
+    assert f"the difference is {found['gain']:+.3g} nats per row" in text
+    assert not (folder / "checkpoints").exists()
+
+
+def test_what_the_user_has_chosen_stays(folder: Path) -> None:
+    chosen = ("--family", "gaussian", "--set", "model.half_life=4", "--set", "model.alpha=2")
+    words = ("tune", "rows.csv", *SMALL, "--trials", 3, *chosen)
+    assert set(told(*words, folder=folder)["model"]) <= {"prior", "motion"}
+    more = ("--set", 'model.prior="vague"', "--set", "model.switches={motion=true}")
+    assert refused(*words, *more, folder=folder).startswith("everything that could be searched")
+
+
+def test_agreement_with_true_classes(tmp_path: Path) -> None:
+    write_jumping(tmp_path / "rows.csv")
+    words = ("tune", "rows.csv", *SMALL, "--trials", 3)
+    found = told(*words, "--truth", "class", folder=tmp_path)
+    assert found["score"] == "ari"
+    assert 0.5 < found["default"] <= 1.0
+    assert told(*words, "--truth", "class", "--score", "nmi", folder=tmp_path)["score"] == "nmi"
+    assert "needs --truth" in refused(*words, "--score", "ari", folder=tmp_path)
+    assert "there is no score 'f1'" in refused(*words, "--score", "f1", folder=tmp_path)
+    assert "no column 'klass'" in refused(*words, "--truth", "klass", folder=tmp_path)
+
+
+def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
+    settings = {
+        "source": {"kind": "file", "path": str(folder / "rows.csv")},
+        "batch": {"rows": 100},
+        "model": {"random_state": 0},
+    }
+    learner, lots = collected(settings, Search(batches=3, held_out=2))
+    assert [lot.X.shape for lot in lots] == [(100, 2)] * 5
+    own = Learner({"random_state": 0}, names=("x", "y"))
+    densities, agreements = [], []
+    truth = [(lot.X > 2.5) @ [1, 2] for lot in lots]
+    for number, lot in enumerate(lots):
+        if own.snapshot is not None:
+            from scstream.stream.prepare import Steps
+            from scstream.stream.reading import Reading
+
+            verdict = Reading(0, 0, 0.0, None, own, Steps()).ask("verdict", lot.X).values
+            densities.append(verdict.log_density.mean())
+            agreements.append(adjusted_rand(truth[number], verdict.label))
+        own, _ = own.learn(lot.X)
+    np.testing.assert_allclose(prequential(learner, lots, "density"), densities, rtol=1e-12)
+    known = [Lot(lot.X, None, true) for lot, true in zip(lots, truth, strict=True)]
+    assert prequential(learner, known, "ari") == agreements
+
+
+def test_too_few_rows_are_a_sentence(folder: Path) -> None:
+    says = refused("tune", "rows.csv", "--batch-rows", 1000, folder=folder)
+    assert says.startswith("the rows make 3 batches of sound rows, and 4 are needed at least")
+    assert "there is no file" in refused("tune", "none.csv", folder=folder)
+    with pytest.raises(InputError, match="needs --truth"):
+        Search(score="nmi")

@@ -1,0 +1,210 @@
+"""The live page on a stage: a tiny service on loopback, a stream with a plot, and a browser."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import uvicorn
+from numpy.typing import NDArray
+from playwright.sync_api import Browser, sync_playwright
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from scstream.core.state import Config, State
+from scstream.families.base import Family
+from scstream.io.checkpoint import Snapshot
+from scstream.learner import Learner
+from scstream.serve.live import Live, live_routes
+from scstream.stream.prepare import Steps
+from scstream.stream.reading import Reading
+
+CSP = "default-src 'self'"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+class Guard:
+    """What a service does around the page: a policy for content, and a token where one is set."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self.app = app
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message["headers"],
+                    (b"content-security-policy", CSP.encode()),
+                ]
+            await send(message)
+
+        app = self.app if self._may(scope) else JSONResponse({"says": "..."}, status_code=401)
+        await app(scope, receive, guarded)
+
+    def _may(self, scope: Scope) -> bool:
+        if scope["type"] != "http" or scope["path"] != "/live" or self.token is None:
+            return True
+        return Request(scope).headers.get("authorization") == f"Bearer {self.token}"
+
+
+class Stage:
+    """The page of a `Live`, served on a free port of the loopback; can be stopped and started."""
+
+    def __init__(
+        self,
+        live: Live,
+        *,
+        app: ASGIApp | None = None,
+        token: str | None = None,
+        port: int = 0,
+        buffer: int | None = None,
+    ) -> None:
+        self.live = live
+        self.app = app or Guard(Starlette(routes=live_routes(live)), token)
+        self.port = port
+        self.buffer = buffer
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def __enter__(self) -> Self:
+        self.server = uvicorn.Server(uvicorn.Config(self.app, log_level="warning"))
+        self.socket = socket.create_server(("127.0.0.1", self.port))
+        self.port = int(self.socket.getsockname()[1])
+        if self.buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.buffer)
+        work = partial(self.server.run, sockets=[self.socket])
+        self.thread = threading.Thread(target=work, daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.live.close()
+        self.server.should_exit = True
+        self.thread.join(10.0)
+        self.socket.close()
+        assert not self.thread.is_alive(), "the service did not end although the page was closed"
+
+
+class Show:
+    """A model that learns batch by batch, and tells a `Live` of it."""
+
+    def __init__(self, live: Live, *, names: tuple[str, ...] | None = None, **params: Any) -> None:
+        self.live = live
+        self.learner = Learner({"random_state": 0, "n_threads": 1, **params}, names)
+        self.batch = 0
+
+    def learn(self, X: Any, *, when: Any = None) -> Reading:
+        self.learner, labels = self.learner.learn(X, time=when)
+        self.batch += 1
+        reading = self.reading()
+        self.live.see(reading, X=X, labels=labels)
+        return reading
+
+    def reading(self, *, batch: int | None = None, age: float = 0.0) -> Reading:
+        """The model now, or as if it were that of another batch, or learned a while ago."""
+        number = self.batch if batch is None else batch
+        at = time.time() - age
+        return Reading(number, number, at, self.learner.names, self.learner, Steps())
+
+
+@dataclass(frozen=True)
+class Actor:
+    """A cluster with a life: from when to when, from where to where, how wide and how heavy."""
+
+    begin: int
+    end: int
+    start: tuple[float, ...]
+    stop: tuple[float, ...]
+    scale: tuple[float, ...]
+    tilt: float = 0.0
+    weight: float = 1.0
+
+    def draw(self, rng: np.random.Generator, batch: int, n: int) -> NDArray[np.float64]:
+        way = np.clip((batch - self.begin) / max(self.end - self.begin, 1), 0.0, 1.0)
+        place = np.array(self.start) + way * (np.array(self.stop) - np.array(self.start))
+        noise = rng.normal(size=(n, len(place))) * np.array(self.scale)
+        if self.tilt and len(place) == 2:
+            c, s = np.cos(self.tilt), np.sin(self.tilt)
+            noise = noise @ np.array([[c, s], [-s, c]])
+        return np.asarray(place + noise)
+
+
+def play(
+    actors: list[Actor], *, n_rows: int, n_batches: int, stray: float = 0.01, seed: int = 0
+) -> Iterator[NDArray[np.float64]]:
+    """Batches of rows of whoever is on stage, with a few strays among them."""
+    rng = np.random.default_rng(seed)
+    for batch in range(n_batches):
+        there = [actor for actor in actors if actor.begin <= batch < actor.end]
+        weight = np.array([actor.weight for actor in there])
+        counts = rng.multinomial(n_rows, weight / weight.sum())
+        rows = np.concatenate(
+            [actor.draw(rng, batch, n) for actor, n in zip(there, counts, strict=True)]
+        )
+        strays = rng.random(n_rows) < stray
+        rows[strays] = rows.mean(axis=0) + 3 * rows.std(axis=0) * rng.normal(
+            size=(int(strays.sum()), rows.shape[1])
+        )
+        yield rows[rng.permutation(n_rows)]
+
+
+def reading_of(family: Family, state: State) -> Reading:
+    names = tuple(f"f{d}" for d in range(family.n_features))
+    snapshot = Snapshot(family, Config(), state, feature_names=names)
+    return Reading(0, 1, 0.0, names, Learner.of(snapshot), Steps())
+
+
+def state_of(family: Family, stats: Any) -> State:
+    """A state with these statistics, half of them on either side."""
+    n = len(stats)
+    halves = np.repeat(stats[:, None] / 2, 2, axis=1)
+    ones = np.ones(n)
+    return State.empty(family).but(
+        past=halves,
+        current=np.zeros_like(halves),
+        ids=np.arange(n),
+        age=np.arange(n),
+        born=ones,
+        seen=ones,
+        peak=ones,
+        next_id=n,
+        time=3.0,
+        n_batches=4,
+    )
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Chromium of the system, without a screen."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=FLAGS, headless=True
+        )
+        try:
+            yield chromium
+        finally:
+            chromium.close()

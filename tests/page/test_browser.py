@@ -1,0 +1,391 @@
+"""The live page in a real browser: it shows the model, to every eye and hand, for a long time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from scstream.serve import live as module
+from scstream.serve.app import create_app
+from scstream.serve.live import Live
+from scstream.serve.memory import Moment
+from scstream.serve.model import Owned
+from scstream.serve.settings import Settings
+from tests.page.stage import Actor, Show, Stage, browser, play
+
+ACTORS = [
+    Actor(0, 9999, (0.0, 0.0), (0.0, 0.0), (0.5, 0.3)),
+    Actor(0, 15, (6.0, 6.0), (6.0, 6.0), (0.4, 0.4)),
+    Actor(10, 9999, (0.0, 6.0), (0.0, 6.0), (0.3, 0.5)),
+]
+READY = "#state[data-state='live']"
+
+CONTRASTS = """() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = rgb(getComputedStyle(e).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !element.checkVisibility() || element.closest("noscript, option")) continue;
+    const pair = [light(rgb(getComputedStyle(element).color)), light(ground(element))].sort();
+    found.push([element.tagName + "#" + element.id, (pair[1] + 0.05) / (pair[0] + 0.05)]);
+  }
+  return found;
+}"""
+
+INK = """(colour) => {
+  const canvas = document.getElementById("map");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const [r, g, b] = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
+  let n = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    n += data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] === 255;
+  }
+  return n;
+}"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def show() -> Iterator[Show]:
+    """A stream that was learned for a while; tests look at it and leave it as it is."""
+    seconds = count()
+    live = Live(clock=lambda: float(next(seconds)))
+    played = Show(live, names=("width", "height"), half_life=1.5)
+    for rows in play(ACTORS, n_rows=120, n_batches=40, stray=0.02):
+        played.learn(rows)
+    yield played
+
+
+@pytest.fixture(scope="module")
+def stage(show: Show) -> Iterator[Stage]:
+    with Stage(show.live) as served:
+        yield served
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    opened = chromium.new_page(viewport={"width": 1400, "height": 1000}, reduced_motion="reduce")
+    yield opened
+    opened.close()
+
+
+def complaints(page: Page) -> list[str]:
+    found: list[str] = []
+    page.on("console", lambda m: found.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    return found
+
+
+def opened(page: Page, stage: Stage) -> Page:
+    page.goto(stage.address)
+    page.wait_for_selector(READY)
+    page.wait_for_selector('#map[data-names]:not([data-names="0"])')
+    return page
+
+
+def test_it_shows_the_model_and_asks_nobody_else(page: Page, stage: Stage, show: Show) -> None:
+    found, asked = complaints(page), []
+    page.on("request", lambda request: asked.append(request.url))
+    opened(page, stage)
+    assert found == []
+    state = show.reading().snapshot.state
+    assert page.inner_text("#n-clusters") == str(state.n_clusters)
+    assert page.inner_text("#n-batches") == "40"
+    ids = page.eval_on_selector_all("#rows button", "all => all.map(e => Number(e.innerText))")
+    assert ids == state.ids.tolist()
+    drawn = page.eval_on_selector("#map", "e => ({...e.dataset})")
+    assert int(drawn["rows"]) == 600 and int(drawn["ellipses"]) == state.n_clusters
+    colours = page.evaluate(
+        "ids => import('/page/marks.js').then(m => ids.map(m.palette().of))", ids
+    )
+    assert all(page.evaluate(INK, colour) > 50 for colour in colours)
+    events = page.eval_on_selector_all("#events li span", "all => all.map(e => e.innerText)")
+    assert "cluster 0 was born" in events and any("died" in words for words in events)
+    assert page.eval_on_selector("#lineage", "e => Number(e.dataset.lives)") >= 3
+    assert page.eval_on_selector("#shares", "e => Number(e.dataset.layers)") >= 5
+    assert page.title() == "scstream"
+    assert asked and all(url.startswith(stage.address) for url in asked)
+
+
+def test_every_word_is_readable_in_both_themes(page: Page, stage: Stage) -> None:
+    opened(page, stage)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        contrasts = page.evaluate(CONTRASTS)
+        assert len(contrasts) > 40
+        assert [entry for entry in contrasts if entry[1] < 4.5] == []
+
+
+def test_the_theme_can_be_chosen_and_stays(chromium: Browser, stage: Stage) -> None:
+    page = opened(chromium.new_page(color_scheme="dark"), stage)
+    paper = page.eval_on_selector("body", "e => getComputedStyle(e).backgroundColor")
+    assert paper == "rgb(13, 15, 19)"
+    page.click("#dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    assert page.get_attribute("#dark", "aria-pressed") == "false"
+    page.close()
+
+
+def test_everything_is_reached_by_keys(page: Page, stage: Stage, show: Show) -> None:
+    opened(page, stage)
+    order = []
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        order.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert order[:8] == ["skip", "span", "pause", "dark", "map", "shares", "lineage", "rates"]
+    assert order[-1] == "scroll"  # the list of events; before it the table, as one stop
+    ids = show.reading().snapshot.state.ids.tolist()
+    page.focus("#map")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#detail")).to_contain_text(f"Cluster {ids[1]}")
+    expect(page.locator("#detail")).to_contain_text("width")
+    expect(page.locator("#rows button[aria-pressed=true]")).to_have_text(str(ids[1]))
+    expect(page.locator("#shares-readout")).to_contain_text(f"cluster {ids[1]}")
+    expect(page.locator("#spoken")).to_contain_text(f"Cluster {ids[1]}")
+    page.keyboard.press("Escape")
+    expect(page.locator("#rows button[aria-pressed=true]")).to_have_count(0)
+
+
+def test_the_table_and_time_are_walked_by_arrows(page: Page, stage: Stage, show: Show) -> None:
+    opened(page, stage)
+    ids = show.reading().snapshot.state.ids.tolist()
+    page.focus("#rows button")
+    for _ in ids:
+        page.keyboard.press("ArrowDown")
+    focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focused == f"cluster {ids[-1]}"
+    page.focus("#rates")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#shares-readout")).to_contain_text("batch 38:")
+    page.keyboard.press("Escape")
+    expect(page.locator("#shares-readout")).to_contain_text("batch 39:")
+
+
+def test_a_click_selects_a_cluster_everywhere(page: Page, stage: Stage) -> None:
+    opened(page, stage)
+    name = page.inner_text("#rows button >> nth=0")
+    page.click("#rows button >> nth=0")
+    expect(page.locator("#detail .who")).to_contain_text(f"Cluster {name}")
+    page.click("#rows button >> nth=0")
+    expect(page.locator("#detail .who")).to_have_count(0)
+
+
+def test_every_control_has_a_name(page: Page, stage: Stage) -> None:
+    opened(page, stage)
+    session = page.context.new_cdp_session(page)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    focusable = [
+        node
+        for node in nodes
+        if any(p["name"] == "focusable" and p["value"]["value"] for p in node.get("properties", []))
+        and node["role"]["value"] not in ("RootWebArea", "option", "MenuListPopup")
+    ]
+    assert len(focusable) > 8
+    assert [node["role"] for node in focusable if not node["name"]["value"].strip()] == []
+    live = page.locator("[aria-live=polite]")
+    expect(live).to_have_count(1)
+
+
+def test_nothing_sticks_out(page: Page, stage: Stage) -> None:
+    opened(page, stage)
+    for width in (390, 768, 1600):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(100)
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+        boxes = page.eval_on_selector_all(
+            "canvas", "all => all.map(e => [e.clientWidth, e.clientHeight, e.width])"
+        )
+        assert all(w >= 300 and h >= 120 and pixels >= w for w, h, pixels in boxes)
+
+
+def test_without_a_model_it_says_so(page: Page) -> None:
+    found = complaints(page)
+    with Stage(Live()) as stage:
+        page.goto(stage.address)
+        expect(page.locator("#state")).to_have_text("connected, no model yet")
+        expect(page.locator("#n-clusters")).to_have_text("–")
+        expect(page.locator("#events")).to_have_text("Nothing has happened yet.")
+    assert found == []
+
+
+def test_a_model_that_is_only_followed_has_no_rows_and_may_be_old(page: Page, show: Show) -> None:
+    live = Live()
+    live.see(show.reading(age=600.0))
+    with Stage(live) as stage:
+        page.goto(stage.address)
+        expect(page.locator("#state")).to_have_text("live, but no new batch for 10 min")
+        expect(page.locator("#map-says")).to_contain_text("No rows were learned or asked about")
+
+
+def test_a_token_is_asked_for_and_kept_in_the_tab_alone(page: Page, show: Show) -> None:
+    live = Live()
+    live.see(show.reading())
+    with Stage(live, token="hunter2") as stage:
+        page.goto(stage.address)
+        expect(page.locator("#state")).to_have_text("a token is needed")
+        expect(page.locator("#token")).to_be_focused()
+        page.keyboard.type("wrong")
+        page.keyboard.press("Enter")
+        expect(page.locator("#door-says")).to_have_text("That token was refused.")
+        page.fill("#token", "hunter2")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(READY)
+        expect(page.locator("#door")).to_be_hidden()
+        kept = page.evaluate("[JSON.stringify(sessionStorage), JSON.stringify(localStorage)]")
+        assert "hunter2" in kept[0] and "hunter2" not in kept[1] + page.content() + page.url
+        page.reload()
+        page.wait_for_selector(READY)
+
+
+def test_it_is_at_home_in_the_service(page: Page, show: Show) -> None:
+    live, token = Live(), "hunter2"
+    app = create_app(Owned(show.reading()), Settings(token=token), live=live)
+    app.state.service.begin()
+    with Stage(live, app=app) as stage:
+        page.goto(stage.address)
+        page.fill("#token", token)
+        found = complaints(page)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(READY)
+        rows = {"rows": [[0.0, 0.0], [90.0, 90.0]]}
+        headers = {"authorization": f"Bearer {token}"}
+        httpx.post(f"{stage.address}predict", json=rows, headers=headers).raise_for_status()
+        page.wait_for_selector('#map[data-rows="2"]')
+        assert found == []
+
+
+def test_it_comes_back_when_the_service_does(page: Page, show: Show) -> None:
+    first, second = Live(), Live()
+    first.see(show.reading())
+    with Stage(first) as stage:
+        opened(page, stage)
+    expect(page.locator("#state")).to_contain_text("next try in")
+    expect(page.locator("#n-batches")).to_have_text("40")  # what was known is still there
+    second.see(show.reading())
+    with Stage(second, port=stage.port):
+        page.wait_for_selector(READY, timeout=10_000)
+
+
+def test_a_pause_holds_the_picture_and_loses_nothing(page: Page, show: Show) -> None:
+    live = Live()
+    live.see(show.reading(batch=40))
+    with Stage(live) as stage:
+        opened(page, stage)
+        page.click("#pause")
+        expect(page.locator("#state")).to_have_text("paused")
+        live.see(show.reading(batch=50))
+        page.wait_for_timeout(600)
+        assert page.get_attribute("html", "data-batch") == "40"
+        page.click("#pause")
+        expect(page.locator("#n-batches")).to_have_text("50")
+        moments = page.evaluate("import('/page/store.js').then(m => m.store.moments.length)")
+        assert moments == 2
+
+
+def test_memory_of_the_page_is_bounded(
+    page: Page, show: Show, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some hundred pictures come; neither elements nor the heap after a collection grow."""
+    monkeypatch.setattr(module, "EVERY", 0.01)
+    monkeypatch.setattr(module, "_LAZINESS", 0)
+    seconds = count()
+    live = Live(clock=lambda: float(next(seconds)))
+    batch = 0
+    X = next(play(ACTORS, n_rows=300, n_batches=1))
+    labels = np.zeros(300, dtype=np.int64)
+
+    def go_on(n: int) -> None:
+        nonlocal batch
+        for _ in range(n):
+            batch += 1
+            live.see(show.reading(batch=batch), X=X, labels=labels)
+
+    go_on(700)  # more moments than are kept
+    page.set_viewport_size({"width": 400, "height": 400})
+    with Stage(live) as stage:
+        opened(page, stage)
+        page.evaluate(
+            "window.seen = 0; new MutationObserver(() => (window.seen += 1)).observe("
+            "document.documentElement, { attributeFilter: ['data-batch'] })"
+        )
+        session = page.context.new_cdp_session(page)
+        session.send("Performance.enable")
+
+        def watch(n: int) -> dict[str, float]:
+            while page.evaluate("window.seen") < n:
+                go_on(1)
+                page.wait_for_timeout(1)
+            session.send("HeapProfiler.collectGarbage")
+            metrics = session.send("Performance.getMetrics")["metrics"]
+            return {entry["name"]: entry["value"] for entry in metrics}
+
+        early, late = watch(20), watch(170)
+        moments = page.evaluate("import('/page/store.js').then(m => m.store.moments.length)")
+    assert moments == 600
+    assert late["Nodes"] <= early["Nodes"] + 20
+    assert late["JSHeapUsedSize"] < early["JSHeapUsedSize"] + 500_000
+
+
+def test_moments_are_joined_in_the_browser_as_on_the_service(page: Page, stage: Stage) -> None:
+    opened(page, stage)
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        pair = [random_moment(rng, batch) for batch in (4, 5)]
+        told = [json.dumps(each.plain()) for each in pair]
+        found = page.evaluate(
+            "pair => import('/page/store.js').then(m => m.joined(...pair.map(JSON.parse)))", told
+        )
+        wanted = pair[0].joined(pair[1]).plain()
+        assert found["ids"] == wanted["ids"]
+        assert np.allclose(found["shares"], wanted["shares"], atol=1e-4)
+        for name in set(wanted) - {"ids", "shares"}:
+            same = [np.nan if value is None else value for value in (found[name], wanted[name])]
+            assert np.allclose(same[0], same[1], rtol=1e-4, equal_nan=True), name
+
+
+def random_moment(rng: np.random.Generator, batch: int) -> Moment:
+    rows = int(rng.integers(0, 3)) * 7
+    density = float(rng.normal()) if rows else float("nan")
+    share = rng.dirichlet(np.ones(20))
+    return Moment(
+        batch=batch,
+        time=float(batch),
+        first=batch,
+        last=batch,
+        batches=int(rng.integers(1, 5)),
+        rows=rows,
+        novel=rows // 7,
+        clusters=9,
+        fewest=int(rng.integers(1, 9)),
+        most=int(rng.integers(9, 20)),
+        density=density,
+        lowest=density,
+        highest=density,
+        outside=0.1,
+        shares=dict(zip(sorted(rng.choice(40, 20, replace=False).tolist()), share, strict=True)),
+    )

@@ -1,0 +1,307 @@
+"""Laws of `Live`: bounded, cheap when nobody looks, the same for every reader, and over in time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import socket
+import threading
+import time
+import tracemalloc
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from scipy import sparse
+
+from scstream.core.state import Event
+from scstream.families import Multinomial
+from scstream.serve import live as module
+from scstream.serve.chronicle import Known
+from scstream.serve.live import Live
+from scstream.stream.prepare import Steps
+from scstream.stream.reading import Reading
+from tests.page.stage import Actor, Show, Stage, play
+
+ACTORS = [
+    Actor(0, 9999, (0.0, 0.0), (0.0, 0.0), (0.5, 0.3)),
+    Actor(0, 30, (6.0, 6.0), (6.0, 6.0), (0.4, 0.4)),
+    Actor(15, 9999, (0.0, 6.0), (0.0, 6.0), (0.3, 0.5)),
+]
+
+
+def eager_clock() -> Any:
+    """A second passes whenever somebody looks at it."""
+    seconds = count()
+    return lambda: float(next(seconds))
+
+
+def messages(text: str) -> dict[str, Any]:
+    parts = [part.split("\n") for part in text.strip().split("\n\n")]
+    return {
+        lines[0].removeprefix("event: "): json.loads(lines[1].removeprefix("data: "))
+        for lines in parts
+    }
+
+
+def test_the_history_is_what_the_model_did() -> None:
+    live = Live(clock=eager_clock())
+    show = Show(live, half_life=1.5)
+    rows = list(play(ACTORS, n_rows=120, n_batches=60))
+    readings = [show.learn(X) for X in rows]
+    news = live.news(Known())
+    assert [m["clusters"] for m in news["moments"]] == [
+        reading.snapshot.state.n_clusters for reading in readings
+    ]
+    assert [m["rows"] for m in news["moments"]] == [120.0] * 60
+    told = [(e["kind"], e["id"], e["other"]) for e in news["events"]]
+    assert told == [(e.kind, e.id, e.other) for e in readings[-1].snapshot.events]
+    assert {kind for kind, _, _ in told} >= {"born", "died"}
+    state = readings[-1].snapshot.state
+    alive = {life["id"] for life in news["lives"] if life["end"] is None}
+    assert alive == set(state.ids.tolist())
+    shares = dict(zip(news["moments"][-1]["ids"], news["moments"][-1]["shares"], strict=True))
+    assert all(
+        abs(shares[k] - w / state.total_weight) < 1e-4
+        for k, w in zip(state.ids.tolist(), state.weight.tolist(), strict=True)
+    )
+
+
+def test_a_follower_that_misses_batches_tells_the_same_events() -> None:
+    every, some = Live(clock=eager_clock()), Live(clock=eager_clock())
+    show = Show(every, half_life=1.5)
+    for number, X in enumerate(play(ACTORS, n_rows=120, n_batches=60)):
+        reading = show.learn(X)
+        if number % 7 == 0 or number == 59:
+            some.see(reading)
+    whole, parts = every.news(Known()), some.news(Known())
+    assert parts["events"] == whole["events"]
+    assert sum(m["batches"] for m in parts["moments"]) == sum(
+        m["batches"] for m in whole["moments"]
+    )
+    assert parts["moments"][-1]["rows"] == whole["moments"][-1]["rows"]
+    assert {life["id"] for life in parts["lives"]} == {life["id"] for life in whole["lives"]}
+
+
+def test_memory_does_not_grow_with_the_stream() -> None:
+    live = Live(n_rows=200, n_moments=50, clock=eager_clock())
+    show = Show(live, half_life=1.5)
+    readings = [show.learn(X) for X in play(ACTORS, n_rows=120, n_batches=60)]
+    rows, batch = np.zeros((90, 2)), count(60)
+
+    def go_on(n: int) -> int:
+        for number in range(n):  # the same again, and clusters of new names all the time
+            reading = renamed(readings[number % 60], next(batch))
+            live.see(reading, X=rows, labels=np.full(90, reading.batch))
+            live.asked(rows, np.zeros(90, dtype=np.int64))
+        live.picture()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    early = go_on(450)
+    late = go_on(150)
+    tracemalloc.stop()
+    assert late < early + 50_000
+    news = live.news(Known())
+    assert len(news["moments"]) <= 50 and len(news["events"]) == 500 and len(news["lives"]) == 400
+    assert len(live.picture()["rows"]["id"]) <= 200 and news["forgotten"] >= 200
+
+
+def renamed(reading: Reading, batch: int) -> Reading:
+    """The same state as that of another batch, in which a cluster of its own was born."""
+    snapshot = reading.snapshot
+    info = replace(snapshot.info, events=(Event("born", float(batch), batch, 1.0),))
+    learner = replace(reading.learner, snapshot=replace(snapshot, info=info))
+    return replace(reading, batch=batch, learner=learner)
+
+
+def test_nothing_is_drawn_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*told: Any, **more: Any) -> Any:
+        raise AssertionError("somebody drew")
+
+    monkeypatch.setattr(module, "draw", never)
+    show = Show(Live(clock=eager_clock()))
+    for X in play(ACTORS, n_rows=60, n_batches=10):
+        show.learn(X)
+        show.live.asked(X, np.zeros(60, dtype=np.int64))
+
+
+def test_what_costs_is_done_five_times_a_second_and_nothing_is_lost() -> None:
+    now = 0.0
+    live = Live(clock=lambda: now)
+    show = Show(live)
+    for X in play(ACTORS, n_rows=60, n_batches=40):
+        show.learn(X)
+        now += 0.05
+    now += 1.0
+    news = live.news(Known())
+    assert 8 <= len(news["moments"]) <= 12
+    assert sum(m["batches"] for m in news["moments"]) == 40
+    assert sum(m["rows"] for m in news["moments"]) == 2400
+
+
+def test_a_stream_that_was_set_back_begins_another_history() -> None:
+    live = Live(clock=eager_clock())
+    show, readings = Show(live), []
+    for X in play(ACTORS, n_rows=60, n_batches=10):
+        readings.append(show.learn(X))
+    known = Known()
+    assert len(live.news(known)["moments"]) > 5
+    live.see(readings[3])
+    news = live.news(known)
+    assert news["afresh"] and len(news["moments"]) == 1
+
+
+def test_the_same_state_twice_is_one_moment() -> None:
+    live = Live(clock=eager_clock())
+    reading = Show(live).learn(next(play(ACTORS, n_rows=60, n_batches=1)))
+    live.see(reading)
+    live.see(reading)
+    assert len(live.news(Known())["moments"]) == 1
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_rows_of_another_width_are_not_drawn(width: int) -> None:
+    live = Live(clock=eager_clock())
+    live.see(Show(live).learn(next(play(ACTORS, n_rows=60, n_batches=1))))
+    live.asked(np.zeros((7, width)), np.zeros(7, dtype=np.int64))
+    assert sum(live.picture()["rows"]["asked"]) == (7 if width == 2 else 0)
+
+
+def test_sparse_rows_are_drawn() -> None:
+    live = Live(clock=eager_clock())
+    counts = np.random.default_rng(0).poisson(2.0, size=(80, 12)).astype(float)
+    Show(live, family=Multinomial(np.ones(12))).learn(sparse.csr_array(counts))
+    picture = live.picture()
+    assert len(picture["rows"]["id"]) == 80 and picture["kind"] == "plane"
+
+
+def test_threads_may_call_it_all_at_once() -> None:
+    live = Live(n_rows=100, n_moments=20)
+    readings = []
+    for X in play(ACTORS, n_rows=40, n_batches=12):
+        reading = Show(live).learn(X) if not readings else show_more(readings[-1], X)
+        readings.append(reading)
+    errors: list[BaseException] = []
+
+    def work(task: Any) -> None:
+        try:
+            for number in range(60):
+                task(number)
+        except BaseException as error:
+            errors.append(error)
+
+    rows, labels = np.zeros((9, 2)), np.zeros(9, dtype=np.int64)
+    tasks = [
+        lambda i: live.see(readings[i % 12], X=rows, labels=labels),
+        lambda i: live.asked(rows, labels),
+        lambda i: json.dumps(live.picture(), allow_nan=False),
+        lambda i: json.dumps(live.news(Known()), allow_nan=False),
+    ]
+    threads = [threading.Thread(target=work, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def show_more(reading: Reading, X: Any) -> Reading:
+    learner, _ = reading.learner.learn(X)
+    return Reading(reading.batch + 1, reading.batch + 1, 0.0, None, learner, Steps())
+
+
+def test_frames_begin_with_the_history_and_go_on_with_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "EVERY", 0.01)
+    live = Live(clock=eager_clock())
+    show = Show(live)
+    rows = list(play(ACTORS, n_rows=60, n_batches=9))
+    for X in rows[:8]:
+        show.learn(X)
+
+    async def watch() -> list[dict[str, Any]]:
+        frames = live.frames()
+        first = messages(await anext(frames))
+        show.learn(rows[8])
+        second = messages(await anext(frames))
+        live.close()
+        assert [text async for text in frames] == []
+        return [first, second]
+
+    first, second = asyncio.run(watch())
+    assert first["news"]["afresh"] and not second["news"]["afresh"]
+    assert len(first["news"]["moments"]) == 8 and len(second["news"]["moments"]) == 1
+    assert first["picture"]["batch"] == 8 and second["picture"]["batch"] == 9
+
+
+def test_a_quiet_stream_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVERY", 0.01)
+    monkeypatch.setattr(module, "IDLE", 0.05)
+    live = Live()
+
+    async def watch() -> list[str]:
+        frames = live.frames()
+        return [await anext(frames) for _ in range(3)]
+
+    first, *rest = asyncio.run(watch())
+    assert messages(first)["picture"] == {}
+    assert rest == [": still here\n\n"] * 2
+
+
+def test_who_does_not_listen_is_dropped_and_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVERY", 0.005)
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    monkeypatch.setattr(module, "_LAZINESS", 0)
+    live = Live(clock=eager_clock())
+    rows = next(play(ACTORS, n_rows=600, n_batches=1))
+    reading, labels = Show(live).learn(rows), np.zeros(600, dtype=np.int64)
+    with Stage(live, buffer=8192) as stage, socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", stage.port))
+        deaf.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        end = time.monotonic() + 20
+        was_watched = False
+        while time.monotonic() < end and (live.n_watching or not was_watched):
+            live.see(reading, X=rows, labels=labels)
+            time.sleep(0.002)
+            was_watched |= live.n_watching > 0
+        assert was_watched and live.n_watching == 0
+
+
+def test_no_more_than_so_many_may_look_and_a_seat_is_free_when_one_leaves() -> None:
+    live = Live(n_subscribers=1)
+    with Stage(live) as stage, httpx.Client(base_url=stage.address) as client:
+        with client.stream("GET", "/live") as first:
+            assert first.status_code == 200
+            assert first.headers["content-type"].startswith("text/event-stream")
+            refused = client.get("/live")
+            assert refused.status_code == 503 and "browsers" in refused.json()["says"]
+        end = time.monotonic() + 5
+        while live.n_watching and time.monotonic() < end:
+            time.sleep(0.01)
+        with client.stream("GET", "/live") as second:
+            assert second.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/page/../live.py", "/page/%2e%2e%2flive.py", "/page/none.js"])
+def test_only_the_files_of_the_page_can_be_asked_for(path: str) -> None:
+    live = Live()
+    with Stage(live) as stage:
+        assert httpx.get(stage.address.rstrip("/") + path).status_code == 404
+
+
+def test_every_file_of_the_page_is_small_and_has_a_type() -> None:
+    files = {name: (kind, content) for name, kind, content in Live().page()}
+    assert {"index.html", "style.css", "main.js", "icon.svg"} <= set(files)
+    assert sum(len(content) for _, content in files.values()) < 100_000
+    for name, (_, content) in files.items():
+        text = content.decode()
+        assert "http://" not in text.replace("http://www.w3.org/", "") and "https://" not in text
+        assert " style=" not in text or not name.endswith(".html")

@@ -1,0 +1,161 @@
+"""Laws of what the page remembers: bounded, whole, and the newest in the finest detail."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from math import isclose, isnan, nan
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from scstream.core.state import Event
+from scstream.serve.memory import N_SHARES, Lives, Moment, Moments, Recent, spaced
+
+
+def moment_of(batch: int, rng: np.random.Generator) -> Moment:
+    rows = int(rng.integers(0, 50))
+    density = float(rng.normal()) if rows else nan
+    ids = rng.choice(60, size=int(rng.integers(1, N_SHARES)), replace=False)
+    return Moment(
+        batch=batch,
+        time=float(batch),
+        rows=rows,
+        novel=int(rng.integers(0, rows + 1)),
+        clusters=len(ids),
+        fewest=len(ids),
+        most=len(ids),
+        density=density,
+        lowest=density,
+        highest=density,
+        shares=dict.fromkeys(sorted(ids.tolist()), 1.0 / len(ids)),
+    )
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.integers(1, 300))
+def test_moments_are_few_and_cover_everything(seed: int, most: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    moments, told = Moments(most), [moment_of(batch, rng) for batch in range(n)]
+    for each in told:
+        moments.add(each)
+        assert len(moments) <= most
+    kept = list(moments)
+    assert kept[0].first == 0 and kept[-1].last == n - 1
+    assert all(a.last + 1 == b.first for a, b in pairwise(kept))
+    assert sum(m.batches for m in kept) == n
+    assert isclose(sum(m.rows for m in kept), sum(m.rows for m in told))
+    assert isclose(sum(m.novel for m in kept), sum(m.novel for m in told))
+    assert max(m.most for m in kept) == max(m.most for m in told)
+    assert min(m.fewest for m in kept) == min(m.fewest for m in told)
+    total = sum(m.rows * m.density for m in told if m.rows)
+    assert isclose(sum(m.rows * m.density for m in kept if m.rows), total, abs_tol=1e-6)
+    assert all(len(m.shares) <= N_SHARES and sum(m.shares.values()) < 1 + 1e-9 for m in kept)
+
+
+def test_the_newest_moments_are_the_finest() -> None:
+    moments = Moments(600)
+    for batch in range(6_000):
+        moments.add(Moment(batch, float(batch)))
+    lengths = [m.batches for m in moments]
+    assert lengths[-60:] == [1] * 60
+    assert max(lengths) < 0.04 * 6_000  # a coarse moment is still a few pixels of a page
+    ages = np.cumsum(lengths[::-1])
+    assert all(length <= 1 + 0.06 * age for length, age in zip(lengths[::-1], ages, strict=True))
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32 - 1))
+def test_a_subscriber_that_keeps_up_is_told_every_moment_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    moments, known = Moments(60), 0
+    for batch in range(400):
+        moments.add(Moment(batch, float(batch)))
+        if batch - known >= 2 or rng.random() < 0.5:
+            news = moments.since(known)
+            assert news is not None
+            assert [m.batch for m in news] == list(range(known, batch + 1))
+            known = moments.n_seen
+    assert moments.since(3) is None  # joined to earlier ones long ago
+
+
+def test_a_moment_is_plain_json_with_the_time_in_full() -> None:
+    told = Moment(1, 1_700_000_123.456, density=nan, shares={3: 1 / 3, 1: 0.5}).plain()
+    told = json.loads(json.dumps(told, allow_nan=False))
+    assert told["time"] == 1_700_000_123.456 and told["density"] is None
+    assert told["ids"] == [3, 1] and told["shares"] == [0.3333, 0.5]
+
+
+def event(kind: Any, time: float, name: int, other: int | None = None) -> Event:
+    return Event(kind, time, name, 1.0, other)
+
+
+def test_lives_follow_births_splits_merges_deaths_and_returns() -> None:
+    lives = Lives(10)
+    lives.hear(
+        [
+            event("born", 0.0, 0),
+            event("split", 1.0, 0, 1),
+            event("merged", 2.0, 1, 0),
+            event("died", 3.0, 1),
+            event("returned", 5.0, 1),
+            event("died", 6.0, 7),
+        ]
+    )
+    first, second, unknown = lives
+    assert (first.born, first.end, first.how, first.into) == (0.0, 2.0, "merged", 1)
+    assert (second.parent, second.end, second.how, second.away) == (0, None, None, (3.0, 5.0))
+    assert (unknown.id, unknown.born, unknown.end) == (7, None, 6.0)
+
+
+def test_of_too_many_lives_the_lightest_are_forgotten_and_counted() -> None:
+    lives = Lives(50)
+    for name in range(500):
+        lives.hear([event("born", float(name), name)])
+        lives.weigh({name: (name % 100) / 100}, {name: float(name)})
+        assert len(lives) <= 50
+    assert lives.n_forgotten == 450
+    assert min(life.peak for life in lives) >= 0.5
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_recent_rows_are_the_newest_and_few(seed: int, is_sparse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    recent, told = Recent(30), np.zeros((0, 3))
+    for at in range(10):
+        rows = rng.integers(0, 3, size=(int(rng.integers(1, 50)), 3)).astype(float)
+        told = np.concatenate([told, rows])
+        given_rows = sparse.csr_array(rows) if is_sparse else rows
+        recent.add(given_rows, np.full(len(rows), at), at=float(at))
+        kept = recent.rows()
+        assert kept is not None and recent.n_rows == min(30, len(told))
+        dense = kept.rows.toarray() if is_sparse else kept.rows
+        assert np.array_equal(dense, told[-30:]) and np.array_equal(kept.labels, kept.at)
+
+
+def test_long_rows_are_few_and_another_width_begins_anew() -> None:
+    recent = Recent(600)
+    for at in range(20):
+        recent.add(*spaced(np.zeros((200, 100_000)), np.zeros(200), 150), at=float(at))
+    kept = recent.rows()
+    assert kept is not None and kept.rows.size <= 2 << 20
+    recent.add(np.zeros((5, 2)), np.zeros(5), at=0.0)
+    assert recent.n_rows == 5
+
+
+def test_rows_of_a_cluster_that_was_merged_go_with_it() -> None:
+    recent = Recent(10)
+    recent.add(np.zeros((4, 1)), np.array([1, 2, 2, -1]), at=0.0)
+    recent.rename([event("merged", 1.0, 5, 2), event("died", 1.0, 1)])
+    kept = recent.rows()
+    assert kept is not None and kept.labels.tolist() == [1, 5, 5, -1]
+
+
+def test_a_mean_of_nothing_says_nothing() -> None:
+    nothing, something = Moment(0, 0.0), Moment(1, 1.0, rows=2, density=3.0, lowest=3.0)
+    assert nothing.joined(something).density == 3.0 == something.joined(nothing).lowest
+    assert isnan(nothing.joined(nothing).density)

@@ -1,0 +1,468 @@
+"""What is not meant well, or not sent well, is refused with a sentence and the right status."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scstream.serve.app import create_app
+from scstream.serve.listen import Serving, serve_in_thread
+from scstream.serve.model import Owned
+from scstream.serve.settings import Settings
+from scstream.stream.arrow import stream_bytes
+from tests.serve.subjects import Client, app, columns, reading, refused, rows
+
+ARROW = "application/vnd.apache.arrow.stream"
+GOOD = {"x": [1.0], "y": [2.0]}
+
+
+@contextmanager
+def served(**settings: Any) -> Iterator[Serving]:
+    with serve_in_thread(app(**settings), "127.0.0.1", 0) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Serving]:
+    """A service with a token that several tests share."""
+    with served(token="hunter2", body_seconds=1.0) as serving:
+        yield serving
+
+
+def spoken(serving: Serving, said: bytes, *, seconds: float = 5.0) -> bytes:
+    """What comes back until the connection is closed."""
+    with socket.create_connection((serving.host, serving.port), timeout=seconds) as door:
+        door.sendall(said)
+        parts = []
+        while part := door.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def status_of(answer: bytes) -> int:
+    assert b'"says":"' in answer, answer
+    return int(answer.split(b" ", 2)[1])
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "word"),
+    [
+        ("", 400, "not JSON"),
+        ("{", 400, "not JSON"),
+        ('{"rows": [[NaN, 1]]}', 400, "null"),
+        ('{"rows": [[Infinity, 1]]}', 400, "null"),
+        ('{"rows": [[1e999, 1]]}', 400, "not JSON"),
+        ('{"rows": [["\ud800", 1]]}', 400, "not JSON"),
+        ('{"rows": ' + 2000 * "[" + 2000 * "]" + "}", 400, "depth"),
+        ('{"rows": ' + 900 * "[" + 900 * "]" + "}", 422, "2 are expected"),
+        ("[]", 422, "object"),
+        ("{}", 422, "either"),
+        ('{"rows": [], "columns": {}}', 422, "either"),
+        ('{"rows": [], "evil": 1}', 422, "'evil'"),
+        ('{"rows": {"x": 1}}', 422, "array of arrays"),
+        ('{"rows": [1, 2]}', 422, "row 0"),
+        ('{"rows": [[1]]}', 422, "2 are expected"),
+        ('{"rows": [[1, 2, 3]]}', 422, "2 are expected"),
+        ('{"rows": [[1, 2], [1]]}', 422, "row 1"),
+        ('{"rows": [[1, true]]}', 422, "not a number"),
+        ('{"rows": [[1, "2"]]}', 422, "not a number"),
+        ('{"rows": [[1, {}]]}', 422, "an object"),
+        ('{"rows": [[1, [2]]]}', 422, "an array"),
+        ('{"rows": [[1, null]]}', 422, "is missing"),
+        ('{"rows": [[1, 1e300]]}', 422, "too large"),
+        ('{"rows": [[1, 1e90]]}', 422, "rescale"),
+        ('{"columns": []}', 422, "object of arrays"),
+        ('{"columns": {"x": [1]}}', 422, "no column 'y'"),
+        ('{"columns": {"x": [1], "y": [1], "z": [1]}}', 422, "no column 'z'"),
+        ('{"columns": {"x": [1], "y": [1, 2]}}', 422, "differ in length"),
+        ('{"columns": {"x": 1, "y": [1]}}', 422, "'x' must be an array"),
+        ('{"columns": {"x": [1], "y": ["' + 10**6 * "a" + '"]}}', 422, "not a number"),
+        ('{"rows": [[1, 2]], "time": "now"}', 422, "'time'"),
+        ('{"rows": [[1, 2]], "time": 1e200}', 422, "'time'"),
+        ('{"rows": [[1, 2]], "probabilities": 1}', 422, "true or false"),
+        (json.dumps({"rows": [[1, 2]] * 101}), 422, "in parts"),
+    ],
+)
+def test_a_body_that_cannot_be_used(body: str, status: int, word: str) -> None:
+    answer = Client(app(rows=100)).post("/predict", body.encode("utf-8", "surrogatepass"))
+    assert word in refused(answer, status)["says"]
+    assert len(answer.content) < 1000
+
+
+@pytest.mark.parametrize(
+    ("table", "status", "word"),
+    [
+        ({"x": [1.0]}, 422, "no column 'y'"),
+        ({"x": [1.0], "y": ["2"]}, 422, "no column 'y'"),
+        ({"x": [1.0], "y": [2.0], "z": [3.0]}, 422, "no column 'z'"),
+        ({"x": [1.0, 2.0], "y": [1.0, None]}, 422, "NaN or nothing"),
+        ({"x": [1.0], "y": [np.inf]}, 422, "out of range"),
+        ({"name": ["a"]}, 400, "no column of numbers"),
+        ({"x": [1.0] * 101, "y": [1.0] * 101}, 422, "in parts"),
+    ],
+)
+def test_a_table_that_cannot_be_used(table: dict[str, list[Any]], status: int, word: str) -> None:
+    stream = stream_bytes({n: pa.array(v).to_numpy(zero_copy_only=False) for n, v in table.items()})
+    answer = Client(app(rows=100)).post("/predict", stream, ARROW)
+    assert word in refused(answer, status)["says"]
+
+
+def test_a_torn_stream_is_no_table() -> None:
+    stream = stream_bytes({"x": np.ones(50), "y": np.ones(50)})
+    client = Client(app())
+    for cut in (0, 1, 8, 100, len(stream) // 2):
+        assert "Arrow" in refused(client.post("/predict", stream[:cut], ARROW), 400)["says"]
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        torn = bytearray(stream)
+        for place in rng.integers(0, len(torn), 5):
+            torn[place] = rng.integers(256)
+        assert client.post("/predict", bytes(torn), ARROW).status_code in (200, 400, 422)
+
+
+def test_other_types_and_packed_bodies() -> None:
+    client = Client(app())
+    for kind in ("text/plain", "", "application/x-www-form-urlencoded", "application/jsonx"):
+        assert "Content-Type" in refused(client.post("/predict", b"{}", kind), 415)["says"]
+    packed = client.post("/predict", b"{}", **{"content-encoding": "gzip"})
+    assert "compressed" in refused(packed, 415)["says"]
+    fine = client.post("/predict", json.dumps({"columns": GOOD}).encode(), "Application/JSON; a=b")
+    assert fine.status_code == 200
+
+
+def test_answers_are_bounded() -> None:
+    client = Client(app(cells=100))
+    says = refused(client.predict(rows=rows(30).tolist(), probabilities=True), 422)["says"]
+    assert "120 probabilities and 100 are allowed" in says
+    assert client.predict(rows=rows(25).tolist(), probabilities=True).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/predict", "/clusters", "/model", "/metrics", "/openapi.json"])
+def test_a_token_is_asked_for(path: str) -> None:
+    method = "POST" if path == "/predict" else "GET"
+    client = Client(app(token="hunter2"))
+    for wrong in ("", "hunter2", "Bearer", "Bearer hunter", "Bearer hunter22", "Basic hunter2"):
+        answer = client.request(method, path, headers={"authorization": wrong})
+        assert refused(answer, 401)["error"] == "WrongToken"
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert "hunter2" not in answer.text
+    right = client.request(method, path, headers={"authorization": "bearer hunter2"})
+    assert right.status_code in (200, 404, 415)
+
+
+def test_some_routes_are_open() -> None:
+    client = Client(app(token="hunter2"))
+    for path in ("/healthz", "/readyz", "/docs", "/docs.css", "/"):
+        assert client.get(path).status_code in (200, 307)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/..%2fmodel",
+        "/page/..%2f..%2fapp.py",
+        "/page/../../model",
+        "//model",
+        "/model/",
+        "/MODEL",
+        "/model%00",
+        "/healthz/../model",
+        "/clusters/..",
+        "/clusters/1/2",
+        "/docs/..%2fmodel",
+        "/%2e%2e/etc/passwd",
+    ],
+)
+def test_tricks_with_paths_lead_nowhere(path: str, guarded: Serving) -> None:
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    answer = spoken(guarded, request.encode())
+    assert int(answer.split(b" ", 2)[1]) in (400, 401, 404), answer
+    assert b"root:" not in answer and b"safetensors" not in answer
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8765", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8765", 200),
+        ("models.example", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost:80@evil.example", 421),
+        ("evil.example:127.0.0.1", 421),
+        ("", 421),
+    ],
+)
+def test_names_of_others_are_refused(host: str, status: int) -> None:
+    client = Client(app(hosts=("models.example",)))
+    assert client.get("/healthz", headers={"host": host}).status_code == status
+
+
+def test_a_service_for_others_has_any_name() -> None:
+    client = Client(app(host="0.0.0.0"))
+    assert client.get("/healthz", headers={"host": "models.example"}).status_code == 200
+    client = Client(app(host="0.0.0.0", hosts=("models.example",)))
+    refused(client.get("/clusters", headers={"host": "evil.example"}), 421)
+
+
+def test_pages_of_others_cannot_post() -> None:
+    client, body = Client(app(learn=True)), json.dumps({"columns": GOOD}).encode()
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:9"):
+        refused(client.post("/learn", body, origin=origin), 403)
+    assert client.post("/learn", body, origin="http://127.0.0.1:8765").status_code == 200
+
+
+def test_learning_is_off_unless_it_is_on() -> None:
+    answer = Client(app()).post("/learn", json.dumps({"columns": GOOD}).encode())
+    assert "--learn" in refused(answer, 403)["says"]
+    on = Client(app(learn=True))
+    refused(on.post("/learn", b'{"rows": []}'), 422)
+    refused(on.post("/learn", b'{"rows": [[1, 2]], "probabilities": true}'), 422)
+
+
+def test_methods_and_parameters() -> None:
+    client = Client(app())
+    answer = client.get("/predict")
+    assert refused(answer, 405) and answer.headers["allow"] == "POST"
+    refused(client.request("DELETE", "/clusters"), 405)
+    for query in ("limit=0", "limit=501", "limit=x", "offset=-1", "sort=age"):
+        assert "parameter" in refused(client.get(f"/clusters?{query}"), 422)["says"]
+    for query in ("since=nan", "since=inf", "limit=1e3"):
+        refused(client.get(f"/events?{query}"), 422)
+    assert "limit, offset, sort" in refused(client.get("/clusters?limt=5"), 422)["says"]
+    refused(client.get("/clusters/one"), 422)
+    refused(client.get(f"/clusters/{2**70}"), 422)
+
+
+def test_a_client_that_asks_too_often_waits() -> None:
+    client = Client(app(rate=0.1, burst=2.0))
+    assert [client.get("/clusters").status_code for _ in range(2)] == [200, 200]
+    answer = client.get("/clusters")
+    assert "0.1 requests per second" in refused(answer, 429)["says"]
+    assert 1 <= int(answer.headers["retry-after"]) <= 10
+    assert client.get("/healthz").status_code == 200
+
+
+def test_too_much_at_a_time_waits() -> None:
+    with served(requests=1, body_seconds=5.0) as serving:
+        head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with socket.create_connection((serving.host, serving.port)) as slow:
+            slow.sendall(head + b"Content-Length: 100\r\n\r\n{")
+            time.sleep(0.3)
+            answer = httpx.get(f"{serving.url}/clusters")
+            assert refused(answer, 503)["error"] == "Busy"
+            assert answer.headers["retry-after"] == "1"
+            assert httpx.get(f"{serving.url}/healthz").status_code == 200
+        time.sleep(0.3)
+        assert httpx.get(f"{serving.url}/clusters").status_code == 200
+
+
+def test_too_many_bytes_at_a_time_wait() -> None:
+    with served(body_bytes=1000, bodies_bytes=1500, body_seconds=5.0) as serving:
+        head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with socket.create_connection((serving.host, serving.port)) as slow:
+            slow.sendall(head + b"Content-Length: 1000\r\n\r\n" + 900 * b" ")
+            time.sleep(0.3)
+            answer = httpx.post(
+                f"{serving.url}/predict",
+                content=json.dumps({"rows": [[1, 2]] * 80}),
+                headers={"content-type": "application/json"},
+            )
+            assert "memory" in refused(answer, 503)["says"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_comes_too_slowly(chunked: bool) -> None:
+    length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: 50"
+    with served(body_seconds=0.4) as serving:
+        began = time.monotonic()
+        head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with socket.create_connection((serving.host, serving.port), timeout=5.0) as door:
+            door.sendall(head + length + b"\r\n\r\n")
+            for _ in range(6):  # a byte now and then does not keep the service waiting
+                door.sendall(b"1\r\n{\r\n" if chunked else b"{")
+                time.sleep(0.1)
+            answer = door.recv(65536)
+        assert status_of(answer) == 408 and time.monotonic() - began < 3.0
+        assert httpx.get(f"{serving.url}/healthz").status_code == 200
+
+
+def test_a_head_that_comes_too_slowly_or_not_at_all() -> None:
+    with served(body_seconds=0.3) as serving:
+        assert status_of(spoken(serving, b"GET /healthz HTTP/1.1\r\nHost: loc")) == 408
+        assert status_of(spoken(serving, b"")) == 408
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: " + 10**6 * b"a",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + 9000 * b"A: a\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + 4000 * b"Abc: abcd\r\n" + b"\r\n",
+        b"GET /" + 10**5 * b"a" + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_a_head_that_is_too_long(head: bytes, guarded: Serving) -> None:
+    assert status_of(spoken(guarded, head)) == 431
+    assert httpx.get(f"{guarded.url}/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # a client that speaks TLS
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\r\n\r\nhello\r\n\r\n",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
+        b"Content-Length: 2\r\n\r\n{}",
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n{}",
+    ],
+)
+def test_what_is_no_request(said: bytes, guarded: Serving) -> None:
+    assert status_of(spoken(guarded, said)) == 400
+    assert httpx.get(f"{guarded.url}/healthz").status_code == 200
+
+
+def test_so_many_connections_and_no_more() -> None:
+    with served(connections=3) as serving:
+        kept = [socket.create_connection((serving.host, serving.port)) for _ in range(3)]
+        time.sleep(0.2)
+        assert status_of(spoken(serving, b"")) == 503
+        for door in kept:
+            door.close()
+        time.sleep(0.2)
+        assert httpx.get(f"{serving.url}/healthz").status_code == 200
+
+
+def test_a_defect_says_nothing_of_itself() -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+
+    class Broken(Owned):
+        def current(self) -> Any:
+            raise ZeroDivisionError("the secret of the house")
+
+    broken = create_app(Broken(), announce=lambda kind, /, **v: told.append((kind, v)))
+    client = Client(broken)
+    for answer in (client.predict(rows=[[1, 2]]), client.get("/clusters")):
+        assert refused(answer, 500)["error"] == "Defect" and "secret" not in answer.text
+        kind, values = told.pop()
+        assert kind == "defect" and "the secret of the house" in values["trace"]
+    assert not told
+
+
+def test_headers_of_safety() -> None:
+    client = Client(app())
+    for answer in (client.get("/docs"), client.get("/clusters"), client.predict(rows=[])):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    policy = client.get("/docs").headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
+    page = client.get("/docs").text
+    assert not re.search(r"(?:src|href)=\"(?:https?:)?//", page) and "<script" not in page
+
+
+PROGRAM = """
+import sys
+from scstream.serve.app import create_app
+from scstream.serve.listen import bound, serve
+from scstream.serve.model import Owned
+from scstream.serve.settings import Settings
+model = Owned.open(sys.argv[1])
+door = bound("127.0.0.1", 0)
+print(door.getsockname()[1], flush=True)
+serve(create_app(model, Settings(body_seconds=60.0)), door)
+"""
+
+
+def test_ten_gigabytes_are_refused_in_little_memory(tmp_path: Any) -> None:
+    """With a length and without one; on a connection that is kept and with one body each."""
+    file = tmp_path / "model.scstream"
+    Owned(reading()).save(file)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(file)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            url = f"http://127.0.0.1:{port}"
+            _ready(url)
+            before = _peak(process.pid)
+            head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            for path in (b"/predict", b"/healthz", b"/nowhere"):
+                sent, answer = _poured(port, head % path + b"Content-Length: %d\r\n\r\n" % 10**10)
+                assert status_of(answer) == 413 and sent < 2**26
+            sent, answer = _poured(port, head % b"/predict" + b"Transfer-Encoding: chunked\r\n\r\n")
+            assert status_of(answer) == 413 and 2**24 < sent < 2**26
+            assert httpx.get(f"{url}/healthz").status_code == 200
+            assert _peak(process.pid) - before < 80 * 2**20
+        finally:
+            process.terminate()
+        assert process.wait(20) == 0
+
+
+def _ready(url: str) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            httpx.get(f"{url}/readyz").raise_for_status()
+            return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the service did not start")
+
+
+def _poured(port: int, head: bytes) -> tuple[int, bytes]:
+    """Send ten gigabytes as long as anybody reads them; what went out, and what came back."""
+    chunk = 2**20 * b" "
+    framed = b"%x\r\n%b\r\n" % (len(chunk), chunk) if b"chunked" in head else chunk
+    sent = 0
+    with socket.create_connection(("127.0.0.1", port), timeout=10.0) as door:
+        door.sendall(head)
+        try:
+            while sent < 10**10:
+                door.sendall(framed)
+                sent += len(chunk)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        try:
+            return sent, door.recv(65536)
+        except ConnectionResetError:
+            return sent, b""
+
+
+def _peak(pid: int) -> int:
+    """Most memory that a process has had, in bytes."""
+    with open(f"/proc/{pid}/status") as file:
+        found = re.search(r"VmHWM:\s+(\d+) kB", file.read())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def test_the_memory_is_really_looked_at(tmp_path: Any) -> None:
+    assert _peak(os.getpid()) > 10 * 2**20
+
+
+def test_rows_at_the_limit_are_answered() -> None:
+    X = rows(100, seed=1)
+    answer = Client(app(rows=100)).predict(columns=columns(X))
+    assert len(answer.json()["cluster"]) == 100
+    assert Settings().body_bytes == 2**24
