@@ -14,11 +14,10 @@ import pytest
 from scstream.cli.places import Scratch
 from scstream.cli.settings import nested, read_file
 from scstream.stream.config import build
-from tests.test_howto import blocks_of, run
+from tests.docs.blocks import NAME, blocks_of, run
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto" / "flink.md"
 BLOCKS = blocks_of(PAGE.read_text(encoding="utf-8"))
-NAME = re.compile(r"(?:--|#) ([\w-]+\.\w+)\n")
 TABLE = re.compile(r"CREATE TABLE (\w+) \((.*?)\n\) WITH \((.*?)\n\);", re.DOTALL)
 OPTION = re.compile(r"'([^']+)' = '([^']*)'")
 PAIRS = [("prepare.sql", "flink.toml"), ("backfill.sql", "backfill.toml")]

@@ -15,7 +15,7 @@ from scstream.errors import InputError
 
 river = pytest.importorskip("river")
 
-from river import checks, evaluate, metrics, preprocessing, stream  # noqa: E402
+from river import checks, compose, evaluate, metrics, preprocessing, stream  # noqa: E402
 from river.checks import common  # noqa: E402
 
 from scstream.river import ScStreamClusterer  # noqa: E402
@@ -191,6 +191,37 @@ def test_evaluated_by_river() -> None:
     model = ScStreamClusterer(buffer_size=100, seed=0)
     scored = evaluate.progressive_val_score(dicts(400), model, metrics.Silhouette())
     assert 0.0 < scored.get() < 0.5
+
+
+def test_a_pipeline_is_validated_by_river_as_it_learns() -> None:
+    model = preprocessing.StandardScaler() | ScStreamClusterer(buffer_size=100, seed=0)
+    for x, _label in dicts(100):
+        model.learn_one(x)
+    both = metrics.AdjustedRand() + metrics.VBeta()
+    rand, _ = evaluate.progressive_val_score(dicts(400, seed=1), model, both)
+    assert rand.get() > 0.95
+    assert model["ScStreamClusterer"].model.state_.n_batches == 5
+
+
+def test_labels_that_come_late_and_reports_on_the_way() -> None:
+    model = ScStreamClusterer(buffer_size=100, seed=0)
+    steps = evaluate.iter_progressive_val_score(
+        dicts(600), model, metrics.AdjustedRand(), delay=50, step=200, yield_predictions=True
+    )
+    scores, last = [], None
+    for report in steps:
+        scores.append(report["AdjustedRand"].get())
+        last = report["Prediction"]
+    assert scores == sorted(scores)
+    assert last in model.centers
+
+
+def test_features_chosen_in_a_pipeline() -> None:
+    model = compose.Select("a") | ScStreamClusterer(buffer_size=100, seed=0)
+    for x, _label in dicts():
+        model.learn_one(x)
+    assert set(model["ScStreamClusterer"].centers[0]) == {"a"}
+    assert model.predict_one({"a": 8.0, "b": 1e9}) != -1
 
 
 def test_arrays_through_river() -> None:

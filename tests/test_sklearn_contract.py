@@ -3,8 +3,12 @@
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from scstream import ScStream
@@ -50,3 +54,48 @@ def test_tags_follow_the_family() -> None:
     assert tags("diagonal") == (False, True)
     assert tags({"gaussian": [0]}) == (False, True)
     assert tags("no such family") == (False, False)
+
+
+def table(library: Any) -> Any:
+    rng = np.random.default_rng(0)
+    rows = np.array([[0.0, 0.0], [9.0, 900.0]])[rng.integers(2, size=120)]
+    rows += rng.normal(size=(120, 2)) * [1.0, 100.0]
+    return library.DataFrame({"height": rows[:, 0], "width": rows[:, 1]})
+
+
+def test_a_copy_of_a_pipeline_learns_the_same() -> None:
+    rows = table(pytest.importorskip("pandas"))
+    pipeline = make_pipeline(StandardScaler(), ScStream(random_state=0))
+    labels = pipeline.fit_predict(rows)
+    copy = clone(pipeline).set_params(scstream__max_clusters=7)
+    assert not hasattr(copy[-1], "state_")
+    assert np.array_equal(copy.fit_predict(rows), labels)
+    assert copy[-1].config_.max_clusters == 7
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_steps_that_give_tables(library: str) -> None:
+    rows = table(pytest.importorskip(library))
+    pipeline = make_pipeline(StandardScaler(), ScStream(random_state=0))
+    pipeline.set_output(transform=library).fit(rows)
+    model = pipeline[-1]
+    assert model.feature_names_in_.tolist() == ["height", "width"]
+    assert model.n_clusters_ == 2
+    scaled = pipeline[0].transform(rows)
+    assert type(scaled) is type(rows)
+    assert model.partial_fit(scaled).state_.n_batches == 2
+
+
+def test_a_search_by_held_out_density() -> None:
+    rng = np.random.default_rng(0)
+    shape = np.linalg.cholesky([[1.0, 0.95], [0.95, 1.0]])
+    rows = np.array([[0.0, 0.0], [9.0, 0.0]])[rng.integers(2, size=240)]
+    rows += rng.normal(size=(240, 2)) @ shape.T
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), ScStream(random_state=0)),
+        {"scstream__family": ["diagonal", "gaussian"]},
+        scoring=lambda model, X, y=None: model.score_samples(X).mean(),
+        cv=TimeSeriesSplit(3),
+    ).fit(rows)
+    assert search.best_params_ == {"scstream__family": "gaussian"}
+    assert search.best_estimator_[-1].n_clusters_ == 2

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,12 +19,11 @@ import pytest
 from scstream import ScStream
 from scstream.io.checkpoint import model_bytes
 from scstream.learner import Learner
+from tests.docs.blocks import Block, blocks_of, compare, files_of, run
 from tests.servers import program
-from tests.test_howto import LOOSE, Block, blocks_of, run
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto" / "spark.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-NAME = re.compile(r"# ([\w-]+\.\w+)\n")
 # Runs app.py as it is, and ends it as a power cut would, around the writing of one model.
 CRASH = """
 import os, runpy, signal, sys
@@ -48,11 +45,6 @@ runpy.run_path("app.py", run_name="__main__")
 """
 
 
-def files_of(text: str) -> dict[str, str]:
-    named = [(NAME.match(block.code), block.code) for block in blocks_of(text)]
-    return {name[1]: code for name, code in named if name is not None}
-
-
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the page, and a Java that starts quickly."""
@@ -60,7 +52,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JAVA_HOME", str(Path(java).resolve().parents[1]))
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    for name, content in {**files_of(TEXT), "crash.py": CRASH}.items():
+    for name, content in {**files_of(blocks_of(TEXT)), "crash.py": CRASH}.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     return tmp_path
 
@@ -160,7 +152,7 @@ def test_folders_that_do_not_belong_together_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    definitions, _, _ = files_of(TEXT)["app.py"].partition("\nspark = ")
+    definitions, _, _ = files_of(blocks_of(TEXT))["app.py"].partition("\nspark = ")
     app: dict[str, Any] = {}
     exec(definitions, app)
     after, _ = Learner().learn(np.ones((9, 2)))
@@ -186,9 +178,7 @@ def test_the_recipe_counts_every_row_once_whatever_is_killed_when(desk: Path) ->
     leave_half_a_folder(desk, 3)
 
     for block in others:
-        printed = run_block(block, desk)
-        same = doctest.OutputChecker().check_output(block.printed or "", printed, LOOSE)
-        assert same, f"{PAGE.name} line {block.line} printed:\n{printed}"
+        compare(PAGE.name, block, run_block(block, desk))
 
     assert committed(desk) == ["0", "1", "2", "3"]
     assert labels_of(desk, 1).equals(early) and labels_of(desk, 2).equals(late)

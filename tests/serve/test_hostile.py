@@ -302,6 +302,23 @@ def test_a_body_that_comes_too_slowly(chunked: bool) -> None:
         assert httpx.get(f"{serving.url}/healthz").status_code == 200
 
 
+def test_an_answer_that_nobody_reads() -> None:
+    """It is held for a while, with its place among the requests, and then dropped."""
+    with served(requests=1, answer_seconds=0.7) as serving:
+        body = json.dumps({"rows": [[1, 2]] * 50_000, "probabilities": True}).encode()
+        head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with socket.socket() as door:
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            door.connect((serving.host, serving.port))
+            door.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            time.sleep(0.5)
+            assert httpx.get(f"{serving.url}/clusters").status_code == 503
+            end = time.monotonic() + 10.0
+            while httpx.get(f"{serving.url}/clusters").status_code != 200:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+
+
 def test_a_head_that_comes_too_slowly_or_not_at_all() -> None:
     with served(body_seconds=0.3) as serving:
         assert status_of(spoken(serving, b"GET /healthz HTTP/1.1\r\nHost: loc")) == 408
@@ -413,7 +430,12 @@ def test_ten_gigabytes_are_refused_in_little_memory(tmp_path: Any) -> None:
             sent, answer = _poured(port, head % b"/predict" + b"Transfer-Encoding: chunked\r\n\r\n")
             assert status_of(answer) == 413 and 2**24 < sent < 2**26
             assert httpx.get(f"{url}/healthz").status_code == 200
-            assert _peak(process.pid) - before < 80 * 2**20
+            arrays = b'{"rows": [' + 5 * 10**6 * b"[]," + b"[]]}"
+            answer = httpx.post(
+                f"{url}/predict", content=arrays, headers={"content-type": "application/json"}
+            )
+            assert refused(answer, 422)["error"] == "TooManyRows"
+            assert _peak(process.pid) - before < 100 * 2**20
         finally:
             process.terminate()
         assert process.wait(20) == 0

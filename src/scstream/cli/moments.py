@@ -293,7 +293,8 @@ def watched(
         What to look at.
     """
     if place.startswith(("http://", "https://")):
-        from scstream.cli.service import Service, read_token
+        from scstream.cli.service import Service
+        from scstream.cli.token import read_token
 
         return Service(place, token=read_token(token_file, veil))
     return Kept(place, options=options)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scstream.cli.token import read_token
+from scstream.cli.veil import Veil
 from scstream.errors import InputError
 from scstream.learner import PARAMETERS
 from scstream.stream.batcher import Parcel
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
 
 Address = tuple[str, int]
-TOKEN = "SCSTREAM_TOKEN"
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,16 @@ class Onlookers:
 
 
 @contextmanager
-def looking_on(pipeline: Pipeline, onlookers: Onlookers) -> Iterator[list[Announce]]:
+def looking_on(pipeline: Pipeline, onlookers: Onlookers, veil: Veil) -> Iterator[list[Announce]]:
     """Open what the flags ask for, and return who must be told what happens; at the end close it.
 
     Examples
     --------
     >>> from scstream.cli.onlookers import Onlookers, looking_on
+    >>> from scstream.cli.veil import Veil
     >>> from scstream.stream.config import build
-    >>> with looking_on(build({"source": {"kind": "stdin"}}), Onlookers()) as listeners:
+    >>> pipeline = build({"source": {"kind": "stdin"}})
+    >>> with looking_on(pipeline, Onlookers(), Veil()) as listeners:
     ...     listeners
     []
     """
@@ -73,7 +75,7 @@ def looking_on(pipeline: Pipeline, onlookers: Onlookers) -> Iterator[list[Announ
                 host, port = address_of("--metrics", onlookers.metrics)
                 open_ends.enter_context(serve_metrics(metrics, host, port))
             if onlookers.serve is not None:
-                open_ends.enter_context(_served(pipeline, onlookers.serve, metrics))
+                open_ends.enter_context(_served(pipeline, onlookers.serve, metrics, veil))
         if onlookers.spans:
             from scstream.observe.opentelemetry import Spans
 
@@ -115,7 +117,7 @@ def _measured(pipeline: Pipeline, metrics: Metrics) -> Witness:
 
 
 @contextmanager
-def _served(pipeline: Pipeline, address: str, metrics: Metrics) -> Iterator[None]:
+def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> Iterator[None]:
     """Answer questions from what the pipeline has just learned."""
     from scstream.serve.app import create_app
     from scstream.serve.listen import serve_in_thread
@@ -128,7 +130,7 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics) -> Iterator[None
     if not isinstance(processor, OneModel):
         raise InputError("--serve answers from one model; leave it out where schema.key is given.")
     model, live = Owned(), Live()
-    settings = Settings(host=host, port=port, token=os.environ.get(TOKEN))
+    settings = Settings(host=host, port=port, token=read_token(None, veil))
     app = create_app(model, settings, live=live, metrics=metrics)
 
     def witness(parcel: Parcel, learned: Learned) -> None:

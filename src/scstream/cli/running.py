@@ -131,7 +131,7 @@ def run(
             shown,
             library_logs(lambda says: shown.announce("warning", says=says)),
             posting(settings.get("alerts", {})) as post,
-            looking_on(pipeline, onlookers) as others,
+            looking_on(pipeline, onlookers, veil) as others,
         ):
             listeners += [post, *others]
             try:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from scstream.cli.moments import Heavy, Moment
-from scstream.cli.veil import Veil
+from scstream.cli.token import TOKEN
 from scstream.core.state import Event
 from scstream.errors import InputError, StreamError
 
-TOKEN = "SCSTREAM_TOKEN"
 _PATIENCE = 5.0  # seconds for an answer
 _MOST = 16 << 20  # bytes of an answer
 _CLUSTERS, _EVENTS = 500, 100
@@ -174,27 +171,3 @@ def read_metrics(text: str) -> dict[str, float]:
             if math.isfinite(number):
                 values[name] = number
     return values
-
-
-def read_token(file: Path | None, veil: Veil) -> str | None:
-    """Return the token of a service, from a file or the variable SCSTREAM_TOKEN.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from scstream.cli.service import read_token
-    >>> from scstream.cli.veil import Veil
-    >>> read_token(Path("no-such-file"), Veil())
-    Traceback (most recent call last):
-    ...
-    scstream.errors.InputError: no-such-file cannot be read: No such file or directory; ...
-    """
-    if file is None:
-        return os.environ.get(TOKEN) or None
-    try:
-        token = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise InputError(f"{file} cannot be read: {why}; it should hold a token.") from error
-    veil.learn("token", token)
-    return token

@@ -72,6 +72,9 @@ def serve(
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request, without what it holds.")
     ] = False,
+    spans: Annotated[
+        bool, typer.Option("--spans", help="Make spans of OpenTelemetry of requests.")
+    ] = False,
     sets: Sets = None,
     as_json: Json = False,
 ) -> None:
@@ -81,11 +84,11 @@ def serve(
     SIGTERM or Ctrl-C turn /readyz to 503, finish what is being answered and exit with 0; a second
     Ctrl-C does not wait. Logs go to the standard error. GET /docs describes all routes.
     """
-    from scstream.cli.serving import Place, read_token, run
+    from scstream.cli.serving import Place, run
+    from scstream.cli.token import read_token
     from scstream.serve.settings import Settings
 
-    token = read_token(token_file)
-    ctx.obj.learn("token", token)
+    token = read_token(token_file, ctx.obj)
     settings = Settings(
         host=host,
         port=port,
@@ -109,4 +112,4 @@ def serve(
     )
     layer = resolved(ctx.obj, None, flags(sets, model))
     place = Place(model, nested(layer), every=every, save=save, save_every=save_every)
-    run(place, settings, ctx.obj, lines=as_json, page=page)
+    run(place, settings, ctx.obj, lines=as_json, page=page, spans=spans)

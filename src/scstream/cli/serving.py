@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from scstream.cli.logs import library_logs
 from scstream.cli.places import is_folder, open_store
@@ -23,7 +22,6 @@ from scstream.serve.settings import Settings
 from scstream.stream.follower import Follower
 from scstream.stream.runner import Announce
 
-TOKEN = "SCSTREAM_TOKEN"
 _SENTENCES = {
     "serving": "answering at {url}; it is described at {url}/docs",
     "following": "took the checkpoint {version}: batch {batch} is next",
@@ -81,7 +79,9 @@ class Place:
         return Owned.open(self.name)
 
 
-def run(place: Place, settings: Settings, veil: Veil, *, lines: bool, page: bool) -> None:
+def run(
+    place: Place, settings: Settings, veil: Veil, *, lines: bool, page: bool, spans: bool
+) -> None:
     """Serve a model until a signal ends it.
 
     Parameters
@@ -96,18 +96,28 @@ def run(place: Place, settings: Settings, veil: Veil, *, lines: bool, page: bool
         Write JSON lines also on a terminal.
     page : bool
         Whether there is a live page.
+    spans : bool
+        Whether requests become spans of OpenTelemetry.
     """
     check(place, settings)
-    tell = told(veil, lines=lines)
+    metrics, live, log = Metrics(), Live() if page else None, told(veil, lines=lines)
+
+    def tell(kind: str, /, **values: Any) -> None:
+        log(kind, **values)
+        metrics.announce(kind, **values)
+
     model = place.open(tell)
     keeper = Keeper(model, place, tell)
-    metrics, live = Metrics(), Live() if page else None
 
     def announce(kind: str, /, **values: Any) -> None:
         tell(kind, **values)
         keeper.hear(kind)
 
     app = create_app(model, settings, live=live, metrics=metrics, announce=announce)
+    if spans:
+        from scstream.observe.opentelemetry import traced
+
+        app.add_middleware(cast(Any, traced))
     service = app.state.service
     with ExitStack() as stack:
         stack.enter_context(library_logs(lambda says: tell("warning", says=says)))
@@ -146,26 +156,6 @@ def check(place: Place, settings: Settings) -> None:
         raise InputError("--save writes what was learned; give --learn too, or leave it out.")
     if place.save is not None and not place.save.absolute().parent.is_dir():
         raise InputError(f"there is no folder for {place.save}; make it first.")
-
-
-def read_token(file: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the token that clients must send, from a file or from SCSTREAM_TOKEN.
-
-    Examples
-    --------
-    >>> from scstream.cli.serving import read_token
-    >>> read_token(None, {"SCSTREAM_TOKEN": "hunter2"}), read_token(None, {})
-    ('hunter2', None)
-    """
-    if file is None:
-        return environment.get(TOKEN) or None
-    try:
-        token = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the token cannot be read from {file}: {error}.") from error
-    if not token:
-        raise InputError(f"the file {file} is empty; write the token into it.")
-    return token
 
 
 class Keeper:

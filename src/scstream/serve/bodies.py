@@ -26,6 +26,7 @@ except ImportError as error:
 
 JSON = b"application/json"
 ARROW = b"application/vnd.apache.arrow.stream"
+_LONG = 2**18  # bytes of a body that is looked at before it is parsed
 _MOST_NAMES = 100_000  # quotation marks that are looked between
 _PARTS = ("columns", "rows", "time", "probabilities")
 
@@ -132,6 +133,9 @@ def read_json(body: bytes, form: Form, *, most: int) -> Question:
     ...
     scstream.serve.refusals.Refusal: row 0 has 1 entries where 2 are expected, ...
     """
+    if len(body) > _LONG and form.text is None:
+        # Empty arrays are a few bytes in a body, and many in memory.
+        _check_count(body.count(b"[") + body.count(b"{") - form.width - len(_PARTS), most)
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:

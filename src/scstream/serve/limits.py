@@ -39,6 +39,7 @@ DEFECT = "the service has a defect and could not answer; its log says more."
 _CLOSE = (b"connection", b"close")
 _DRAINED_BYTES = 2**20  # of a refused body that are still read, so that its sender gets the answer
 _DRAINED_SECONDS = 1.0
+_PIECE = 2**16  # bytes of an answer that are sent at once
 
 
 class Gone(Exception):
@@ -112,7 +113,7 @@ class Limits:
             return
         visit = Visit(self, scope, receive, send)
         try:
-            await self._admitted(visit)
+            await self._admitted(visit)(scope, visit.receive, visit.send)
         except Refusal as refusal:
             await visit.refuse(refusal)
         except Gone:
@@ -124,40 +125,32 @@ class Limits:
             await visit.refuse(Refusal("Defect", DEFECT))
         finally:
             self.held -= visit.held
+            self._busy -= visit.is_counted
             self._heard(visit)
 
-    async def _admitted(self, visit: Visit) -> None:
-        scope = visit.scope
+    def _admitted(self, visit: Visit) -> App:
+        """Return who answers a request that may come in; raises `Refusal`."""
+        scope, headers = visit.scope, visit.headers
         path: str = scope["path"]
-        headers = visit.headers
         self._check_host(headers.get(b"host"), scope)
         self._check_origin(headers, scope)
         if self._token is not None and not (path in OPEN or path.startswith("/page/")):
             self._check_token(headers.get(b"authorization", b""))
         visit.expect_body()
-        if path in HEALTH:
-            await self._way(visit)
-            return
-        if self.settings.rate:
-            self._check_rate(scope)
-        await (self._way if path in STREAMS else self._in_turn)(visit)
+        if path not in HEALTH:
+            if self.settings.rate:
+                self._check_rate(scope)
+            if path not in STREAMS:
+                self._count(visit)
+        direct = self._direct.get(path) if scope["method"] == "POST" else None
+        return direct or self.app
 
-    async def _in_turn(self, visit: Visit) -> None:
-        """Answer if not too many others are being answered."""
+    def _count(self, visit: Visit) -> None:
         most = self.settings.requests
         if self._busy >= most:
             raise Refusal("Busy", f"{most} requests are being answered already; ask again later.")
+        visit.is_counted = True
         self._busy += 1
-        try:
-            await self._way(visit)
-        finally:
-            self._busy -= 1
-
-    async def _way(self, visit: Visit) -> None:
-        """Go to the application, past its routes where the way shall be short."""
-        scope = visit.scope
-        app = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
-        await (app or self.app)(scope, visit.receive, visit.send)
 
     def _check_host(self, host: bytes | None, scope: Scope) -> None:
         """Refuse what a page of another site sends under a name that it has pointed to us."""
@@ -212,9 +205,9 @@ class Visit:
         "_receive",
         "_send",
         "began",
-        "ended",
         "headers",
         "held",
+        "is_counted",
         "novel",
         "rows",
         "scope",
@@ -230,10 +223,10 @@ class Visit:
         self.scope = scope
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.held = 0
+        self.is_counted = False  # among those that are being answered
         self.rows = 0
         self.novel = 0
         self.status = 0
-        self.ended = False
         scope["scstream"] = self
 
     def expect_body(self) -> None:
@@ -276,15 +269,26 @@ class Visit:
         """Send a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = [*message.get("headers", ()), NO_SNIFFING]
-            if self.scope["method"] != "POST":
-                headers += PAGE
-            if self._body_left or self._limits.draining():
-                headers.append(_CLOSE)
+            more = () if self.scope["method"] == "POST" else PAGE
+            headers = self._headed([*message.get("headers", ()), *more])
             message = {**message, "headers": headers}
-        elif not message.get("more_body", False):
-            self.ended = True
+        elif len(message.get("body", b"")) > _PIECE:
+            await self._send_in_pieces(message["body"])
+            message = {**message, "body": b""}
         await self._send(message)
+
+    async def _send_in_pieces(self, body: bytes) -> None:
+        """Send a long body as fast as it is read: nobody else holds what a slow client lets lie."""
+        for start in range(0, len(body), _PIECE):
+            piece = body[start : start + _PIECE]
+            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    def _headed(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Add the headers that every answer has."""
+        headers.append(NO_SNIFFING)
+        if self._body_left or self._limits.draining():
+            headers.append(_CLOSE)
+        return headers
 
     async def body(self) -> bytes:
         """Receive all of the body."""
@@ -293,14 +297,16 @@ class Visit:
             parts.append((await self.receive()).get("body", b""))
         return b"".join(parts)
 
-    async def answer(
-        self, content: bytes, kind: bytes, *, status: int = 200, headers: Headers = ()
-    ) -> None:
+    async def answer(self, content: bytes, kind: bytes, *, headers: Headers = ()) -> None:
         """Send a whole answer."""
+        self.status = 200
         length = (b"content-length", b"%d" % len(content))
-        head = [(b"content-type", kind), length, *headers]
-        await self.send({"type": "http.response.start", "status": status, "headers": head})
-        await self.send({"type": "http.response.body", "body": content, "more_body": False})
+        head = self._headed([(b"content-type", kind), length, *headers])
+        await self._send({"type": "http.response.start", "status": 200, "headers": head})
+        if len(content) > _PIECE:
+            await self._send_in_pieces(content)
+            content = b""
+        await self._send({"type": "http.response.body", "body": content})
 
     async def refuse(self, refusal: Refusal) -> None:
         """Say no, then read a little of the body: who still sends would miss the answer."""
@@ -318,7 +324,6 @@ class Visit:
         if left:
             with suppress(TimeoutError):
                 await self._read_on()
-        self.ended = True
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _read_on(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from scstream import __version__
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
-from scstream.families.base import Labels
+from scstream.families.base import Labels, Rows
 from scstream.io._packing import read_header, write_atomically
 from scstream.io.checkpoint import DAMAGE, model_bytes
 from scstream.stream.block import Block
@@ -44,16 +44,19 @@ class Lesson:
         The model after it.
     labels : array of shape (N,)
         Ids of the clusters of the rows.
+    X : array or CSR array of shape (N, D)
+        The rows as they were learned, after the steps.
 
     Examples
     --------
     >>> from scstream.serve.model import Lesson
     >>> Lesson.__match_args__
-    ('reading', 'labels')
+    ('reading', 'labels', 'X')
     """
 
     reading: Reading
     labels: Labels
+    X: Rows
 
 
 class Owned:
@@ -164,7 +167,7 @@ class Owned:
             )
             _ = after.mixture  # now, and not while somebody waits for an answer
             self._steps, self._reading = steps, after
-            return Lesson(after, labels)
+            return Lesson(after, labels, block.X)
 
     def save(self, path: str | Path) -> None:
         """Write the model file; it appears whole or not at all."""

@@ -12,6 +12,7 @@ from scstream.serve.settings import Settings
 try:
     import httptools
     import uvicorn
+    from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
     from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 except ImportError as error:
     raise missing_extra("uvicorn", "serve") from error
@@ -109,6 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes = 0  # of which it is not known how many belong to a body
         self._arrived = 0
         self._due: asyncio.TimerHandle | None = None  # the rest of the head, or of the body
+        self._stalled: asyncio.TimerHandle | None = None  # until the client reads on
         self._refused: int | None = None  # bytes that came after the connection was refused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -122,6 +124,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._expect_nothing()
+        if self._stalled is not None:
+            self._stalled.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -140,6 +144,19 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._due is None and (self._in_head or self._in_body):
             self._expect_more()
 
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read its answer, but not for ever."""
+        super().pause_writing()
+        seconds = self._bounds.answer_seconds
+        self._stalled = self.loop.call_later(seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on with the answer."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
+
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
@@ -156,6 +173,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _head_length(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body; one that comes at once is not copied."""
+        if self.cycle.body or self.cycle.response_complete or len(body) > HIGH_WATER_LIMIT:
+            super().on_body(body)
+            return
+        self.cycle.body = body  # type: ignore[assignment]
+        self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """End the body."""
