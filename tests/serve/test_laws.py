@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from scstream import ScStream
+from scstream.errors import InputError
+from scstream.io.schema import check_entries
 from scstream.learner import Learner
 from scstream.serve.app import create_app
 from scstream.serve.bodies import ARROW, Form, read_json
@@ -296,3 +298,29 @@ def test_the_model_file_can_be_taken_away(tmp_path: Path) -> None:
     assert_array_equal(
         ScStream.load(tmp_path / "m.scstream").predict(X), reading().ask("predict", X).values
     )
+
+
+FAR = [
+    Reading(0, 1, 0.0, None, Learner({"random_state": 0, "family": family}).learn(X)[0], Steps())
+    for family in ("gaussian", "diagonal", "poisson")
+    for X in (np.abs(rows(40).round()), 1e6 + np.abs(rows(40).round()), 1e9 + rows(40).round())
+]
+
+
+@given(
+    st.sampled_from(FAR),
+    st.lists(st.lists(st.floats(), min_size=2, max_size=2), min_size=1, max_size=3),
+)
+def test_the_short_look_at_rows_lets_nothing_through(
+    model: Reading, table: list[list[float]]
+) -> None:
+    """Rows are prepared without a closer look only where that would find nothing."""
+    X, family = np.array(table), model.mixture.family
+    try:
+        check_entries(X, family)
+        family.check(X)
+    except InputError:
+        with pytest.raises(InputError):
+            model.prepared(X)
+    else:
+        assert_array_equal(model.prepared(X), X)

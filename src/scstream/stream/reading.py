@@ -159,15 +159,42 @@ class Reading:
 
     def prepared(self, rows: Any) -> Rows:
         """Prepare rows as the pipeline would, without learning; raises `InputError`."""
-        X = rows if self._is_ready(rows) else self._taken(_block_of(rows))
+        if self._is_harmless(rows):
+            return rows
+        X = self._taken(_block_of(rows))
         check_entries(X, self.mixture.family)
         self.mixture.family.check(X)
         return X
 
-    def _is_ready(self, rows: Any) -> bool:
-        """Whether rows are what the model takes already: the usual case of small questions."""
-        is_array = type(rows) is np.ndarray and rows.dtype == np.float64 and rows.ndim == 2
-        return is_array and len(rows) > 0 and not self.steps.steps
+    def _is_harmless(self, rows: Any) -> bool:
+        """Whether nothing is to be done with rows, nor to be said against them: the usual case.
+
+        Small questions come many at a time, and a closer look at them takes longer than this one.
+        """
+        if type(rows) is not np.ndarray or rows.dtype != np.float64 or rows.ndim != 2:
+            return False
+        if self.steps.steps or not len(rows) or rows.shape[1] != self.mixture.family.n_features:
+            return False
+        return bool(rows.max() <= self._reach and rows.min() >= -self._reach)  # no NaN is
+
+    @cached_property
+    def _reach(self) -> float:
+        """Size up to which the family takes every entry; -1 where that is not all there is to it.
+
+        What can be moved may be any real number, near enough to what was learned first.
+        """
+        family = self.mixture.family
+        least, most = -300, 300  # powers of two, of which one is taken and the other is not
+        while family.moves_rigidly and most - least > 1:
+            middle = (least + most) // 2
+            row = np.full((1, family.n_features), 2.0**middle)
+            try:
+                family.check(row)
+                family.check(-row)
+                least = middle
+            except InputError:
+                most = middle
+        return 2.0**least if least > -300 else -1.0
 
     def _taken(self, block: Block) -> Rows:
         if not len(block.row):
