@@ -15,6 +15,8 @@ def main(expected: str) -> None:
     home = Path(scstream.__file__).resolve().parent
     if Path(__file__).resolve().parents[1] / "src" in home.parents:
         sys.exit(f"this is not the installed package: {home}")
+    if not (home / "serve" / "page" / "index.html").is_file():
+        sys.exit("the live page was left out of the package")
     config = scstream.show_config(as_dict=True)
     if config["kernels"] != expected:
         sys.exit(f"{expected} kernels expected, got {config['kernels']}: {config['why']}")

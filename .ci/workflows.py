@@ -67,6 +67,7 @@ def actionlint(paths: Iterable[Path]) -> Iterator[str]:
 def zizmor(paths: Iterable[Path]) -> Iterator[str]:
     """What zizmor says, as its strictest reader of public workflows."""
     rules = ["--offline", "--quiet", "--no-progress", "--persona", "pedantic", "--format", "plain"]
+    rules += ["--color", "never"]
     yield from _complaints([_tool("zizmor"), *rules, *map(str, paths)])
 
 

@@ -39,3 +39,20 @@ def data_dir() -> Path:
 def streams_dir() -> Path:
     """Folder of the fixed stream generators, $SCSTREAM_STREAMS or ../shared/streams."""
     return shared_folder("SCSTREAM_STREAMS", "streams")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let slow tests begin first, each process with its share: none should be alone at the end."""
+    n_parts = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if n_parts == 1 or not slow:
+        return
+    others = [item for item in items if not item.get_closest_marker("slow")]
+    size = -(-len(items) // n_parts)  # xdist gives every process as many in a row
+    parts = [slow[start::n_parts] for start in range(n_parts)]
+    for part in parts:
+        n_more = size - len(part)
+        part.extend(others[:n_more])
+        del others[:n_more]
+    items[:] = [item for part in parts for item in part] + others

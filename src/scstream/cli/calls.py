@@ -40,7 +40,8 @@ def guarded(command: Command) -> Command:
 
     @functools.wraps(command)
     def act(*positional: Any, **named: Any) -> None:
-        logged = named["as_json"] or (command.__name__ == "run" and not sys.stderr.isatty())
+        is_service = command.__name__ in ("run", "serve")
+        logged = named["as_json"] or (is_service and not sys.stderr.isatty())
         try:
             command(*positional, **named)
         except (typer.Exit, BrokenPipeError):

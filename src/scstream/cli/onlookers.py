@@ -123,7 +123,7 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
     from scstream.serve.listen import serve_in_thread
     from scstream.serve.live import Live
     from scstream.serve.model import Owned
-    from scstream.serve.settings import Settings
+    from scstream.serve.settings import EXPOSED, Settings
 
     host, port = address_of("--serve", address)
     processor, measure = pipeline.processor, pipeline.witness
@@ -131,6 +131,8 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
         raise InputError("--serve answers from one model; leave it out where schema.key is given.")
     model, live = Owned(), Live()
     settings = Settings(host=host, port=port, token=read_token(None, veil))
+    if settings.is_exposed:
+        pipeline.announce("warning", says=EXPOSED)
     app = create_app(model, settings, live=live, metrics=metrics)
 
     def witness(parcel: Parcel, learned: Learned) -> None:

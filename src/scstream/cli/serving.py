@@ -18,7 +18,7 @@ from scstream.serve.app import create_app
 from scstream.serve.listen import bound, serve
 from scstream.serve.live import Live
 from scstream.serve.model import Following, Model, Owned
-from scstream.serve.settings import Settings
+from scstream.serve.settings import EXPOSED, Settings
 from scstream.stream.follower import Follower
 from scstream.stream.runner import Announce
 
@@ -124,8 +124,8 @@ def run(
         door = stack.enter_context(bound(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         tell("serving", url=f"http://{host}:{door.getsockname()[1]}", model=place.name)
-        if not settings.is_local and settings.token is None:
-            tell("warning", says=_EXPOSED)
+        if settings.is_exposed:
+            tell("warning", says=EXPOSED)
         service.begin()
         if place.is_followed:
             following = Following(model, every=place.every, changed=service.changed, announce=tell)
@@ -141,7 +141,7 @@ def check(place: Place, settings: Settings) -> None:
     Examples
     --------
     >>> from scstream.cli.serving import Place, check
-    >>> from scstream.serve.settings import Settings
+    >>> from scstream.serve.settings import EXPOSED, Settings
     >>> check(Place("s3://bucket/job", {}), Settings(learn=True))
     Traceback (most recent call last):
     ...
@@ -218,9 +218,3 @@ def told(veil: Veil, *, lines: bool) -> Announce:
             sys.stderr.write(f"scstream: {veil.hide(_SENTENCES[kind].format(**values))}\n")
 
     return say
-
-
-_EXPOSED = (
-    "the service listens beyond this machine and asks for no token: whoever reaches it can ask it, "
-    "and can learn with it if --learn is given; set SCSTREAM_TOKEN or give --token-file."
-)

@@ -108,6 +108,8 @@ def _check_seen(watched: Watched, history: History) -> None:
 
 
 def _print_lines(watched: Watched, history: History, *, every: float, once: bool) -> None:
+    if not once:
+        _heed_signals()
     try:
         while True:
             _look(watched, history)
@@ -134,7 +136,7 @@ def _print_frame(screen: Console, history: History, name: str) -> None:
 def _live(screen: Console, watched: Watched, history: History, *, every: float) -> None:
     _look(watched, history)
     trouble, held, looked = "", False, time.monotonic()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the screen comes back
+    _heed_signals()
     descriptor = sys.stdin.fileno() if sys.stdin.isatty() else None
     try:
         with (
@@ -152,6 +154,12 @@ def _live(screen: Console, watched: Watched, history: History, *, every: float) 
                 held ^= " " in pressed
     except KeyboardInterrupt:
         return
+
+
+def _heed_signals() -> None:
+    """End in order by a signal, also where a shell in the background made us deaf to interrupts."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def _look_patiently(watched: Watched, history: History) -> str:

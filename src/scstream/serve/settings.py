@@ -7,6 +7,11 @@ from ipaddress import ip_address
 
 from scstream.errors import InputError
 
+EXPOSED = (
+    "the service listens beyond this machine and asks for no token: whoever reaches it can ask it, "
+    "and can learn with it if --learn is given; set SCSTREAM_TOKEN or give --token-file."
+)
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -120,6 +125,11 @@ class Settings:
             return ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others can reach the service and need no token."""
+        return not self.is_local and self.token is None
 
 
 _LEAST = {
