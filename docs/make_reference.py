@@ -66,9 +66,9 @@ ALERTS_ARE = """\
 ## [alerts]
 
 What somebody should look at; see [alerts.md](../howto/alerts.md). Alerts are written as lines of
-the log, to `alerts.sink`, a table with `kind` and the options of that sink, exactly once, and
-posted to `alerts.webhook` by the command line. They change no label, and may be changed at any
-checkpoint."""
+the log, to `alerts.sink`, a table with `kind` and the options of that sink, as labels are (exactly
+once, but for `stdout`), and posted to `alerts.webhook` by the command line. They change no label,
+and may be changed at any checkpoint."""
 
 ON_RAY = """\
 ### keys on a Ray cluster

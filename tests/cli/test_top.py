@@ -94,9 +94,9 @@ def test_arrows_say_who_grows_without_colour() -> None:
     seen = History()
     seen.add(moment(1, shares={1: 0.5, 2: 0.3, 3: 0.2}))
     seen.add(moment(2, shares={1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}))
-    assert [seen.change(id) for id in (2, 3)] == [0.0, 0.0]
-    assert seen.change(1) == pytest.approx(-0.1)
-    assert seen.change(4) is None
+    assert [seen.changes[id] for id in (2, 3)] == [0.0, 0.0]
+    assert seen.changes[1] == pytest.approx(-0.1)
+    assert seen.changes[4] is None
     lines = {
         line.plain.split()[0]: line.plain
         for line in frame(seen, View("state", 20.0, 80, 40))

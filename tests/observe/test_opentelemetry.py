@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from functools import partial
 from math import nan
 from typing import Any
 
@@ -19,6 +20,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from scstream.observe.opentelemetry import Spans, traced
+from scstream.serve.app import create_app
+from scstream.serve.model import Owned
+from tests.serve.subjects import Client, reading
 
 BATCH: dict[str, Any] = {
     "batch": 4,
@@ -229,3 +233,16 @@ def test_a_request_that_is_cancelled_ends_its_span(
 
     asyncio.run(main())
     assert len(exporter.get_finished_spans()) == 1
+
+
+def test_every_request_of_the_service_is_a_span(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
+    app = create_app(Owned(reading()), around=partial(traced, provider=provider))
+    client = Client(app)
+    assert client.request("POST", "/predict", json={"rows": [[0.0, 0.0]]}).status_code == 200
+    assert client.request("POST", "/predict", content=b"{").status_code == 415
+    assert client.request("GET", "/clusters/7").status_code == 404
+    assert client.request("GET", "/wp-admin").status_code == 404
+    names = [span.name for span in exporter.get_finished_spans()]
+    assert names == ["POST /predict", "POST /predict", "GET /clusters/{id}", "GET"]

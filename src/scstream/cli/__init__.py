@@ -1,4 +1,4 @@
-"""The command line: `scstream run`, `doctor`, `replay`, `savepoint`, `checkpoints`."""
+"""The command line: one command for each thing that a person does with streams and models."""
 
 from __future__ import annotations
 

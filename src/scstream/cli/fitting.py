@@ -25,7 +25,7 @@ from scstream.stream.ledger import SAVEPOINT, Ledger
 from scstream.stream.messages import Schema
 from scstream.stream.processor import Learned, checkpoint_bytes
 from scstream.stream.runner import Pace, Pipeline
-from scstream.stream.source import Positions, Record, Resume, Source
+from scstream.stream.source import Resume, Wrapped
 
 try:
     from rich.markup import escape
@@ -245,30 +245,8 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
     return settings
 
 
-class _Afresh:
+class _Afresh(Wrapped):
     """A source that is read from its beginning, whatever the checkpoint knew of another one."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def identity(self) -> Mapping[str, str]:
-        return self._source.identity()
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
         self._source.open(None)
-
-    def read(self, most: int, timeout: float) -> list[Record]:
-        return self._source.read(most, timeout)
-
-    def acknowledge(self, positions: Positions) -> None:
-        self._source.acknowledge(positions)
-
-    @property
-    def done(self) -> bool:
-        return self._source.done
-
-    def lag(self) -> int | None:
-        return self._source.lag()
-
-    def close(self) -> None:
-        self._source.close()

@@ -186,7 +186,8 @@ def _clusters(history: History, width: int, height: int) -> list[Text]:
     heading = f"{'cluster':>8} {'share':>7}  {'':<{bar}} {'change':>9} {'weight':>8} {'quiet':>6}"
     lines = [Text(heading, style="bold")]
     most = max((heavy.share for heavy in listed), default=0.0) or 1.0
-    lines += [_cluster(heavy, history, bar=bar, most=most) for heavy in shown]
+    changes = history.changes
+    lines += [_cluster(heavy, changes[heavy.id], bar=bar, most=most) for heavy in shown]
     if more > 0:
         rest = listed[room - 1 :]
         share = sum(heavy.share for heavy in rest)
@@ -194,8 +195,7 @@ def _clusters(history: History, width: int, height: int) -> list[Text]:
     return lines
 
 
-def _cluster(heavy: Heavy, history: History, *, bar: int, most: float) -> Text:
-    change = history.change(heavy.id)
+def _cluster(heavy: Heavy, change: float | None, *, bar: int, most: float) -> Text:
     style = style_of(change, least=_LEAST)
     arrow = strokes().arrow(change, least=_LEAST)
     words = "new" if change is None else f"{change * 100:+.1f}" if abs(change) >= _LEAST else ""

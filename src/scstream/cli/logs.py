@@ -18,6 +18,10 @@ except ImportError as error:
 
 _LEVELS = {
     "damaged": "error",
+    "defect": "error",
+    "not_saved": "error",
+    "unreachable": "warning",
+    "too_new": "warning",
     "gap": "warning",
     "error": "error",
     "warning": "warning",

@@ -10,6 +10,8 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from scstream.cli.veil import Veil
 from scstream.core.state import Event
 from scstream.errors import ScStreamError, StreamError
@@ -90,7 +92,8 @@ class Moment:
         state, progress = snapshot.state, snapshot.pipeline.get("progress", {})
         now = float(state.current[:, :, 0].sum()) + state.rest_now  # rows of the last batch
         at = float(progress.get("at", 0.0))
-        order = sorted(range(state.n_clusters), key=lambda k: -state.weight[k])
+        share, weight = state.share, state.weight
+        order = np.argsort(-weight, kind="stable").tolist()
         return cls(
             at=at,
             learned=at,
@@ -100,8 +103,8 @@ class Moment:
             clusters=tuple(
                 Heavy(
                     id=int(state.ids[k]),
-                    share=float(state.share[k]),
-                    weight=float(state.weight[k]),
+                    share=float(share[k]),
+                    weight=float(weight[k]),
                     quiet=float(state.time - state.seen[k]),
                 )
                 for k in order
@@ -133,8 +136,8 @@ class History:
     >>> history = History()
     >>> history.add(Moment(at=0.0, learned=0.0, version=1, batch=10, n_clusters=2, rows=1000))
     >>> history.add(Moment(at=2.0, learned=2.0, version=2, batch=30, n_clusters=3, rows=3000))
-    >>> history.rate, history.change(7)
-    (1000.0, None)
+    >>> history.rate, history.changes
+    (1000.0, {})
     """
 
     moments: deque[Moment] = field(default_factory=lambda: deque(maxlen=MOST))
@@ -176,14 +179,17 @@ class History:
         return {
             **self.newest.plain(),
             "rows_per_second": rate if math.isfinite(rate) else None,
-            "changes": {str(each.id): self.change(each.id) for each in self.newest.clusters},
+            "changes": {str(cluster): change for cluster, change in self.changes.items()},
         }
 
-    def change(self, cluster: int) -> float | None:
-        """How much the share of a cluster has changed; None if it was not there."""
+    @property
+    def changes(self) -> dict[int, float | None]:
+        """How much the share of each cluster has changed; None if it was not there."""
         was = {heavy.id: heavy.share for heavy in self.before.clusters}
-        now = {heavy.id: heavy.share for heavy in self.newest.clusters}
-        return now.get(cluster, 0.0) - was[cluster] if cluster in was else None
+        return {
+            heavy.id: heavy.share - was[heavy.id] if heavy.id in was else None
+            for heavy in self.newest.clusters
+        }
 
 
 def _rate(earlier: Moment, later: Moment) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scstream.cli.token import read_token
 from scstream.cli.veil import Veil
@@ -133,7 +133,12 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
     settings = Settings(host=host, port=port, token=read_token(None, veil))
     if settings.is_exposed:
         pipeline.announce("warning", says=EXPOSED)
-    app = create_app(model, settings, live=live, metrics=metrics)
+
+    def announce(kind: str, /, **values: Any) -> None:
+        if kind == "defect":
+            pipeline.announce("warning", says=f"a question met a defect:\n{values['trace']}")
+
+    app = create_app(model, settings, live=live, metrics=metrics, announce=announce)
 
     def witness(parcel: Parcel, learned: Learned) -> None:
         measure(parcel, learned)

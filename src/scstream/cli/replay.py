@@ -18,7 +18,7 @@ from scstream.stream.config import build
 from scstream.stream.ledger import DIGEST, SAVEPOINT, VERSION, Ledger
 from scstream.stream.runner import Announce, Pace, Pipeline, silent
 from scstream.stream.sink import Nowhere
-from scstream.stream.source import Positions, Record, Resume, Source
+from scstream.stream.source import Positions, Wrapped
 from scstream.stream.store import Store
 
 _START = "replay"  # name of the savepoint in the scratch store
@@ -80,33 +80,11 @@ class _Witness(Ledger):
         return f"and were still the same after batch {self.agreed[-1]}"
 
 
-class _Onlooker:
+class _Onlooker(Wrapped):
     """A source that is read and never told what it may forget."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def identity(self) -> Mapping[str, str]:
-        return self._source.identity()
-
-    def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
-        self._source.open(resume, accept_gap=accept_gap)
-
-    def read(self, most: int, timeout: float) -> list[Record]:
-        return self._source.read(most, timeout)
 
     def acknowledge(self, positions: Positions) -> None:
         pass
-
-    @property
-    def done(self) -> bool:
-        return self._source.done
-
-    def lag(self) -> int | None:
-        return self._source.lag()
-
-    def close(self) -> None:
-        self._source.close()
 
 
 def replay(

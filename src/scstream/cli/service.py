@@ -6,8 +6,9 @@ import json
 import math
 import time
 from collections.abc import Iterable, Mapping
+from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -41,9 +42,14 @@ class Service:
     """
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
-        parts = urlsplit(url)
-        if not parts.hostname or parts.query or parts.fragment:
-            raise InputError(f"{url} is no address of a service; give http://host:port.")
+        wrong = InputError(f"{url} is no address of a service; give http://host:port.")
+        try:
+            parts = urlsplit(url)
+            has_port = parts.port != 0  # raises where it is no number
+        except ValueError as error:
+            raise wrong from error
+        if not parts.hostname or not has_port or parts.query or parts.fragment:
+            raise wrong
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._token = token
         self._before: Mapping[str, float] = {}
@@ -79,7 +85,7 @@ class Service:
                 return bytes(answer.read(_MOST))
         except HTTPError as error:
             raise StreamError(f"{self.name}{path} says {_says(error)}") from error
-        except (URLError, OSError) as error:
+        except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             why = getattr(reason, "strerror", None) or str(reason)
             raise StreamError(
@@ -91,7 +97,7 @@ def _says(error: HTTPError) -> str:
     """The sentence of a service that refuses."""
     try:
         says = json.loads(error.read(_MOST))["says"]
-    except (ValueError, LookupError, TypeError, OSError):
+    except (ValueError, LookupError, TypeError, OSError, HTTPException):
         says = error.reason
     hint = f" Give a token with --token-file or {TOKEN}." if error.code == 401 else ""
     return f"{error.code}: {says}{hint}"
@@ -111,7 +117,7 @@ def _moment(
     )
     return Moment(
         at=now,
-        learned=learned or now,
+        learned=learned or 0.0,
         version=int(found["version"]),
         batch=int(found["batch"]),
         n_clusters=int(found["total"]),

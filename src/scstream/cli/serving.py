@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from scstream.cli.logs import library_logs
 from scstream.cli.places import is_folder, open_store
@@ -31,7 +31,7 @@ _SENTENCES = {
     "saved": "the model was saved to {path}, after batch {batch}",
     "not_saved": "the model could not be saved to {path}: {reason}",
     "request": "{status} {method} {path}, {rows} rows, {seconds} s, {client}",
-    "defect": "a request failed by a defect:\n{trace}",
+    "defect": "there is a defect:\n{trace}",
     "warning": "{says}",
     "stopped": "ended in order",
 }
@@ -113,11 +113,12 @@ def run(
         tell(kind, **values)
         keeper.hear(kind)
 
-    app = create_app(model, settings, live=live, metrics=metrics, announce=announce)
+    around: Any = None
     if spans:
         from scstream.observe.opentelemetry import traced
 
-        app.add_middleware(cast(Any, traced))
+        around = traced
+    app = create_app(model, settings, live=live, metrics=metrics, announce=announce, around=around)
     service = app.state.service
     with ExitStack() as stack:
         stack.enter_context(library_logs(lambda says: tell("warning", says=says)))

@@ -12,6 +12,7 @@ from typing import Any
 
 from scstream import __version__
 from scstream.errors import missing_extra
+from scstream.observe.catalogue import ROUTES
 
 try:
     from opentelemetry import propagate, trace
@@ -177,8 +178,8 @@ def _note_status(span: Span, status: int) -> None:
 
 def _note_route(span: Span, method: str, scope: Scope) -> None:
     """Name the span after the route, which is known once the app has found it."""
-    path = getattr(scope.get("route"), "path", None)
-    if path is not None:
+    path = getattr(scope.get("route"), "path", None) or scope["path"]
+    if "route" in scope or path in ROUTES:  # what clients write is no name
         span.update_name(f"{method} {path}")
         span.set_attribute("http.route", path)
 

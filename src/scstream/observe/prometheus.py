@@ -90,7 +90,7 @@ class Metrics:
         self.lag = lag
         self._lock = Lock()
         self._shown: set[str] = set()
-        self._routes: set[str] = set()  # that were asked
+        self._routes: dict[str, tuple[dict[str, Counter], Histogram]] = {}  # that were asked
         self._metrics = {metric.name: _made(metric) for metric in METRICS}
         self._registry = CollectorRegistry() if registry is None else registry
         if registry is None:
@@ -146,17 +146,16 @@ class Metrics:
         >>> b'requests_total{route="/predict",status="2xx"} 1.0' in metrics.exposition()[0]
         True
         """
-        self._show(*_COUNTED["service"])
         route = _known(route, ROUTES)
-        answers = self._counter("scstream_requests_total")
-        if route not in self._routes:
-            self._routes.add(route)
-            for each in STATUSES:  # errors count from zero, so that the first of them is a rise
-                answers.labels(route, each)
-        answers.labels(route, _known(f"{status // 100}xx", STATUSES)).inc()
-        self._histogram("scstream_request_seconds").labels(route).observe(seconds)
-        self._count("scstream_asked_rows_total", rows)
-        self._count("scstream_asked_novel_rows_total", novel)
+        answers, times = self._route(route)
+        counter = answers.get(f"{status // 100}xx")
+        if counter is None:
+            counter = self._counter("scstream_requests_total").labels(route, OTHER)
+        counter.inc()
+        times.observe(seconds)
+        if rows:
+            self._count("scstream_asked_rows_total", rows)
+            self._count("scstream_asked_novel_rows_total", novel)
 
     def model(self, version: int, batch: int, *, at: float, clusters: int) -> None:
         """Show which model answers.
@@ -239,6 +238,18 @@ class Metrics:
         for phase, took in seconds.items():
             labelled = self._histogram("scstream_phase_seconds").labels(phase=_known(phase, PHASES))
             labelled.observe(took)
+
+    def _route(self, route: str) -> tuple[dict[str, Counter], Histogram]:
+        """Return what counts the answers of a route, by status, and what times them."""
+        if route not in self._routes:
+            self._show(*_COUNTED["service"])
+            answers = self._counter("scstream_requests_total")
+            self._routes[route] = (
+                # Errors count from zero, so that the first of them is a rise.
+                {each: answers.labels(route, each) for each in STATUSES},
+                self._histogram("scstream_request_seconds").labels(route),
+            )
+        return self._routes[route]
 
     def _count(self, name: str, n_times: float = 1) -> None:
         self._counter(name).inc(n_times)

@@ -193,6 +193,8 @@ class Webhook:
                 status = link.getresponse().status
         except (OSError, HTTPException) as error:  # what it says may name the address
             return type(error).__name__, True
+        except ValueError as error:  # a name that no resolver takes
+            return type(error).__name__, False
         accepted = 200 <= status < 300
         return "" if accepted else f"status {status}", status >= 500 or status in _LATER
 

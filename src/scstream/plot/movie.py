@@ -18,7 +18,7 @@ from scstream.io.checkpoint import Snapshot
 from scstream.plot.looks import given_or_new
 from scstream.plot.picture import Picture
 from scstream.plot.reading import rows_of, snapshot_of
-from scstream.plot.scatter import clusters, label_rows
+from scstream.plot.scatter import clusters, given_labels, thinned
 
 _ROOM = 0.04  # around what is drawn, as a share of its width
 
@@ -77,12 +77,10 @@ def frame(model: Any, X: Any, *, labels: Any = None, max_rows: int = 500) -> Fra
            [0.3]])
     """
     snapshot, rows = snapshot_of(model), rows_of(X)
-    every = max(-(-rows.shape[0] // max_rows), 1)
-    kept = rows[::every]
-    if labels is None:
-        snapshot.family.check(kept)
-        return Frame(snapshot, kept, label_rows(snapshot, kept))
-    return Frame(snapshot, kept, np.asarray(labels, dtype=np.int64)[::every])
+    places = thinned(np.arange(rows.shape[0]), max_rows)
+    if labels is not None:
+        return Frame(snapshot, rows[places], given_labels(snapshot, rows, labels)[places])
+    return Frame(snapshot, rows[places], given_labels(snapshot, rows[places], None))
 
 
 def animate(

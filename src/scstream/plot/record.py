@@ -174,7 +174,7 @@ def _moment(snapshot: Snapshot) -> Moment:
         time=state.time,
         number=state.n_batches,
         ids=state.ids.copy(),
-        share=state.weight / max(state.total_weight, np.finfo(float).tiny),
+        share=state.share,
         fresh=rows / total if total > 0 else np.zeros_like(rows),
         novelty=state.rest_now / total if total > 0 else float("nan"),
         mean_log_density=snapshot.info.mean_log_density,

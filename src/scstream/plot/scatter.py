@@ -77,11 +77,12 @@ def clusters(
     """
     snapshot, X, labels = _what(model, X, labels)
     rows = None if X is None else rows_of(X)
-    labels = None if rows is None else _labels(snapshot, rows, labels)
+    labels = None if rows is None else given_labels(snapshot, rows, labels)
     picture = picture or Picture.of([snapshot])
     ax = given_or_new(ax)
     if rows is not None:
-        rows, labels = _thinned(rows, labels, max_rows)
+        places = thinned(np.arange(len(labels)), max_rows)
+        rows, labels = rows[places], labels[places]
         _draw_rows(ax, picture.points(snapshot, rows, labels), labels)
     _draw_clusters(ax, snapshot, picture, n_std)
     if picture.is_line:
@@ -101,7 +102,8 @@ def _what(model: Any, X: Any, labels: Any) -> tuple[Snapshot, Any, Any]:
     return snapshot_of(model), X, labels
 
 
-def _labels(snapshot: Snapshot, rows: Rows, labels: Any) -> Labels:  # (N,)
+def given_labels(snapshot: Snapshot, rows: Rows, labels: Any) -> Labels:  # (N,)
+    """Labels as they are given, one for every row, or those of the model."""
     if labels is None:
         snapshot.family.check(rows)
         return label_rows(snapshot, rows)
@@ -119,10 +121,9 @@ def label_rows(snapshot: Snapshot, rows: Rows) -> Labels:  # (N,)
     return mixture.labels(rows)
 
 
-def _thinned(rows: Rows, labels: Labels, most: int) -> tuple[Rows, Labels]:
-    """Every so many of the rows, so that at most so many are left."""
-    every = -(-rows.shape[0] // max(most, 1))
-    return (rows, labels) if every <= 1 else (rows[::every], labels[::every])
+def thinned(places: Labels, most: int) -> Labels:
+    """Every so many of the places, so that at most so many are left."""
+    return places[:: max(-(-len(places) // max(most, 1)), 1)]
 
 
 def _draw_rows(ax: Axes, points: Array, labels: Labels) -> None:

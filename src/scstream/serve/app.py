@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ def create_app(
     live: Live | None = None,
     metrics: Metrics | None = None,
     announce: Announce = silent,
+    around: Callable[[App], App] | None = None,
 ) -> FastAPI:
     """Build the service for a model.
 
@@ -55,12 +56,14 @@ def create_app(
         What counts requests; without it there is no ``/metrics``.
     announce : callable
         Is told "learned", "request" and "defect", with values by name.
+    around : callable, optional
+        Middleware that sees every request, such as `scstream.observe.opentelemetry.traced`.
 
     Returns
     -------
     FastAPI
         The application; `app.state.service` is the `Service` behind it. Middleware that is added
-        to it sees neither ``/predict`` nor ``/learn``; wrap the application for that.
+        to it sees neither ``/predict`` nor ``/learn``.
 
     Examples
     --------
@@ -73,7 +76,7 @@ def create_app(
     settings = settings or Settings()
     service = Service(model, settings, live=live, metrics=metrics, announce=announce)
     direct: dict[str, App] = {"/predict": Predict(service), "/learn": Learn(service)}
-    app = _Guarded(service, direct)
+    app = _Guarded(service, direct, around)
     for path, answer in direct.items():
         app.router.routes.append(Route(path, answer, methods=["POST"]))
     app.include_router(look_routes(service))
@@ -88,10 +91,12 @@ def create_app(
 class _Guarded(FastAPI):
     """An application behind its limits; who asks about rows does not even come to its routes."""
 
-    def __init__(self, service: Service, direct: Mapping[str, App]) -> None:
+    def __init__(
+        self, service: Service, direct: Mapping[str, App], around: Callable[[App], App] | None
+    ) -> None:
         super().__init__(title="scstream", version=__version__, docs_url=None, redoc_url=None)
         self.state.service = service
-        self._limits = Limits(
+        limits = Limits(
             super().__call__,
             service.settings,
             direct=direct,
@@ -99,10 +104,11 @@ class _Guarded(FastAPI):
             heard=service.heard,
             failed=service.failed,
         )
+        self._outermost: App = limits if around is None else around(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, if it may come in."""
-        await self._limits(scope, receive, send)
+        await self._outermost(scope, receive, send)
 
 
 class Described:

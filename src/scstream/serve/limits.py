@@ -134,14 +134,13 @@ class Limits:
         path: str = scope["path"]
         self._check_host(headers.get(b"host"), scope)
         self._check_origin(headers, scope)
+        if self.settings.rate and path not in HEALTH:  # who guesses at the token is slowed down too
+            self._check_rate(scope)
         if self._token is not None and not (path in OPEN or path.startswith("/page/")):
             self._check_token(headers.get(b"authorization", b""))
         visit.expect_body()
-        if path not in HEALTH:
-            if self.settings.rate:
-                self._check_rate(scope)
-            if path not in STREAMS:
-                self._count(visit)
+        if path not in HEALTH and path not in STREAMS:
+            self._count(visit)
         direct = self._direct.get(path) if scope["method"] == "POST" else None
         return direct or self.app
 

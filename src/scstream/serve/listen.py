@@ -121,6 +121,17 @@ def serve_in_thread(app: FastAPI, host: str, port: int) -> Serving:
     -------
     Serving
         The service, which runs; `stop` ends it.
+
+    Examples
+    --------
+    >>> from urllib.request import urlopen
+    >>> from scstream.serve.app import create_app
+    >>> from scstream.serve.listen import serve_in_thread
+    >>> from scstream.serve.model import Owned
+    >>> with serve_in_thread(create_app(Owned()), "127.0.0.1", 0) as serving:
+    ...     with urlopen(f"{serving.url}/healthz") as answer:
+    ...         answer.status
+    200
     """
     return Serving(app, bound(host, port)).start()
 

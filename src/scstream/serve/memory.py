@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from math import isnan
+from math import isfinite, isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,7 +103,7 @@ class Moment:
         values = asdict(self)
         shares = values.pop("shares")
         begin = self.time if isnan(self.begin) else self.begin
-        short = {name: _short(value) for name, value in values.items()}
+        short = {name: in_short(value) for name, value in values.items()}
         short |= {"time": self.time, "begin": begin}
         return short | {"ids": list(shares), "shares": [round(v, 4) for v in shares.values()]}
 
@@ -368,8 +368,15 @@ def _either(choose: Any, first: float, second: float) -> float:
     return float(choose(first, second))
 
 
-def _short(value: float) -> float | None:
-    """Six digits are more than a page can show."""
+def in_short(value: float) -> float | None:
+    """Six digits are more than a page can show; what is no number is nothing.
+
+    Examples
+    --------
+    >>> from scstream.serve.memory import in_short
+    >>> in_short(1 / 3), in_short(float("inf")), in_short(7)
+    (0.333333, None, 7)
+    """
     if isinstance(value, int):
         return value
-    return None if isnan(value) else float(f"{value:.6g}")
+    return float(f"{value:.6g}") if isfinite(value) else None

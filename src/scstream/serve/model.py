@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -285,7 +286,10 @@ class Following:
             self._announce("unreachable", reason=str(error), again=self.pause)
             return False
         if newer:
-            self._changed(self._model.current())
+            try:
+                self._changed(self._model.current())
+            except Exception:  # who looks on must not stop who answers
+                self._announce("defect", trace=traceback.format_exc())
         return newer
 
     def _run(self) -> None:

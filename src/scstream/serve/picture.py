@@ -11,7 +11,7 @@ from scipy import sparse
 
 from scstream.core.state import State
 from scstream.families.base import Array, Family, Labels, Rows
-from scstream.serve.memory import Told
+from scstream.serve.memory import Told, in_short
 from scstream.stream.reading import Reading
 from scstream.view.columns import Columns, columns_of
 from scstream.view.projection import Projection
@@ -249,11 +249,7 @@ def _filled(points: Rows, labels: Labels, fill: tuple[dict[int, Array], Array]) 
 
 
 def _short(values: Any) -> Any:
-    """Five digits are more than a page can show."""
+    """Numbers of an array, each as short as a page can show it."""
     if np.ndim(values) == 0:
-        return float(f"{values:.5g}")
-    return (
-        [_short(value) for value in values.tolist()]
-        if np.ndim(values) == 1
-        else [[_short(value) for value in row] for row in values.tolist()]
-    )
+        return in_short(float(values))
+    return [_short(value) for value in values]

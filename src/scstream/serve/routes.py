@@ -158,7 +158,6 @@ class Looks:
         metrics = self._service.metrics
         if metrics is None:
             raise Refusal("NotFound", "this service keeps no metrics.")
-        self._service.count()
         content, kind = metrics.exposition()
         return Response(content, headers={"Content-Type": kind})
 

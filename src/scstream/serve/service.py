@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from math import nan
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from scstream.core.state import NOVEL
 from scstream.errors import StreamError
 from scstream.families.base import Labels, Rows
+from scstream.observe.catalogue import OTHER, ROUTES
 from scstream.serve.answers import verdict_answer
 from scstream.serve.bodies import ARROW, Form, Question, read_arrow, read_json
 from scstream.serve.limits import Visit
@@ -92,7 +94,6 @@ class Service:
         self._writer = ThreadPoolExecutor(1, "scstream-learning")
         self.downloads = asyncio.Semaphore(1)  # model files in the making
         self._waiting = 0  # batches that wait to be learned
-        self._uncounted: list[tuple[str, int, float, int, int]] = []
         self._form: tuple[Reading | None, Form] = (None, Form(()))
 
     def form(self, reading: Reading) -> Form:
@@ -184,7 +185,8 @@ class Service:
             self.live.see(reading, X=X, labels=labels)
         if self.metrics is not None:
             n_clusters = len(reading.mixture.ids)
-            self.metrics.model(reading.version, reading.batch, at=reading.at, clusters=n_clusters)
+            at = reading.at or nan  # a file does not tell
+            self.metrics.model(reading.version, reading.batch, at=at, clusters=n_clusters)
             self.metrics.shares(reading.snapshot.state.share)
 
     async def run(self, task: Callable[[], T]) -> T:
@@ -213,12 +215,8 @@ class Service:
         seconds = time.perf_counter() - visit.began
         scope = visit.scope
         if self.metrics is not None:
-            if not self._uncounted:
-                asyncio.get_running_loop().call_later(_COUNTED_EVERY, self.count)
             route = route_of(scope["path"])
-            self._uncounted.append((route, visit.status, seconds, visit.rows, visit.novel))
-            if len(self._uncounted) >= _COUNTED_AT_ONCE:
-                self.count()
+            self.metrics.request(route, visit.status, seconds, visit.rows, novel=visit.novel)
         if self.settings.access_log:
             client = scope.get("client")
             self.announce(
@@ -230,13 +228,6 @@ class Service:
                 rows=visit.rows,
                 client=client[0] if client else None,
             )
-
-    def count(self) -> None:
-        """Count the requests of late for the metrics: many at once take less time than each."""
-        requests, self._uncounted = self._uncounted, []
-        if self.metrics is not None:
-            for route, status, seconds, rows, novel in requests:
-                self.metrics.request(route, status, seconds, rows, novel=novel)
 
     def failed(self, trace: str) -> None:
         """Tell of a defect."""
@@ -274,26 +265,7 @@ def route_of(path: str) -> str:
     if path in ROUTES:
         return path
     first = path.split("/", 2)[1] if path.startswith("/") else ""
-    return {"clusters": "/clusters/{id}", "page": "/page/{name}"}.get(first, "other")
+    return {"clusters": "/clusters/{id}", "page": "/page/{name}"}.get(first, OTHER)
 
 
-ROUTES = frozenset(
-    {
-        "/",
-        "/clusters",
-        "/docs",
-        "/docs.css",
-        "/events",
-        "/healthz",
-        "/learn",
-        "/live",
-        "/metrics",
-        "/model",
-        "/openapi.json",
-        "/predict",
-        "/readyz",
-    }
-)
 _SHOWN = 200  # characters of a path in a log
-_COUNTED_AT_ONCE = 64  # requests
-_COUNTED_EVERY = 0.25  # seconds

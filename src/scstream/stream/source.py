@@ -104,3 +104,52 @@ class Source(Protocol):
     def close(self) -> None:
         """Let go of connections and files."""
         ...
+
+
+class Wrapped:
+    """A source that passes everything on; what a subclass says otherwise is done otherwise.
+
+    Parameters
+    ----------
+    source : Source
+        What is wrapped.
+
+    Examples
+    --------
+    >>> from scstream.stream.connectors import source
+    >>> from scstream.stream.source import Wrapped
+    >>> Wrapped(source("stdin")).lag() is None
+    True
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def identity(self) -> Mapping[str, str]:
+        """Which source this is."""
+        return self._source.identity()
+
+    def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
+        """Go to where `resume` says."""
+        self._source.open(resume, accept_gap=accept_gap)
+
+    def read(self, most: int, timeout: float) -> list[Record]:
+        """Return the next messages."""
+        return self._source.read(most, timeout)
+
+    def acknowledge(self, positions: Positions) -> None:
+        """Tell the source what is safe with us."""
+        self._source.acknowledge(positions)
+
+    @property
+    def done(self) -> bool:
+        """Whether there will be no more messages."""
+        return self._source.done
+
+    def lag(self) -> int | None:
+        """How many messages wait."""
+        return self._source.lag()
+
+    def close(self) -> None:
+        """Let go of connections and files."""
+        self._source.close()
