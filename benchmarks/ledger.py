@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 import time
@@ -49,3 +50,14 @@ def _completed(
         futures = {pool.submit(work, *args): key for key, args in jobs.items()}
         for future in as_completed(futures):
             yield futures[future], future.result()
+
+
+def write_table(part: str, name: str, rows: list[dict[str, Any]]) -> None:
+    """Save the table of a part of an experiment, and show it."""
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    with (RESULTS / f"{part}-{name}.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, names, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    for row in rows:
+        print(name, row, flush=True)

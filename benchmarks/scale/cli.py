@@ -6,13 +6,11 @@ replays the pattern of a batch for 1 to 1,000 workers; ``page`` only makes the p
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 from importlib import import_module
-from typing import Any
 
-from benchmarks.ledger import RESULTS
+from benchmarks.ledger import RESULTS, write_table
 from benchmarks.scale.network import go_inside
 
 ON_RAY = ("engine", "stability", "overhead", "kills", "memory", "pool", "replicas")
@@ -27,19 +25,8 @@ def main(arguments: list[str]) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if name in ON_RAY:
         go_inside(arguments)
-        write(name, import_module(f"benchmarks.scale.{name}").run())
+        write_table("scale", name, import_module(f"benchmarks.scale.{name}").run())
     if name == "sim":
         import_module("benchmarks.scale_sim").main(options)
     elif (RESULTS / "scale-sim.json").exists():
         import_module("benchmarks.scale.page").write()
-
-
-def write(name: str, rows: list[dict[str, Any]]) -> None:
-    """Save the table of a part and show it."""
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    with (RESULTS / f"scale-{name}.csv").open("w", newline="") as file:
-        table = csv.DictWriter(file, names, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    for row in rows:
-        print(name, row, flush=True)

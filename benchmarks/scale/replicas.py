@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import ray
 
+from benchmarks.ledger import write_table
 from benchmarks.runtime.stall import grown
-from benchmarks.scale.cli import write
 from benchmarks.speed.timing import Budget, Task, Timed, by_turns
 from scstream.stream.follower import Follower
 from scstream.stream.ledger import Ledger
@@ -206,4 +206,4 @@ def served(ledger: Ledger, *, n: int, every: float = _ASKED_ONLY) -> Iterator[Re
 
 
 if __name__ == "__main__":  # in a network namespace: python -m benchmarks scale replicas
-    write("replicas", run())
+    write_table("scale", "replicas", run())

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 from importlib import import_module
-from typing import Any
 
-from benchmarks.ledger import RESULTS
+from benchmarks.ledger import write_table
 
 PARTS = ("load", "soak", "page")
 
@@ -22,16 +20,7 @@ def main(arguments: list[str]) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if chosen.part != "page":
         how = {} if chosen.seconds is None else {"seconds": chosen.seconds}
-        write(chosen.part, import_module(f"benchmarks.serve.{chosen.part}").run(**how))
+        write_table(
+            "serve", chosen.part, import_module(f"benchmarks.serve.{chosen.part}").run(**how)
+        )
     import_module("benchmarks.serve.page").write()
-
-
-def write(name: str, rows: list[dict[str, Any]]) -> None:
-    """Save the table of a part and show it."""
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    with (RESULTS / f"serve-{name}.csv").open("w", newline="") as file:
-        table = csv.DictWriter(file, names, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-    for row in rows:
-        print(name, row, flush=True)

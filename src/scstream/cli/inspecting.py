@@ -39,8 +39,7 @@ def table_of(opened: Opened) -> ClusterTable:
     ('x0',)
     """
     snapshot = opened.reading.snapshot
-    unnamed = tuple(f"x{d}" for d in range(snapshot.family.n_features))
-    return ClusterTable.of(snapshot.family, snapshot.state, snapshot.feature_names or unnamed)
+    return ClusterTable.of(snapshot.family, snapshot.state, snapshot.names)
 
 
 def unusual(table: ClusterTable) -> tuple[Array, Array, Array]:  # (K, D), (D,), (D,)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from io import StringIO
 from threading import Event, Thread
 from typing import Any, Literal, Protocol, Self
 
 from scstream.cli.logs import Log
 from scstream.cli.progress import Progress
+from scstream.cli.sketch import print_drawing
 from scstream.cli.veil import Veil
 from scstream.errors import missing_extra
 
@@ -236,19 +236,7 @@ def table(
         drawn.add_column(name, justify=side, no_wrap=name != columns[-1], overflow="fold")
     for row in rows:
         drawn.add_row(*(Text(cell, style=_LEVELS.get(cell, "")) for cell in row))
-    screen = console()
-    if screen.is_terminal:
-        screen.print(drawn, soft_wrap=False)
-        return
-    wide = Console(file=StringIO(), width=100_000)
-    wide.print(drawn)
-    sys.stdout.writelines(f"{text.rstrip()}\n" for text in _text_of(wide).splitlines())
-
-
-def _text_of(drawing: Console) -> str:
-    file = drawing.file
-    assert isinstance(file, StringIO)
-    return file.getvalue()
+    print_drawing(console(), drawn)
 
 
 def print_json(value: Any) -> None:

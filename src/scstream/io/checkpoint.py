@@ -115,6 +115,11 @@ class Snapshot:
     feature_names: tuple[str, ...] | None = None
     pipeline: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features; ``x0``, ``x1``, ... where the rows had none."""
+        return self.feature_names or tuple(f"x{d}" for d in range(self.family.n_features))
+
 
 def write_model(path: str | os.PathLike[str], snapshot: Snapshot, *, writer: str) -> None:
     """Write a model file; it appears under its name complete or not at all.

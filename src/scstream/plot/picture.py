@@ -11,7 +11,6 @@ from scipy import sparse
 from scstream.core.fading import remember
 from scstream.families.base import Array, Labels, Rows
 from scstream.io.checkpoint import Snapshot
-from scstream.plot.reading import feature_names
 from scstream.view.columns import Columns, columns_of
 from scstream.view.projection import Projection
 
@@ -35,7 +34,7 @@ class Picture:
         projection = Projection.of(
             columns.centres(stats), weight, unit=columns.unit(pooled), spread=pooled
         )
-        names = projection.words(columns.names(feature_names(snapshots[0])))
+        names = projection.words(columns.names(snapshots[0].names))
         return cls(columns, projection, tuple(names))
 
     @property

@@ -36,13 +36,6 @@ def snapshot_of(model: Any) -> Snapshot:
     return snapshot
 
 
-def feature_names(snapshot: Snapshot) -> list[str]:
-    """Return the names of the columns; ``x0``, ``x1``, ... where the rows had none."""
-    if snapshot.feature_names is not None:
-        return list(snapshot.feature_names)
-    return [f"x{d}" for d in range(snapshot.family.n_features)]
-
-
 def rows_of(X: Any) -> Rows:
     """Return rows as float64, in CSR where they are sparse."""
     if sparse.issparse(X):

@@ -78,7 +78,7 @@ def draw(
     """
     snapshot = reading.snapshot
     family, state = snapshot.family, snapshot.state
-    features = snapshot.feature_names or tuple(f"x{d}" for d in range(family.n_features))
+    features = snapshot.names
     facts = _facts(reading, features)
     if not state.n_clusters:
         return Drawing(facts | {"shown": [], "rows": None})
@@ -95,7 +95,7 @@ def draw(
         centres, weight[shown], unit=columns.unit(pooled), spread=pooled, before=before
     )
     ellipses = columns.covariances(stats[:n_round], projection.lens)
-    clusters = _clusters(state, shown, share) | {
+    clusters = _clusters(state, shown, weight, share) | {
         "place": _short(projection.place(centres)),
         "covariance": _short(ellipses.reshape(len(ellipses), -1)),
         "traits": _traits(centres, spread, pooled),
@@ -180,8 +180,7 @@ def clock_of(reading: Reading) -> str:
     return "date" if _YEARS[0] < state.time < _YEARS[1] else "number"
 
 
-def _clusters(state: State, shown: Labels, share: Array) -> dict[str, Any]:
-    weight, _ = weights_of(state)
+def _clusters(state: State, shown: Labels, weight: Array, share: Array) -> dict[str, Any]:
     return {
         "id": state.ids[shown].tolist(),
         "share": _short(share[shown]),

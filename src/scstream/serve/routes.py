@@ -195,10 +195,7 @@ class Looks:
         known, table = self._table
         if table is None or known is not reading:
             snapshot = reading.snapshot
-            names = snapshot.feature_names or tuple(
-                f"x{j}" for j in range(snapshot.family.n_features)
-            )
-            table = ClusterTable.of(snapshot.family, snapshot.state, names)
+            table = ClusterTable.of(snapshot.family, snapshot.state, snapshot.names)
             self._table = (reading, table)
         return table
 
