@@ -60,7 +60,7 @@ def family_of(name: str, X: np.ndarray) -> Family:
     n = X.shape[1]
     if name == "gaussian":
         return Gaussian(mean=np.zeros(n), kappa=0.01, nu=n + 3.0, psi=np.eye(n))
-    return Diagonal.vague(X[:50]) if name == "diagonal" else Multinomial(np.ones(n))
+    return Diagonal.weak_prior(X[:50]) if name == "diagonal" else Multinomial(np.ones(n))
 
 
 def seen(reading: Reading, X: np.ndarray, labels: np.ndarray, *, eager: bool) -> float:

@@ -12,7 +12,7 @@ import math
 import sys
 from dataclasses import dataclass, replace
 
-from scstream.core.slices import Stretch
+from scstream.core.row_ranges import RowRange
 
 _MOST_ASKED = 1 << 14  # rows, as in `scstream.core.step`
 
@@ -28,7 +28,7 @@ class Work:
     asked: float  # a row in the pass that asks
     sampling_step: float  # the plan of a sampling pass
     predictive_step: float  # that of a predictive one
-    rest: float  # moves and bookkeeping of a batch, on one thread
+    unassigned_weight: float  # moves and bookkeeping of a batch, on one thread
     label: float  # the id of a row
     plan_bytes: int
     sums_bytes: int
@@ -122,7 +122,7 @@ def replay(
     for _ in range(job.n_sweeps):
         clock.sweep(work.sampling, work.sampling_step)
     clock.sweep(work.predictive, work.predictive_step)
-    clock.spend("moves", work.rest)
+    clock.spend("moves", work.unassigned_weight)
     clock.label()
     return clock.spent
 
@@ -148,10 +148,10 @@ class _Clock:
         self.work, self.job, self.engine, self.network = work, job, engine, network
         self.n_threads, self.slowness = crew.n_threads, crew.slowness
         self.driver_threads = crew.driver_threads or crew.n_threads
-        self.stretches = Stretch.whole(job.n_rows).shared(crew.n_workers)
-        self.n_workers = len(self.stretches)
+        self.row_ranges = RowRange.full(job.n_rows).shared(crew.n_workers)
+        self.n_workers = len(self.row_ranges)
         self.apart = not crew.cores  # nodes have a network between them
-        self.n_trees = [1 if job.aligned else len(s.subtrees()) for s in self.stretches]
+        self.n_trees = [1 if job.aligned else len(s.subtrees()) for s in self.row_ranges]
         self.spent: dict[str, float] = {}
 
     def spend(self, on: str, seconds: float) -> None:
@@ -162,14 +162,14 @@ class _Clock:
         if self.job.resident:
             return
         n_bytes = 8 * self.work.n_features * self.job.n_rows
-        elsewhere = n_bytes * (1 - len(self.stretches[0].rows) / self.job.n_rows)
+        elsewhere = n_bytes * (1 - len(self.row_ranges[0].rows) / self.job.n_rows)
         self.spend("rows", self.engine.put * self.n_workers + self.engine.copy * n_bytes)
         self.spend("rows", self.sent(elsewhere))
         self.spend("rows", self.engine.look * n_bytes / self.n_workers)
 
     def ask(self) -> None:
         """Some rows are asked before all of them choose, on the threads of the driver."""
-        asked = Stretch.whole(min(self.job.n_rows, _MOST_ASKED))
+        asked = RowRange.full(min(self.job.n_rows, _MOST_ASKED))
         self.step(self.work.predictive_step)
         self.spend("asked pass", self.work.asked * makespan(asked, self.driver_threads))
 
@@ -190,18 +190,18 @@ class _Clock:
         self.spend("serialisation", engine.put + engine.copy * work.plan_bytes)
         there = self.broadcast()
         submitted = [(i + 1) * engine.call / 2 + engine.latency / 2 for i in range(self.n_workers)]
-        seen = [
+        last_seen = [
             max(call, plan) + engine.look * work.plan_bytes
             for call, plan in zip(submitted, there, strict=True)
         ]
         passes = [
-            row_seconds * self.slowness * makespan(stretch, self.n_threads)
-            for stretch in self.stretches
+            row_seconds * self.slowness * makespan(row_range, self.n_threads)
+            for row_range in self.row_ranges
         ]
-        done = [start + seconds for start, seconds in zip(seen, passes, strict=True)]
+        done = [start + seconds for start, seconds in zip(last_seen, passes, strict=True)]
         last = max(range(self.n_workers), key=done.__getitem__)
         self.spend("scheduling", submitted[last])
-        self.spend("broadcast", seen[last] - submitted[last])
+        self.spend("broadcast", last_seen[last] - submitted[last])
         self.spend("pass", passes[last])
         end = self.scattered(done) if self.scatters else self.star(done)
         self.spend("reduction", end - done[last])
@@ -253,11 +253,11 @@ class _Clock:
 
     def label(self) -> None:
         """Every row gets its id; ids go to the driver, unless they stay with the rows."""
-        longest = max(len(stretch.rows) for stretch in self.stretches)
+        longest = max(len(row_range.rows) for row_range in self.row_ranges)
         self.spend("labels", self.work.label * longest + self.rounds())
         if not self.job.resident:
             n_bytes = 8 * self.job.n_rows
-            elsewhere = n_bytes * (1 - len(self.stretches[0].rows) / self.job.n_rows)
+            elsewhere = n_bytes * (1 - len(self.row_ranges[0].rows) / self.job.n_rows)
             self.spend("labels", self.sent(elsewhere))
             moved = self.engine.copy / self.n_workers + self.engine.look + self.engine.add
             self.spend("labels", moved * n_bytes)
@@ -273,12 +273,12 @@ class _Clock:
         return self.network.latency + n_bytes / self.network.bytes_per_s
 
 
-def makespan(stretch: Stretch, n_threads: int) -> float:
+def makespan(row_range: RowRange, n_threads: int) -> float:
     """Rows that the busiest of some threads takes; slices are taken whole, in order."""
-    n_rows, n_slices = len(stretch.rows), stretch.stop - stretch.first
-    last = n_rows - (n_slices - 1) * stretch.length
+    n_rows, n_slices = len(row_range.rows), row_range.stop - row_range.first
+    last = n_rows - (n_slices - 1) * row_range.length
     rounds, left = divmod(n_slices - 1, n_threads)
-    return rounds * stretch.length + (stretch.length if left else last)
+    return rounds * row_range.length + (row_range.length if left else last)
 
 
 def main(arguments: list[str] | None = None) -> None:

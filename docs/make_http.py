@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from scstream.learner import Learner
+from scstream.preprocess import Steps
 from scstream.serve.app import create_app
 from scstream.serve.model import Owned
 from scstream.serve.refusals import REASONS
 from scstream.serve.settings import Settings
-from scstream.stream.prepare import Steps
 from scstream.stream.reading import Reading
 
 PAGE = Path(__file__).with_name("reference") / "http.md"

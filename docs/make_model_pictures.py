@@ -37,21 +37,19 @@ def figure(n: int, *, height: float = 3.0, limit: float | None = 9.0) -> tuple[F
 
 
 def draw_model(
-    panel: Axes, model: ScStream, X: Array | None = None, *, halves: bool = False
+    panel: Axes, model: ScStream, X: Array | None = None, *, subclusters: bool = False
 ) -> None:
     """Draw rows in the colours of their clusters, and two standard deviations of each."""
     if X is not None:
         colour = [COLOURS[i % len(COLOURS)] if i >= 0 else "black" for i in model.labels_]
         panel.scatter(*X.T, s=4, c=colour, alpha=0.5, linewidths=0, rasterized=True)
     state, family = model.state_, model.family_
-    groups = state.halves if halves else state.whole[:, None]  # (K, 1 or 2, P)
+    groups = state.subclusters if subclusters else state.cluster_stats[:, None]  # (K, 1 or 2, P)
     for name, group in zip(state.ids, groups, strict=True):
-        for centre, covariance in zip(
-            family.location(group), family.covariance(group), strict=True
-        ):
+        for centre, covariance in zip(family.means(group), family.covariance(group), strict=True):
             ellipse(panel, centre, covariance, COLOURS[name % len(COLOURS)])
-    if not halves:
-        for name, centre in zip(state.ids, family.location(state.whole), strict=True):
+    if not subclusters:
+        for name, centre in zip(state.ids, family.means(state.cluster_stats), strict=True):
             panel.annotate(str(name), centre, weight="bold", ha="center", va="center")
 
 
@@ -73,7 +71,7 @@ def mixture() -> Figure:
     first.set_title("a batch")
     draw_model(second, model, X)
     second.set_title("clusters")
-    draw_model(third, model, halves=True)
+    draw_model(third, model, subclusters=True)
     third.set_title("each of two halves")
     return drawing
 

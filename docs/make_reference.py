@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scstream import ScStream, errors
+from scstream.distributed.keyed_pool import RayKeys
 from scstream.learner import PARAMETERS
 from scstream.observe.alarm import AlarmOptions
+from scstream.preprocess.steps import STEPS
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.connectors.s3 import S3Store
 from scstream.stream.keyed import Keys
-from scstream.stream.ledger import Ledger
 from scstream.stream.messages import FORMATS, Schema
-from scstream.stream.prepare.steps import STEPS
-from scstream.stream.ray.pool import RayKeys
-from scstream.stream.runner import Pace, Pipeline
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 
 PAGE = Path(__file__).with_name("reference") / "pipeline.md"
 NEEDED = inspect.Parameter.empty
@@ -137,7 +137,9 @@ def sections() -> Iterator[str]:
     yield table([KIND])
     yield from connectors_of("sink", connectors.SINKS)
     yield CHECKPOINTS_ARE
-    yield table([FOLDER, STORE, *options(Pace), *options(Ledger, ["newest", "hourly"])])
+    yield table(
+        [FOLDER, STORE, *options(CheckpointPolicy), *options(CheckpointLog, ["newest", "hourly"])]
+    )
     yield "### checkpoint.options"
     yield table(options(S3Store, ["patience", "allow_http"]))
     yield "## [keys]\n\nWith `schema.key`: limits of the many models."

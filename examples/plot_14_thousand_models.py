@@ -20,10 +20,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from scstream import plot
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.pool import ModelPool
-from scstream.stream.prepare import Steps
 from scstream.stream.store import FolderStore
 
 N_KEYS, N_ROUNDS, N_ROWS, CHANGE = 1000, 6, 30, 3
@@ -62,7 +62,7 @@ seconds, in_memory, labels_seen = [], [], []
 for number in range(N_ROUNDS):
     rows, key = measurements(number)
     begin = time.process_time()
-    learned = pool.learn(Parcel(number, {}, float(number), Block.of(rows, device=key), ()))
+    learned = pool.learn(SourceBatch(number, {}, float(number), Block.of(rows, device=key), ()))
     seconds.append(time.process_time() - begin)
     in_memory.append(pool.n_bytes)
     labels_seen.append(learned.labels)

@@ -154,16 +154,16 @@ NB_MODULE(_native, m) {
         .def("drifted", &Gaussian::drifted)
         .def("corrections", &Gaussian::corrections)
         .def("drawn_tables", &Gaussian::drawn_tables)
-        .def("location", &Gaussian::location, "stats"_a)
-        .def("spread", &Gaussian::spread, "stats"_a)
+        .def("means", &Gaussian::location, "stats"_a)
+        .def("stds", &Gaussian::spread, "stats"_a)
         .def("translate", &Gaussian::translate, "stats"_a, "shift"_a)
-        .def("predictive", &Gaussian::predictive, "stats"_a)
-        .def("draw", &Gaussian::draw, "stats"_a, "draws"_a);
+        .def("predictive_params", &Gaussian::predictive, "stats"_a)
+        .def("sample_posterior", &Gaussian::draw, "stats"_a, "draws"_a);
     nb::class_<Diagonal, Family>(m, "Diagonal")
         .def(nb::init<Vector, Vector, double, Vector, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
              "psi"_a, "origin"_a)
         .def("log_marginal", &Diagonal::log_marginal, "stats"_a)
-        .def("predictive", &Diagonal::predictive, "stats"_a)
+        .def("predictive_params", &Diagonal::predictive, "stats"_a)
         .def("parameters", &Diagonal::parameters, "stats"_a, "normals"_a, "log_gammas"_a);
     nb::class_<Multinomial, Family>(m, "Multinomial")
         .def(nb::init<Vector>(), "concentration"_a)

@@ -49,8 +49,10 @@ def arrays_of(state: Any) -> list[NDArray[Any]]:
 def assert_sound(model: ScStream) -> None:
     state: State = model.state_
     assert all(np.isfinite(array).all() for array in arrays_of(state))
-    assert np.isfinite([state.rest, state.rest_now, state.time, state.stride]).all()
-    assert (state.halves[..., 0] >= 0).all()
+    assert np.isfinite(
+        [state.unassigned_weight, state.unassigned_now, state.time, state.batch_interval]
+    ).all()
+    assert (state.subclusters[..., 0] >= 0).all()
     assert set(model.labels_) <= {*state.ids.tolist(), -1}
 
 
@@ -259,7 +261,7 @@ def test_same_seed_same_labels_and_no_seed_a_fresh_one() -> None:
 
 @pytest.mark.parametrize("family", ["gaussian", "multinomial"])
 def test_results_do_not_depend_on_threads(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scstream.core.slices._LEAST", 16)
+    monkeypatch.setattr("scstream.core.row_ranges._LEAST", 16)
     monkeypatch.setattr("scstream.core.query._CHUNK", 16)
     batches = blobs(4, n_rows=150) if family == "gaussian" else counts(4)
     runs = []
@@ -285,8 +287,8 @@ def test_duplicate_entries_of_a_sparse_row_are_summed() -> None:
     X = counts(1)[0]
     model = ScStream("multinomial", random_state=0).fit(X)
     index = np.arange(6)
-    halves = np.r_[X[0], X[0]] / 2
-    split = sparse.csr_array((halves, np.r_[index, index], [0, 12]), shape=(1, 6))
+    subclusters = np.r_[X[0], X[0]] / 2
+    split = sparse.csr_array((subclusters, np.r_[index, index], [0, 12]), shape=(1, 6))
     before = split.data.copy()
     assert np.allclose(model.score_samples(split), model.score_samples(X[:1]), rtol=1e-12)
     assert np.array_equal(split.data, before)
@@ -398,8 +400,8 @@ def test_weights_fade_with_time() -> None:
 
 def test_time_counts_batches_by_default() -> None:
     model = ScStream(random_state=0)
-    seen = [model.partial_fit(X).state_.time for X in blobs(3)]
-    assert seen == [0.0, 1.0, 2.0]
+    last_seen = [model.partial_fit(X).state_.time for X in blobs(3)]
+    assert last_seen == [0.0, 1.0, 2.0]
     assert model.partial_fit(blobs(1)[0], time=7.5).partial_fit(blobs(1)[0]).state_.time == 8.5
 
 

@@ -30,7 +30,7 @@ from benchmarks.ledger import RESULTS
 SOURCES = Path(__file__).parents[2] / "src"
 TESTS = {
     "scstream.stream.commit": ["tests/stream/test_runner.py"],
-    "scstream.stream.ledger": ["tests/stream/test_runner.py", "tests/stream/test_pool.py"],
+    "scstream.stream.checkpoint_log": ["tests/stream/test_runner.py", "tests/stream/test_pool.py"],
     "scstream.stream.batcher": ["tests/stream/test_batcher.py", "tests/stream/test_runner.py"],
     "scstream.stream.store": ["tests/stream/test_store.py", "tests/stream/test_runner.py"],
     "scstream.io.checkpoint": ["tests/io/test_checkpoint.py", "tests/compat"],

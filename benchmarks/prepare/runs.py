@@ -20,7 +20,7 @@ from benchmarks.prepare.scalers import BY_NAME, OFFLINE, WAYS
 from benchmarks.runs import provenance
 from scstream import ScStream
 from scstream.metrics import FullStreamScore, PrequentialStep, prequential
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 
 BATCH = 1000
 WARM = 10  # batches that no run is scored on, so that all are scored on the same rows

@@ -9,9 +9,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from benchmarks.paper.sets import standardise
-from scstream.stream.block import Block
-from scstream.stream.prepare import Steps
-from scstream.stream.prepare.scale import spread
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.preprocess.scale import spread
 
 MODEL = 5.0  # half-life of the model, batches
 

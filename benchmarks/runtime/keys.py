@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ledger import RESULTS
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import SourceBatch
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.keyed import model_file
-from scstream.stream.ledger import Ledger
 from scstream.stream.pool import ModelPool
-from scstream.stream.prepare import Steps
 from scstream.stream.store import FolderStore
 
 N_KEYS, N_ROWS, N_FEATURES, N_CLUSTERS = 5000, 100, 4, 4
@@ -82,7 +82,7 @@ def measured(run: str, start: Path, *, n_batches: int, n_keys: int) -> Iterator[
         if any(start.iterdir()):
             shutil.copytree(start, folder, dirs_exist_ok=True)
         store = FolderStore(folder)
-        ledger = Ledger(store, newest=2, hourly=0)
+        ledger = CheckpointLog(store, newest=2, hourly=0)
         ledger.claim(at=0.0)
         pool = ModelPool.build(
             {"random_state": 1}, Steps(), column="key", store=store, memory=memory * n_keys
@@ -103,7 +103,7 @@ def measured(run: str, start: Path, *, n_batches: int, n_keys: int) -> Iterator[
 
 
 def _measured_batch(
-    pool: ModelPool, ledger: Ledger, parcel: Parcel, *, begin: int
+    pool: ModelPool, ledger: CheckpointLog, parcel: SourceBatch, *, begin: int
 ) -> dict[str, Any]:
     before = pool.n_loaded, pool.n_evicted
     started, cpu = time.perf_counter(), time.process_time()
@@ -133,7 +133,7 @@ def _measured_batch(
     }
 
 
-def a_parcel(number: int, *, share: float, n_keys: int) -> Parcel:
+def a_parcel(number: int, *, share: float, n_keys: int) -> SourceBatch:
     """Rows of some keys, shuffled; every key has four clusters of its own that drift."""
     rng = np.random.default_rng(number)
     popularity = 1.0 / np.arange(1, n_keys + 1)
@@ -148,7 +148,7 @@ def a_parcel(number: int, *, share: float, n_keys: int) -> Parcel:
     cluster = rng.integers(0, N_CLUSTERS, len(key))
     X = centres[key, cluster] + 0.05 * number + rng.normal(size=(len(key), N_FEATURES))
     names = np.array([f"device-{k:05d}" for k in range(n_keys)], dtype=object)
-    return Parcel(number, {}, None, Block.of(X, key=names[key]), ())
+    return SourceBatch(number, {}, None, Block.of(X, key=names[key]), ())
 
 
 def digest(pool: ModelPool) -> str:
@@ -164,7 +164,7 @@ def rss() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _checkpointed(pool: ModelPool, ledger: Ledger, batch: int) -> tuple[float, float, float]:
+def _checkpointed(pool: ModelPool, ledger: CheckpointLog, batch: int) -> tuple[float, float, float]:
     """Write a checkpoint; return what the freeze took, and the rest, by the clock and in CPU."""
     started = time.perf_counter()
     write = pool.freeze()

@@ -16,18 +16,18 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ledger import RESULTS
-from scstream.core.state import Draft
-from scstream.core.surgery import add_clusters, halves_of
+from scstream.core.cluster_edits import add_clusters, halves_of
+from scstream.core.state import Transition
 from scstream.families.base import Array
 from scstream.learner import Learner
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
 from scstream.stream.batcher import Batching
-from scstream.stream.block import Block
-from scstream.stream.ledger import Ledger
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.messages import Schema, reader
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import OneModel
-from scstream.stream.runner import Pace, Pipeline
-from scstream.stream.sink import Nowhere
+from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.sink import NullSink
 from scstream.stream.source import Record
 from scstream.stream.store import FolderStore
 
@@ -47,7 +47,7 @@ class Endless:
     def open(self, resume, *, accept_gap=False):
         self._at = 0
 
-    def read(self, most, timeout):
+    def read(self, max_n, timeout):
         if self.done:
             return []
         rng = np.random.default_rng(self._at)
@@ -84,7 +84,7 @@ def grown(centres: Array, *, n_rows: int = 100) -> Learner:
     family, config, state = snapshot.family, snapshot.config, snapshot.state
     stats = 50.0 * family.stats(X, group, len(centres))[state.n_clusters :]  # as if of more rows
     known = np.full(len(stats), -1)
-    draft = add_clusters(Draft.of(state), halves_of(family, config, stats, stats), known)
+    draft = add_clusters(Transition.of(state), halves_of(family, config, stats, stats), known)
     return replace(learner, snapshot=replace(snapshot, state=draft.state))
 
 
@@ -118,10 +118,10 @@ def measure(
             source=source,
             reader=reader("floats", Schema()),
             processor=OneModel(grown(source.centres), Steps()),
-            sink=Nowhere(),
-            ledger=Ledger(FolderStore(folder)),
+            sink=NullSink(),
+            ledger=CheckpointLog(FolderStore(folder)),
             batching=Batching(rows=n_rows),
-            pace=Pace(batches=10**9, seconds=seconds, digests=0),
+            pace=CheckpointPolicy(batches=10**9, seconds=seconds, digests=0),
             announce=announce,
         )
         commit = pipeline._commit

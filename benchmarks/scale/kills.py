@@ -6,7 +6,7 @@ import gc
 import time
 from typing import Any
 
-from scstream.compute.ray import RayExecutor
+from scstream.distributed import RayExecutor
 from scstream.learner import Learner
 from tests.digests import digest
 from tests.on_ray.cluster import Cluster

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scstream.compute.ray import RayExecutor
+from scstream.distributed import RayExecutor
 from scstream.learner import Learner
 from tests.faults.soak import resident
 from tests.on_ray.cluster import Cluster

@@ -21,11 +21,11 @@ from benchmarks.scale.tables import prices, read
 from benchmarks.scale_sim import Crew, Job, Work, makespan, replay, sweep_seconds
 from benchmarks.speed import engines
 from benchmarks.speed.timing import Budget, Row, Task, Timed, by_turns, judged
-from scstream.compute.ray import RayExecutor
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
-from scstream.core.slices import Stretch
+from scstream.core.row_ranges import RowRange
 from scstream.core.state import Batch, State
 from scstream.core.step import step
+from scstream.distributed import RayExecutor
 from tests.on_ray.cluster import Cluster
 
 WORK = Steady(200_000, 64, 100, n_batches=2)
@@ -82,15 +82,15 @@ def settled() -> tuple[State, Batch]:
 
 
 def one_step(executor: Any, state: State, batch: Batch) -> Task:
-    return lambda: step(executor.equipped(WORK.family), WORK.config(), state, batch, executor)
+    return lambda: step(executor.with_kernels(WORK.family), WORK.config(), state, batch, executor)
 
 
 def time_empty(crew: RayExecutor) -> dict[str, Timed]:
     """Rounds without work: ours, and bare Ray with as many bytes, or as few as there can be."""
     plan = engines.sampling(WORK, "float64")
-    n_plan = (plan.whole.nbytes + plan.halves.nbytes) // 8
+    n_plan = (plan.clusters.nbytes + plan.subclusters.nbytes) // 8
     n_sums = sums_size()
-    trees = [len(s.subtrees()) for s in Stretch.whole(WORK.n_rows).shared(2)]
+    trees = [len(s.subtrees()) for s in RowRange.full(WORK.n_rows).shared(2)]
     ours = crew.load(Idle(n_sums), Batch(WORK.batches[0], time=0.0))  # type: ignore[arg-type]
     with bare(n_plan, max(trees) * n_sums) as same, bare(n_plan, n_sums) as least:
         tasks = {
@@ -216,9 +216,9 @@ def validation(sweeps: dict[str, Timed], batches: dict[str, Timed]) -> Iterator[
 
 def told(sweeps: dict[str, Timed], parts: dict[str, float], busy: int) -> Work:
     """The work by this run: a row of a pass takes what it takes while so many threads are busy."""
-    row = sweeps[f"threads {busy}"].median / makespan(Stretch.whole(WORK.n_rows), busy)
+    row = sweeps[f"threads {busy}"].median / makespan(RowRange.full(WORK.n_rows), busy)
     shape = engines.sampling(WORK, "float64")
-    asked = makespan(Stretch.whole(1 << 14), N_CORES)
+    asked = makespan(RowRange.full(1 << 14), N_CORES)
     return Work(
         n_features=WORK.n_features,
         n_clusters=WORK.n_clusters,
@@ -227,9 +227,9 @@ def told(sweeps: dict[str, Timed], parts: dict[str, float], busy: int) -> Work:
         asked=parts["asked"] / asked,
         sampling_step=0.0,
         predictive_step=0.0,
-        rest=parts["driver"],
+        unassigned_weight=parts["driver"],
         label=parts["labels"] / WORK.n_rows,
-        plan_bytes=shape.whole.nbytes + shape.halves.nbytes,
+        plan_bytes=shape.clusters.nbytes + shape.subclusters.nbytes,
         sums_bytes=8 * sums_size(),
     )
 

@@ -21,12 +21,12 @@ import numpy as np
 import ray
 
 from benchmarks.runtime.keys import digest
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block
+from scstream.distributed.keyed_pool import RayPool
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.pool import ModelPool
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import Learned
-from scstream.stream.ray.pool import RayPool
 from scstream.stream.store import FolderStore
 from tests.on_ray.cluster import Cluster
 
@@ -132,7 +132,7 @@ def _end(alone: ModelPool, pool: RayPool, folder: str) -> Row:
     return {"event": "files of all models", "keys": len(read.keys), "same": same}
 
 
-def a_parcel(number: int, n_keys: int) -> Parcel:
+def a_parcel(number: int, n_keys: int) -> SourceBatch:
     """Rows of all keys, mixed; every key has clusters of its own that drift."""
     rng = np.random.default_rng(number)
     key = rng.permutation(np.repeat(np.arange(n_keys), N_ROWS))
@@ -140,7 +140,7 @@ def a_parcel(number: int, n_keys: int) -> Parcel:
     cluster = rng.integers(0, N_CLUSTERS, len(key))
     X = centres[key, cluster] + 0.05 * number + rng.normal(size=(len(key), N_FEATURES))
     names = np.array([f"device-{k:05d}" for k in range(n_keys)], dtype=object)
-    return Parcel(number, {}, None, Block.of(X, key=names[key]), ())
+    return SourceBatch(number, {}, None, Block.of(X, key=names[key]), ())
 
 
 def _same(learned: Learned, other: Learned) -> bool:

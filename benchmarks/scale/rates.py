@@ -58,7 +58,7 @@ def rates(d: int, k: int, precision: str, *, n_rows: int = 0, budget: Budget = _
         "predictive": engines.one_pass(work, predicting),
         "sampling_step": plan_task(work, precision, sampling_plan, sweep=1),
         "predictive_step": plan_task(work, precision, predictive_plan, sweep=1),
-        "fit": engines.Learner(work.model(**engines.chosen(precision)), work, settle=0.0),
+        "fit": engines.Learner(work.model(**engines.chosen(precision)), work, report_map=0.0),
     }
     with one_blas_thread:
         times = {name: found.minimum for name, found in by_turns(tasks, budget).items()}
@@ -75,9 +75,9 @@ def rates(d: int, k: int, precision: str, *, n_rows: int = 0, budget: Budget = _
         "asked": parts["asked assign"] / min(n, 1 << 14),
         "sampling_step": times["sampling_step"],
         "predictive_step": times["predictive_step"],
-        "rest": max(0.0, driver - 2 * times["predictive_step"]),
+        "unassigned_weight": max(0.0, driver - 2 * times["predictive_step"]),
         "label": parts["labels"] / n,
-        "plan_bytes": sampling.whole.nbytes + sampling.halves.nbytes,
+        "plan_bytes": sampling.clusters.nbytes + sampling.subclusters.nbytes,
         "sums_bytes": 8 * (2 * k * work.family.n_stats + k + 2),
         "fit_rows_per_s": n / times["fit"],
         "pass_rows_per_s": n / times["sampling"],
@@ -133,8 +133,8 @@ class Metered:
     def __getattr__(self, name: str) -> Any:
         return lambda *args: self._timed(name, *args)
 
-    def sample(self, most: int, key: int) -> tuple[Any, float]:
-        rows, share = self._timed("sample", most, key)
+    def sample(self, max_n: int, key: int) -> tuple[Any, float]:
+        rows, share = self._timed("sample", max_n, key)
         return Metered(rows, self._spent, self._clock, "asked "), share
 
     def _timed(self, name: str, *args: Any) -> Any:

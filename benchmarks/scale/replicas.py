@@ -18,11 +18,11 @@ import ray
 from benchmarks.ledger import write_table
 from benchmarks.runtime.stall import grown
 from benchmarks.speed.timing import Budget, Task, Timed, by_turns
+from scstream.distributed.replicas import Replicas
+from scstream.preprocess import Steps
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import Follower
-from scstream.stream.ledger import Ledger
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import OneModel
-from scstream.stream.ray.replicas import Replicas
 from scstream.stream.store import FolderStore
 from tests.on_ray.cluster import Cluster
 
@@ -104,7 +104,7 @@ class Bare:
 
 
 @contextmanager
-def plain_actor(ledger: Ledger) -> Iterator[Bare]:
+def plain_actor(ledger: CheckpointLog) -> Iterator[Bare]:
     actor = ray.remote(Follower).options(num_cpus=0).remote(ledger.store, n_threads=1)
     ray.get(actor.predict.remote(asked(1)))
     yield Bare(actor)
@@ -144,7 +144,7 @@ def staleness() -> Figures:
     return rows
 
 
-def after_publication(ledger: Ledger, replicas: Replicas, news: News) -> float:
+def after_publication(ledger: CheckpointLog, replicas: Replicas, news: News) -> float:
     """Publish a version at any moment; return the seconds that it takes to be news."""
     _, content = next(ledger.checkpoints())
     time.sleep(float(np.random.default_rng(ledger.version).uniform(0.0, 1.0)))
@@ -184,23 +184,23 @@ def asked(n_rows: int, n_features: int = MODEL[1]) -> np.ndarray:
 
 
 @contextmanager
-def written(n_clusters: int, n_features: int) -> Iterator[Ledger]:
+def written(n_clusters: int, n_features: int) -> Iterator[CheckpointLog]:
     """A store with a checkpoint of a model of this size."""
     centres = np.random.default_rng(0).normal(0.0, 12.0, (n_clusters, n_features))
     model = OneModel(grown(centres), Steps())
     progress = {"batch": 1, "at": 0.0, "schema": {"features": None}}
     with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(FolderStore(folder), hourly=0)
+        ledger = CheckpointLog(FolderStore(folder), hourly=0)
         ledger.claim(at=0.0)
         ledger.publish(model.freeze()(progress), at=0.0, batch=1)
         yield ledger
 
 
 @contextmanager
-def served(ledger: Ledger, *, n: int, every: float = _ASKED_ONLY) -> Iterator[Replicas]:
+def served(ledger: CheckpointLog, *, n: int, every: float = _ASKED_ONLY) -> Iterator[Replicas]:
     """Replicas of it, all of them ready."""
     folder = str(ledger.store.folder)  # type: ignore[attr-defined]
-    with Replicas(folder, n=n, every=every, most=_MOST, n_threads=1) as replicas:
+    with Replicas(folder, n=n, every=every, max_n=_MOST, n_threads=1) as replicas:
         until_all(replicas, ledger.version)
         yield replicas
 

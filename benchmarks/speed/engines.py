@@ -13,7 +13,7 @@ from benchmarks.speed.timing import Task
 from benchmarks.speed.workloads import Workload
 from scstream import Config
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.assign import Plan
+from scstream.core.assign import AssignmentParams
 from scstream.core.state import Batch
 from scstream.core.sweep import predictive_plan, sampling_plan
 
@@ -68,20 +68,20 @@ def whitening(work: Workload, precision: str) -> Task:
     return gemm(work.n_rows, work.n_features, work.n_clusters * work.n_features, precision)
 
 
-def one_pass(work: Workload, plan: Plan, *, n_threads: int = 1) -> Task:
+def one_pass(work: Workload, plan: AssignmentParams, *, n_threads: int = 1) -> Task:
     """One complete pass: labels, halves, statistics."""
     executor = ThreadExecutor(n_threads)
     batch = Batch(work.batches[0], time=0.0)
     return lambda: executor.load(work.family, batch).assign(plan)
 
 
-def sampling(work: Workload, precision: str) -> Plan:
+def sampling(work: Workload, precision: str) -> AssignmentParams:
     """The plan of a sampling sweep."""
     config = work.config(**chosen(precision))
     return sampling_plan(work.family, config, work.state, sweep=1)
 
 
-def predicting(work: Workload, precision: str) -> Plan:
+def predicting(work: Workload, precision: str) -> AssignmentParams:
     """The plan of the last sweep: labels drawn to learn from, the most probable to report."""
     config = work.config(**chosen(precision))
     return replace(predictive_plan(work.family, config, work.state), settle=True, key=1)

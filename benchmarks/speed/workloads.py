@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from scstream import Config, Exponential, ScStream
-from scstream.core.state import NOVEL, Draft, Info, State
-from scstream.core.surgery import add_clusters
+from scstream.core.cluster_edits import add_clusters
+from scstream.core.state import NOVEL, Info, State, Transition
 from scstream.families import Family, Gaussian, Multinomial
 
 _APART = 7.0  # least distance of two centres, in standard deviations
@@ -99,7 +99,7 @@ class Workload:
         halves /= halves[:, :, 0].sum(axis=1).mean()
         now = self.n_rows / self.n_clusters
         past = now / (2.0 ** (1.0 / self.half_life) - 1.0)
-        start = Draft.of(replace(State.empty(self.family), time=0.0))
+        start = Transition.of(replace(State.empty(self.family), time=0.0))
         state = add_clusters(start, now * halves, np.full(self.n_clusters, NOVEL)).state
         return replace(
             state,

@@ -89,7 +89,7 @@ class ScStream(ClusterMixin, BaseEstimator):
         on it.
     executor : "threads", "ray", executor or None
         Who passes over the rows of large batches: threads of this process (the default), or the
-        workers of a Ray cluster; `scstream.compute.ray.RayExecutor` says which. Results do not
+        workers of a Ray cluster; `scstream.distributed.RayExecutor` says which. Results do not
         depend on it. It is not saved with the model.
     max_events : int
         How many events `events_` remembers.
@@ -103,7 +103,7 @@ class ScStream(ClusterMixin, BaseEstimator):
     n_clusters_ : int
         Number of clusters.
     clusters_ : ClusterTable
-        The clusters, one line each: id, weight, share, age, born, last seen, mean, spread.
+        The clusters, one line each: id, weight, share, age, born, last seen, mean, standard deviation.
     events_ : list of Event
         What was born, split, merged, died or returned; the newest last.
     info_ : Info
@@ -456,7 +456,7 @@ class ScStream(ClusterMixin, BaseEstimator):
             self.events_ = []
         check_rows(rows, self.family_.check)
         batch = arriving(self.config_, self.state_, rows, weight, time)
-        family = executor.equipped(self.family_)
+        family = executor.with_kernels(self.family_)
         state, labels, info = step(family, self.config_, self.state_, batch, executor)
         self.state_, self.labels_, self.info_ = read_only(state), labels, info
         self.events_ = list(newest(self.events_, info.events, self.max_events))

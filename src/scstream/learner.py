@@ -117,7 +117,7 @@ class Learner:
             before = self.snapshot or begin(self.params, rows, weight, names=self.names)
             check_rows(rows, before.family.check)
             batch = arriving(before.config, before.state, rows, weight, time)
-            family = executor.equipped(before.family)
+            family = executor.with_kernels(before.family)
             state, labels, info = step(family, before.config, before.state, batch, executor)
         after = replace(
             before,
@@ -204,8 +204,8 @@ def arriving(
     return Batch(rows, now, left * (np.ones(rows.shape[0]) if weight is None else weight))
 
 
-def newest(old: Sequence[Event], new: Sequence[Event], most: Any) -> tuple[Event, ...]:
-    """Return the last `most` events.
+def newest(old: Sequence[Event], new: Sequence[Event], max_n: Any) -> tuple[Event, ...]:
+    """Return the last `max_n` events.
 
     Examples
     --------
@@ -213,10 +213,10 @@ def newest(old: Sequence[Event], new: Sequence[Event], most: Any) -> tuple[Event
     >>> newest((), (), 5)
     ()
     """
-    if not isinstance(most, int | np.integer) or most < 0:
-        raise InputError(f"max_events must be a whole number from 0, got {most!r}.")
+    if not isinstance(max_n, int | np.integer) or max_n < 0:
+        raise InputError(f"max_events must be a whole number from 0, got {max_n!r}.")
     events = (*old, *new)
-    return events[max(len(events) - most, 0) :]
+    return events[max(len(events) - max_n, 0) :]
 
 
 def executor_for(n_threads: Any) -> ThreadExecutor:
@@ -277,7 +277,7 @@ def _shared_executor(n_threads: int) -> ThreadExecutor:
 
 @cache
 def _shared_ray_executor() -> Executor:
-    from scstream.compute.ray import RayExecutor
+    from scstream.distributed import RayExecutor
 
     return RayExecutor()
 

@@ -25,7 +25,7 @@ from benchmarks.scale_sim import (
     sweep_seconds,
 )
 from benchmarks.speed.timing import Budget
-from scstream.core.slices import Stretch
+from scstream.core.row_ranges import RowRange
 
 WORK = Work(
     n_features=64,
@@ -35,7 +35,7 @@ WORK = Work(
     asked=75e-6,
     sampling_step=0.17,
     predictive_step=0.03,
-    rest=0.4,
+    unassigned_weight=0.4,
     label=1e-8,
     plan_bytes=51_480_000,
     sums_bytes=34_328_016,
@@ -120,7 +120,7 @@ def test_references_end_the_advantage():
 
 @given(st.integers(1, 5_000_000), st.integers(1, 64))
 def test_a_thread_takes_whole_slices(n_rows, n_threads):
-    stretch = Stretch.whole(n_rows)
+    stretch = RowRange.full(n_rows)
     free = [0] * n_threads
     for at in range(stretch.first, stretch.stop):
         turn = free.index(min(free))
@@ -195,7 +195,7 @@ def test_rates_are_of_all_parts_of_a_batch():
 
 
 def test_little_work_needs_no_engine_and_much_work_does():
-    light = replace(WORK, predictive=5e-7, asked=5e-7, predictive_step=1e-4, rest=1e-3)
+    light = replace(WORK, predictive=5e-7, asked=5e-7, predictive_step=1e-4, unassigned_weight=1e-3)
     assert alone(light, 0) == 1
     assert alone(WORK, 0) is None
     n, choice = fewest_nodes(WORK, ENGINE, COMING[2], 0)
@@ -238,7 +238,7 @@ def test_the_page_is_made_from_the_tables(tmp_path, monkeypatch):
 def test_the_driver_adds_what_the_slices_of_the_workers_make_up(n):
     job = Job(1_000_000)
     idle = replace(WORK, sampling=0.0)
-    trees = sum(len(s.subtrees()) for s in Stretch.whole(job.n_rows).shared(n))
+    trees = sum(len(s.subtrees()) for s in RowRange.full(job.n_rows).shared(n))
     found = sweep_seconds(idle, job, Crew(n, 1), engine=Engine(add=1e-9))
     assert found == pytest.approx(1e-9 * WORK.sums_bytes * (trees - 1))
     aligned = sweep_seconds(idle, replace(job, aligned=True), Crew(n, 1), engine=Engine(add=1e-9))

@@ -30,7 +30,7 @@ def test_json_tells_what_the_estimator_knows(fitted: Path) -> None:
     assert found["family"] == "gaussian"
     assert found["features"] == ["x", "y"]
     assert found["n_clusters"] == len(found["clusters"]) == model.n_clusters_
-    for name in ("id", "weight", "share", "born", "last_seen", "mean", "spread"):
+    for name in ("id", "weight", "share", "born", "last_seen", "mean", "std"):
         np.testing.assert_array_equal(
             [each[name] for each in found["clusters"]], getattr(table, name), err_msg=name
         )

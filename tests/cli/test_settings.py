@@ -22,7 +22,7 @@ from scstream.errors import InputError
 from scstream.io.choices import seed_for
 from scstream.learner import PARAMETERS
 from scstream.stream.batcher import Batching
-from scstream.stream.runner import Pace
+from scstream.stream.runner import CheckpointPolicy
 
 FILE = """\
 job = "demo"
@@ -232,7 +232,7 @@ def test_defaults_are_those_of_the_code() -> None:
         shown = {key[1]: each.value for key, each in every.items() if key[0] == section}
         assert shown == {name: value for name, value in known.items() if name != "kernel"}
     shown = {key[1]: each.value for key, each in every.items() if key[0] == "checkpoint"}
-    assert shown == {"folder": "checkpoints", "newest": 3, "hourly": 24, **vars(Pace())}
+    assert shown == {"folder": "checkpoints", "newest": 3, "hourly": 24, **vars(CheckpointPolicy())}
 
 
 def test_options_of_steps_are_shown_with_their_defaults() -> None:

@@ -89,7 +89,7 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
     truth = [(lot.X > 2.5) @ [1, 2] for lot in lots]
     for number, lot in enumerate(lots):
         if own.snapshot is not None:
-            from scstream.stream.prepare import Steps
+            from scstream.preprocess import Steps
             from scstream.stream.reading import Reading
 
             verdict = Reading(0, 0, 0.0, None, own, Steps()).ask("verdict", lot.X).values

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from scstream.core.state import NOVEL, Draft, State
-from scstream.core.surgery import add_clusters
+from scstream.core.cluster_edits import add_clusters
+from scstream.core.state import NOVEL, State, Transition
 from scstream.families import Diagonal, Gaussian, Multinomial
 
 FAMILIES = {
@@ -23,10 +23,10 @@ def rows_for(name: str, n: int, rng: np.random.Generator) -> np.ndarray:
     return rng.normal(size=2) * 5.0 + rng.normal(size=(n, 2))
 
 
-def with_clusters(family, halves, *, time: float = 0.0) -> State:  # (K, 2, P)
+def with_clusters(family, subclusters, *, time: float = 0.0) -> State:  # (K, 2, P)
     """A state of newborn clusters with these halves."""
-    start = Draft.of(replace(State.empty(family), time=time))
-    return add_clusters(start, halves, np.full(len(halves), NOVEL)).state
+    start = Transition.of(replace(State.empty(family), time=time))
+    return add_clusters(start, subclusters, np.full(len(subclusters), NOVEL)).state
 
 
 def random_halves(name: str, sizes, rng: np.random.Generator) -> np.ndarray:  # (K, 2, P)
@@ -51,9 +51,9 @@ def random_state(name: str, sizes, *, seed: int = 0, n_history: int = 0) -> Stat
         past=2.0 * random_halves(name, sizes, rng),
         history=np.array(history).reshape(n_history, *state.current.shape),
         history_times=np.arange(n_history) - 1.0,
-        history_rest=np.ones(n_history),
+        history_unassigned=np.ones(n_history),
         velocity=rng.normal(size=state.velocity.shape),
         born=-rng.random(state.n_clusters),
-        rest=1.5,
-        rest_now=0.5,
+        unassigned_weight=1.5,
+        unassigned_now=0.5,
     )

@@ -13,8 +13,8 @@ from scipy import stats
 
 from scstream.compute import rows as local_rows
 from scstream.compute.threads import ThreadExecutor
-from scstream.core import slices
-from scstream.core.assign import Tally, assign_block
+from scstream.core import row_ranges
+from scstream.core.assign import AssignmentStats, assign_block
 from scstream.core.state import NOVEL, Batch, Config, State
 from scstream.core.step import step
 from scstream.core.sweep import predictive_plan, relabel, sampling_plan
@@ -49,13 +49,13 @@ def test_choices_do_not_depend_on_the_block_size(name, kind, weighted, monkeypat
     weight = np.random.default_rng(1).random(500) if weighted else None
     found = {}
     for size in (500, 64, 7):
-        monkeypatch.setattr(slices, "_LEAST", size)
+        monkeypatch.setattr(row_ranges, "_LEAST", size)
         loaded = ThreadExecutor().load(FAMILIES[name], Batch(rows, 0.0, weight))
         tally = loaded.assign(plan)
         found[size] = loaded.labels(np.arange(6).reshape(3, 2))[0], tally
     for size in (64, 7):
         np.testing.assert_array_equal(found[size][0], found[500][0])
-        for entry in fields(Tally):
+        for entry in fields(AssignmentStats):
             one, two = (getattr(found[s][1], entry.name) for s in (size, 500))
             np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
 
@@ -70,7 +70,7 @@ def test_any_number_of_threads_gives_the_same_bits(algorithm, monkeypatch):
         time.sleep(sleeper.random() * 2e-4)
         return assign_block(*args)
 
-    monkeypatch.setattr(slices, "_LEAST", 50)
+    monkeypatch.setattr(row_ranges, "_LEAST", 50)
     monkeypatch.setattr(local_rows, "assign_block", unpunctual)
     config = algorithm(start_sweeps=5)
     ends = [run(family, config, n_threads) for n_threads in (1, 2, 4)]
@@ -102,17 +102,17 @@ def run(family, config, n_threads):
 def test_stretches_add_up_to_the_whole(name, kernels, n_rows, n_hands, length):
     """Hands that share a batch find, together, the labels and every bit of its sums."""
     plan, family, rows = plans(name)["drawn"], FAMILIES[name], scattered(name, n_rows)
-    whole = slices.Stretch(n_rows, length, 0, -(-n_rows // length))
+    whole = row_ranges.RowRange(n_rows, length, 0, -(-n_rows // length))
     names = np.arange(6).reshape(3, 2)
     with using(kernels):
         one = ThreadExecutor().hold(family, Batch(rows, 0.0), whole)
         tally, parts, labels = one.assign(plan), [], []
-        for stretch in whole.shared(n_hands):
-            own = Batch(rows[stretch.rows.start : stretch.rows.stop], 0.0)
-            shard = ThreadExecutor().hold(family, own, stretch)
-            parts += zip(stretch.subtrees(), shard.sums(plan), strict=True)
+        for row_range in whole.shared(n_hands):
+            own = Batch(rows[row_range.rows.start : row_range.rows.stop], 0.0)
+            shard = ThreadExecutor().hold(family, own, row_range)
+            parts += zip(row_range.subtrees(), shard.sums(plan), strict=True)
             labels.append(shard.labels(names)[0])
-    np.testing.assert_array_equal(slices.add_up(parts), tally.packed())
+    np.testing.assert_array_equal(row_ranges.add_up(parts), tally.packed())
     np.testing.assert_array_equal(np.concatenate(labels), one.labels(names)[0])
 
 
@@ -123,15 +123,15 @@ def test_drawn_labels_follow_their_probabilities(name):
     plan = plans(name)["drawn"]
     # Weights that make up for the densities, so that no outcome is rare.
     row = scattered(name, 1)
-    density = family.log_likelihood(plan.whole, row)[0]
+    density = family.log_likelihood(plan.clusters, row)[0]
     new = family.log_predictive(plan.prior, row)[0, 0]
     plan = replace(plan, log_weight=-density + np.log([0.2, 0.5, 0.1]), log_new=np.log(0.2) - new)
     n = 20_000
     result = assign_block(family, plan, np.repeat(row, n, axis=0), None, 0)
     counts = np.bincount(np.where(result.label == NOVEL, 3, result.label), minlength=4)
     assert stats.chisquare(counts, n * np.array([0.2, 0.5, 0.1, 0.2])).pvalue > 1e-3
-    halves = family.log_likelihood(plan.halves, row)[0].reshape(3, 2) + plan.log_half
-    right = 1.0 / (1.0 + np.exp(halves[:, 0] - halves[:, 1]))
+    subclusters = family.log_likelihood(plan.subclusters, row)[0].reshape(3, 2) + plan.log_subweight
+    right = 1.0 / (1.0 + np.exp(subclusters[:, 0] - subclusters[:, 1]))
     for k in range(3):
         sides = result.side[result.label == k]
         assert stats.binomtest(int(sides.sum()), len(sides), right[k]).pvalue > 1e-3
@@ -142,7 +142,7 @@ def test_drawn_labels_follow_their_probabilities(name):
 def test_the_most_probable_label_is_the_largest_score(name, births):
     family, rows = FAMILIES[name], scattered(name, 200)
     plan = plans(name, births=births)["most probable"]
-    scores = family.log_predictive(plan.whole, rows) + plan.log_weight
+    scores = family.log_predictive(plan.clusters, rows) + plan.log_weight
     if births:
         new = family.log_predictive(plan.prior, rows) + plan.log_new
         scores = np.concatenate([scores, new], axis=1)
@@ -175,4 +175,4 @@ def test_a_pass_replaces_the_statistics_of_the_batch(name):
     expected = family.stats(rows, half, 6, weight).reshape(3, 2, -1)
     np.testing.assert_allclose(swept.state.current, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(swept.state.past, state.past)
-    assert swept.state.rest_now == pytest.approx(weight[half == NOVEL].sum())
+    assert swept.state.unassigned_now == pytest.approx(weight[half == NOVEL].sum())

@@ -26,21 +26,21 @@ def log_joint(family, stats):  # (G, P)
 @pytest.mark.parametrize("fading", [1.0, 0.37])
 def test_a_split_ratio_is_a_ratio_of_posteriors(name, fading):
     family = FAMILIES[name]
-    halves = fading * random_halves(name, SIZES, np.random.default_rng(0))
-    found = log_split_ratio(family, ALPHA, halves[:, 0], halves[:, 1])
-    whole = halves.sum(axis=1)
+    subclusters = fading * random_halves(name, SIZES, np.random.default_rng(0))
+    found = log_split_ratio(family, ALPHA, subclusters[:, 0], subclusters[:, 1])
+    whole = subclusters.sum(axis=1)
     for k, ratio in enumerate(found):
         others = np.delete(whole, k, axis=0)
-        split = np.concatenate([others, halves[k]])
+        split = np.concatenate([others, subclusters[k]])
         expected = log_joint(family, split) - log_joint(family, whole)
         assert ratio == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @every_family
 def test_left_and_right_do_not_matter(name):
-    halves = random_halves(name, SIZES, np.random.default_rng(1))
-    one = log_split_ratio(FAMILIES[name], ALPHA, halves[:, 0], halves[:, 1])
-    two = log_split_ratio(FAMILIES[name], ALPHA, halves[:, 1], halves[:, 0])
+    subclusters = random_halves(name, SIZES, np.random.default_rng(1))
+    one = log_split_ratio(FAMILIES[name], ALPHA, subclusters[:, 0], subclusters[:, 1])
+    two = log_split_ratio(FAMILIES[name], ALPHA, subclusters[:, 1], subclusters[:, 0])
     np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
 
 

@@ -18,7 +18,7 @@ CONFIG = Config()
 
 
 def first_batch(X):
-    family = data_driven_prior(Gaussian.vague(X), CONFIG, X, None)
+    family = data_driven_prior(Gaussian.weak_prior(X), CONFIG, X, None)
     state, labels, _ = step(family, CONFIG, State.empty(family), Batch(X, 0.0), ThreadExecutor())
     return family, state, labels
 
@@ -28,7 +28,7 @@ def test_one_cloud_is_one_cluster_and_the_prior_stays_vague(n, d):
     X = np.random.default_rng(0).normal(size=(n, d))
     family, state, _ = first_batch(X)
     assert state.n_clusters == 1
-    assert family.nu == Gaussian.vague(X).nu
+    assert family.nu == Gaussian.weak_prior(X).nu
 
 
 def test_two_clouds_apart_are_two_clusters_under_a_fitted_prior():
@@ -65,13 +65,13 @@ def test_three_clouds_of_too_many_columns_stay_one_under_the_vague_prior():
     X = centres[rng.integers(0, 3, 500)] + rng.normal(size=(500, 100))
     family, state, _ = first_batch(X)
     assert state.n_clusters == 1  # docs/explanation/limits.md: a limit, not a virtue
-    assert family.nu == Gaussian.vague(X).nu
+    assert family.nu == Gaussian.weak_prior(X).nu
 
 
 def test_a_round_that_explains_the_rows_worse_is_not_taken(monkeypatch):
     rng = np.random.default_rng(4)
     X = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(30, 1, (100, 2))])
-    vague = Gaussian.vague(X)
+    vague = Gaussian.weak_prior(X)
     bad = Gaussian(mean=np.zeros(2), kappa=1.0, nu=4.0, psi=1e-6 * np.eye(2), origin=vague.origin)
     monkeypatch.setattr(Gaussian, "candidates", lambda self, stats: [bad])
     assert data_driven_prior(vague, CONFIG, X, None) is vague
@@ -81,7 +81,7 @@ def test_a_prior_of_counts_is_never_weaker_than_the_vague_one():
     rng = np.random.default_rng(5)
     topics = rng.dirichlet(np.full(400, 0.02), size=8)
     X = rng.multinomial(30, topics[rng.integers(0, 8, 300)]).astype(float)
-    vague = Multinomial.vague(X)
+    vague = Multinomial.weak_prior(X)
     fitted = data_driven_prior(vague, CONFIG, X, None)
     assert vague.concentration[0] == pytest.approx(np.sqrt(30 / 400))
     assert (fitted.concentration >= vague.concentration).all()

@@ -9,7 +9,7 @@ import pytest
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.state import Batch, Config, Event, State
-from scstream.core.step import lasting, step
+from scstream.core.step import net_events, step
 from tests.core.states import FAMILIES
 
 EXECUTOR = ThreadExecutor()
@@ -119,7 +119,7 @@ def test_weights_stand_for_repeated_rows(algorithm):
     )
     repeated = np.repeat(batch.rows, weight.astype(int), axis=0)
     expected = family.stats(repeated, np.zeros(len(repeated), dtype=int), 1)
-    np.testing.assert_allclose(state.whole.sum(axis=0), expected[0], rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(state.cluster_stats.sum(axis=0), expected[0], rtol=1e-9, atol=1e-7)
 
 
 def test_events_leave_out_ghosts_but_nothing_they_left():
@@ -131,7 +131,7 @@ def test_events_leave_out_ghosts_but_nothing_they_left():
         Event("died", 1.0, 8, 0.5),
         Event("born", 1.0, 10, 7.0),
     )
-    assert lasting(events) == (
+    assert net_events(events) == (
         Event("born", 1.0, 9, 4.0),
         Event("died", 1.0, 3, 5.0),
         Event("born", 1.0, 10, 7.0),

@@ -52,8 +52,8 @@ class RowsForDraws(Multinomial):
 class PlugIn(Multinomial):
     """Predictive by the posterior mean, as the original program does it."""
 
-    def predictive(self, stats):
-        posterior = super().predictive(stats)
+    def predictive_params(self, stats):
+        posterior = super().predictive_params(stats)
         return np.log(posterior / posterior.sum(axis=1, keepdims=True))
 
     def log_predictive(self, table, X):
@@ -64,8 +64,8 @@ class PlugIn(Multinomial):
 class ForwardBartlett(Gaussian):
     """Degrees of freedom of the Bartlett diagonal in the wrong order: nu - i."""
 
-    def draw(self, stats, draws):
-        return super().draw(stats, _Reversed(draws))
+    def sample_posterior(self, stats, draws):
+        return super().sample_posterior(stats, _Reversed(draws))
 
 
 class _Reversed:
@@ -81,18 +81,18 @@ class _Reversed:
 
 @dataclass(frozen=True, eq=False)
 class OneDegreeMore(Diagonal):
-    def draw(self, stats, draws):
+    def sample_posterior(self, stats, draws):
         shifted = stats.copy()
         shifted[:, 1 : 1 + self.n_features] += 1.0
-        return super().draw(shifted, draws)
+        return super().sample_posterior(shifted, draws)
 
 
 @dataclass(frozen=True, eq=False)
 class MeanTooSure(Gaussian):
     """The drawn mean does not widen with 1 / kappa."""
 
-    def draw(self, stats, draws):
-        return super().draw(stats, _Quiet(draws))
+    def sample_posterior(self, stats, draws):
+        return super().sample_posterior(stats, _Quiet(draws))
 
 
 class _Quiet(_Reversed):
@@ -131,8 +131,8 @@ class NotEmpty(Poisson):
 
 @dataclass(frozen=True, eq=False)
 class LopsidedCut(Gaussian):
-    def cut(self, stats, along):
-        out = super().cut(stats, along)
+    def bisect(self, stats, along):
+        out = super().bisect(stats, along)
         out[:, 0] = 0.1
         return out
 
@@ -178,14 +178,14 @@ class DenseOnly(Multinomial):
 
 @dataclass(frozen=True, eq=False)
 class MovingOrigin(Gaussian):
-    def candidates(self, stats):
-        return [type(self)(option.mean, 1.0, 4.0, self.psi) for option in super().candidates(stats)]
+    def prior_grid(self, stats):
+        return [type(self)(option.mean, 1.0, 4.0, self.psi) for option in super().prior_grid(stats)]
 
 
 @dataclass(frozen=True, eq=False)
 class NegativeSpread(Poisson):
-    def spread(self, stats):
-        return -super().spread(stats)
+    def stds(self, stats):
+        return -super().stds(stats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +196,8 @@ class OpenDoor(Poisson):
 
 @dataclass(frozen=True, eq=False)
 class GainsTooMuch(Multinomial):
-    def log_gain(self, X, weight, group, stats):
-        return super().log_gain(X, np.ones_like(weight), group, stats)
+    def log_leave_one_out(self, X, weight, group, stats):
+        return super().log_leave_one_out(X, np.ones_like(weight), group, stats)
 
 
 def gaussian(kind):
@@ -234,7 +234,7 @@ MUTANTS = [
     (poisson, NormalisedPerBatch, COUNTS, "additivity"),
     (poisson, Weightless, COUNTS, "weights"),
     (poisson, NotEmpty, COUNTS, "empty"),
-    (gaussian, LopsidedCut, POINTS, "cut"),
+    (gaussian, LopsidedCut, POINTS, "bisect"),
     (gaussian, MeansOnlyMove, POINTS, "translation"),
     (bernoulli, MissingIsZero, BITS, "missing"),
     (bernoulli, MissingHasADensity, BITS, "missing"),

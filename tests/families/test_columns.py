@@ -29,17 +29,17 @@ def one_group(family, X):
 )
 @pytest.mark.filterwarnings("error")
 def test_a_vague_prior_stands_degenerate_tables(kind, X):
-    family = kind.vague(X)
+    family = kind.weak_prior(X)
     check_family(family, X)
-    for candidate in family.candidates(one_group(family, X)):
+    for candidate in family.prior_grid(one_group(family, X)):
         check_family(candidate, X, laws=["marginal", "reports"])
 
 
 @pytest.mark.parametrize("kind", FACTORISED)
 def test_a_vague_prior_stands_a_single_row_and_weights(kind):
-    family = kind.vague(np.array([[1.0, 0.0]]))
+    family = kind.weak_prior(np.array([[1.0, 0.0]]))
     assert np.isfinite(family.log_marginal(one_group(family, np.array([[1.0, 0.0]])))).all()
-    assert kind.vague(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([2.0, 1.0])).n_features == 2
+    assert kind.weak_prior(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([2.0, 1.0])).n_features == 2
 
 
 def test_an_empty_batch_passes_the_door():
@@ -82,8 +82,8 @@ def test_rows_outside_the_domain_get_a_sentence(family, X, sentence):
         (lambda: Poisson(shape=1.0, rate=NAN), "rate must be"),
         (lambda: Categorical((2, 0)), "at least one level"),
         (lambda: Categorical((2, 2), np.ones(3)), "concentration has 3 entries but 4"),
-        (lambda: Categorical.vague(np.array([[0.5]])), "codes"),
-        (lambda: Poisson.vague(np.array([[-1.0]])), "negative"),
+        (lambda: Categorical.weak_prior(np.array([[0.5]])), "codes"),
+        (lambda: Poisson.weak_prior(np.array([[-1.0]])), "negative"),
         (lambda: Diagonal([0.0], kappa=1.0, nu=0.0, psi=[1.0]), "nu must be"),
         (lambda: Diagonal([0.0], kappa=-1.0, nu=1.0, psi=[1.0]), "kappa must be"),
         (lambda: Diagonal([0.0], kappa=1.0, nu=1.0, psi=[0.0]), "psi must be"),
@@ -102,7 +102,7 @@ def test_diagonal_is_cut_along_the_widest_feature_of_the_entries_present():
     X[:100, 1] = NAN
     family = Diagonal(mean=np.zeros(2), kappa=0.1, nu=3.0, psi=np.ones(2))
     whole = one_group(family, X)
-    difference = whole[:, :1] * family.cut(whole, whole)
+    difference = whole[:, :1] * family.bisect(whole, whole)
     halves = np.vstack([whole / 2 + difference, whole / 2 - difference])
     n_present, mean, variance = family._scatter(halves)
     _, centre, whole_variance = family._scatter(whole)
@@ -116,8 +116,8 @@ def test_diagonal_is_cut_along_the_widest_feature_of_the_entries_present():
 def test_diagonal_far_from_the_origin_of_numbers_keeps_its_digits():
     rng = np.random.default_rng(0)
     X = 1e8 + rng.standard_normal((500, 1))
-    family = Diagonal.vague(X)
-    np.testing.assert_allclose(family.spread(one_group(family, X)), X.std(), rtol=0.05)
+    family = Diagonal.weak_prior(X)
+    np.testing.assert_allclose(family.stds(one_group(family, X)), X.std(), rtol=0.05)
 
 
 def test_diagonal_translates_only_the_entries_present():
@@ -131,8 +131,8 @@ def test_diagonal_candidates_trust_the_mean_of_a_column_that_does_not_tell_group
     rng = np.random.default_rng(0)
     group = rng.integers(0, 4, 800)
     X = rng.standard_normal((800, 2)) + np.column_stack([20.0 * group, 0.0 * group])
-    family = Diagonal.vague(X)
-    candidate = family.candidates(family.stats(X, group, 4))[0]
+    family = Diagonal.weak_prior(X)
+    candidate = family.prior_grid(family.stats(X, group, 4))[0]
     assert candidate.kappa[0] < 0.01
     assert candidate.kappa[1] == 1.0
 
@@ -143,18 +143,18 @@ def test_the_best_candidate_beats_the_vague_prior_on_separate_groups(kind):
     group = np.repeat([0, 1], 100)
     p = np.array([[0.02, 0.9], [0.95, 0.05]])[group]
     X = (rng.random((200, 2)) < p).astype(float)
-    family = kind.vague(X)
+    family = kind.weak_prior(X)
     stats = family.stats(X, group, 2)
-    best = max(c.log_marginal(stats).sum() for c in family.candidates(stats))
+    best = max(c.log_marginal(stats).sum() for c in family.prior_grid(stats))
     assert best > family.log_marginal(stats).sum()
 
 
 def test_categorical_levels_and_locations():
     X = np.array([[0.0, 2.0], [1.0, 2.0], [1.0, NAN]])
-    family = Categorical.vague(X)
+    family = Categorical.weak_prior(X)
     assert family.n_levels == (2, 3)
     stats = one_group(family, X)
-    np.testing.assert_allclose(family.location(stats), [[1.0, 2.0]])
+    np.testing.assert_allclose(family.means(stats), [[1.0, 2.0]])
     np.testing.assert_allclose(family.probabilities(stats), [[0.4, 0.6, 0.2, 0.2, 0.6]])
     points = family.coordinates(X)
     np.testing.assert_allclose(points[2], [0, 1, 1 / 3, 1 / 3, 1 / 3])
@@ -170,8 +170,8 @@ def test_whole_tables_agree_between_bernoulli_and_two_levels():
         bits.log_marginal(one_group(bits, X)), levels.log_marginal(one_group(levels, X))
     )
     np.testing.assert_allclose(
-        bits.log_predictive(bits.predictive(one_group(bits, X)), X),
-        levels.log_predictive(levels.predictive(one_group(levels, X)), X),
+        bits.log_predictive(bits.predictive_params(one_group(bits, X)), X),
+        levels.log_predictive(levels.predictive_params(one_group(levels, X)), X),
     )
 
 

@@ -49,12 +49,12 @@ def one_group(family, X):
 def test_a_mixed_table_obeys_the_laws(table):
     family = Product.from_spec(table, SPEC)
     check_family(family, table)
-    check_family(family.candidates(one_group(family, table))[0], table)
+    check_family(family.prior_grid(one_group(family, table))[0], table)
 
 
 def test_a_product_of_products_obeys_the_laws(table):
     inner = Product.from_spec(table[:, [0, 2]], [("poisson", [0]), ("categorical", [1])])
-    outer = Product([(inner, (0, 2)), (Diagonal.vague(table[:, [1, 3]]), (1, 3))])
+    outer = Product([(inner, (0, 2)), (Diagonal.weak_prior(table[:, [1, 3]]), (1, 3))])
     check_family(outer, table)
 
 
@@ -67,11 +67,11 @@ def test_the_whole_is_the_sum_of_its_parts(table):
         X = table[rows][:, columns]
         stats = one_group(part, X)
         log_marginal += part.log_marginal(stats)[0]
-        log_p[rows] += part.log_predictive(part.predictive(stats), X)[:, 0]
+        log_p[rows] += part.log_predictive(part.predictive_params(stats), X)[:, 0]
     stats = one_group(family, table)
     np.testing.assert_allclose(family.log_marginal(stats)[0], log_marginal)
     np.testing.assert_allclose(
-        family.log_predictive(family.predictive(stats), table)[:, 0], log_p, atol=1e-12
+        family.log_predictive(family.predictive_params(stats), table)[:, 0], log_p, atol=1e-12
     )
 
 
@@ -84,21 +84,21 @@ def test_every_part_counts_its_own_rows(table):
 
 def test_locations_stand_in_the_order_of_the_table(table):
     family = Product.from_spec(table, SPEC)
-    location = family.location(one_group(family, table))[0]
-    np.testing.assert_allclose(location[[0, 1, 3]], np.nanmean(table, axis=0)[[0, 1, 3]], atol=0.1)
-    assert location[2] in (0.0, 1.0, 2.0)
+    means = family.means(one_group(family, table))[0]
+    np.testing.assert_allclose(means[[0, 1, 3]], np.nanmean(table, axis=0)[[0, 1, 3]], atol=0.1)
+    assert means[2] in (0.0, 1.0, 2.0)
 
 
 def test_a_cut_divides_one_part_and_halves_the_others(table):
     family = Product.from_spec(table, SPEC)
     whole = one_group(family, table)
-    difference = whole[:, :1] * family.cut(whole, whole)
+    difference = whole[:, :1] * family.bisect(whole, whole)
     part = family.parts[0][0]
     (inside,) = np.nonzero(difference[0])
     assert inside.size
     assert inside.max() < 1 + part.n_stats
     alone = one_group(part, table[10:][:, (3, 1)])
-    expected = alone[:, :1] * part.cut(alone, alone)
+    expected = alone[:, :1] * part.bisect(alone, alone)
     np.testing.assert_allclose(difference[:, 1 : 1 + part.n_stats], expected, atol=1e-9)
 
 
@@ -112,7 +112,7 @@ def test_a_cut_by_chance_correlations_never_pays():
     X = rng.standard_normal((2000, 4))
     family = Product.from_spec(X, [("gaussian", (0, 1)), ("diagonal", (2, 3))])
     whole = one_group(family, X)
-    difference = whole[:, :1] * family.cut(whole, whole)
+    difference = whole[:, :1] * family.bisect(whole, whole)
     halves = np.vstack([whole / 2 + difference, whole / 2 - difference])
     gain = family.log_marginal(halves).sum() - family.log_marginal(whole)[0]
     assert 0.4 < gain / len(X) < 0.6
@@ -121,18 +121,18 @@ def test_a_cut_by_chance_correlations_never_pays():
 def test_candidates_choose_part_by_part(table):
     family = Product.from_spec(table, SPEC)
     stats = family.stats(table, np.arange(60) % 3, 4)
-    (best,) = family.candidates(stats)
+    (best,) = family.prior_grid(stats)
     position = 1
     for (part, _), (chosen, _) in zip(family.parts, best.parts, strict=True):
         block = stats[:3, position : position + part.n_stats]
-        evidence = [c.log_marginal(block).sum() for c in part.candidates(block)]
+        evidence = [c.log_marginal(block).sum() for c in part.prior_grid(block)]
         np.testing.assert_allclose(chosen.log_marginal(block).sum(), max(evidence))
         position += part.n_stats
 
 
 def test_a_part_without_rows_keeps_its_prior(table):
     family = Product.from_spec(table, SPEC)
-    (same,) = family.candidates(one_group(family, table[:10]))
+    (same,) = family.prior_grid(one_group(family, table[:10]))
     assert same.parts[0][0] is family.parts[0][0]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from scstream.learner import Learner
+from scstream.preprocess import Steps
 from scstream.stream.messages import Schema, reader
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import learn_block
 
 FAMILIES = ("gaussian", "gaussian", "diagonal", "poisson", "bernoulli", "multinomial")
@@ -38,8 +38,8 @@ def numbers(random: Random, family: str, n: int, d: int) -> list[list[Any]]:
     elif family == "bernoulli":
         rows = [[float(random.random() < 0.4) for _ in range(d)] for _ in range(n)]
     else:
-        most = random.choice((1, 5, 1000, 10**9))
-        rows = [[float(random.randint(0, most)) for _ in range(d)] for _ in range(n)]
+        max_n = random.choice((1, 5, 1000, 10**9))
+        rows = [[float(random.randint(0, max_n)) for _ in range(d)] for _ in range(n)]
     if random.random() < 0.15:
         rows = [list(rows[0]) for _ in rows]  # duplicates
     if random.random() < 0.15:
@@ -103,10 +103,10 @@ def check_state(learner: Learner) -> None:
         value = getattr(state, entry.name)
         if isinstance(value, np.ndarray):
             assert np.isfinite(value).all(), f"{entry.name} is not finite"
-    assert (state.whole[..., 0] >= 0).all()
-    assert np.isfinite(family.predictive(state.whole)).all()
+    assert (state.cluster_stats[..., 0] >= 0).all()
+    assert np.isfinite(family.predictive_params(state.cluster_stats)).all()
     if family.name == "gaussian":
-        _, _, _, scale = family._posterior(state.whole)  # type: ignore[attr-defined]
+        _, _, _, scale = family._posterior(state.cluster_stats)  # type: ignore[attr-defined]
         np.linalg.cholesky(scale)  # raises if one is not positive definite
 
 

@@ -24,8 +24,8 @@ from typing import Any
 
 from scstream.io._packing import unseal
 from scstream.stream import connectors
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.ledger import Ledger
 from scstream.stream.store import FolderStore
 from tests.faults.chaos import ChaosProxy
 from tests.faults.ends import Ends, FileEnds, NatsEnds, RedisEnds, messages
@@ -40,7 +40,7 @@ _PATIENCE = 120.0  # seconds for one run
 
 
 @dataclass
-class Tally:
+class AssignmentStats:
     """What a loop has done."""
 
     kind: str
@@ -60,7 +60,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AssignmentParams:
     """How a loop kills.
 
     Parameters
@@ -145,7 +145,7 @@ def kill(pid: int) -> None:
 
 def model_of(folder: Path, name: str) -> tuple[Any, dict[str, bytes]]:
     """Header and tensors of the newest checkpoint, without what may differ."""
-    ledger = Ledger(FolderStore(folder / f"{name}-state"))
+    ledger = CheckpointLog(FolderStore(folder / f"{name}-state"))
     header, tensors = unseal(next(content for _, content in ledger.checkpoints()))
     for key in _OWN:
         del header["pipeline"]["progress"][key]
@@ -155,17 +155,19 @@ def model_of(folder: Path, name: str) -> tuple[Any, dict[str, bytes]]:
 class Loop:
     """Rounds of one stream, each of them killed many times."""
 
-    def __init__(self, ends: Ends, plan: Plan, folder: Path, *, port: int | None = None) -> None:
+    def __init__(
+        self, ends: Ends, plan: AssignmentParams, folder: Path, *, port: int | None = None
+    ) -> None:
         self.ends = ends
         self.plan = plan
         self.folder = folder
         self.port = port
         self.random = Random(plan.seed)
-        self.tally = Tally(type(ends).__name__.removesuffix("Ends").lower())
+        self.tally = AssignmentStats(type(ends).__name__.removesuffix("Ends").lower())
         self.log = folder / "errors.txt"
         self._messages = messages(plan.rows)
 
-    def run(self) -> Tally:
+    def run(self) -> AssignmentStats:
         start = time.monotonic()
         self._settle()
         while self.tally.kills < self.plan.kills or self.tally.rounds < self.plan.rounds:
@@ -260,7 +262,7 @@ def ends_of(kind: str, folder: Path) -> Iterator[Ends]:
             yield NatsEnds(nats)
 
 
-def loop(kind: str, plan: Plan) -> Tally:
+def loop(kind: str, plan: AssignmentParams) -> AssignmentStats:
     """Kill a pipeline of that kind as planned; an error of a run is raised with its sentence."""
     connectors.takes("source", kind, "")  # imported here, forks need not do it
     connectors.takes("sink", kind, "")
@@ -286,13 +288,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--rows", type=int, default=1200)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--life", type=float, default=Plan.life)
+    parser.add_argument("--life", type=float, default=AssignmentParams.life)
     parser.add_argument("--broker", type=float, default=0.0)
     parser.add_argument("--chaos", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plant", choices=PLANTS)
     given = vars(parser.parse_args(arguments))
-    tally = loop(given.pop("kind"), Plan(**given))
+    tally = loop(given.pop("kind"), AssignmentParams(**given))
     print(json.dumps(asdict(tally)))
     sys.exit(0 if tally.is_clean else 1)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from scstream.stream.batcher import Cut
+from scstream.stream.batcher import BatchBoundary
 from scstream.stream.commit import acknowledge, flush, prune, publish
-from scstream.stream.runner import Pace, Pipeline
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 from tests.faults.simulation import SETUPS, Setup
 
-PLAIN = replace(SETUPS["count"], pace=Pace(batches=2, digests=0))
-TIMER = replace(SETUPS["timer"], pace=Pace(batches=2, digests=0))
+PLAIN = replace(SETUPS["count"], pace=CheckpointPolicy(batches=2, digests=0))
+TIMER = replace(SETUPS["timer"], pace=CheckpointPolicy(batches=2, digests=0))
 
 
 def acknowledge_before_checkpoint(pipeline: Pipeline) -> None:
@@ -41,7 +41,7 @@ def checkpoint_before_flush(pipeline: Pipeline) -> None:
 
 
 def no_log_of_cuts(pipeline: Pipeline) -> None:
-    def agree(cut: Cut) -> Cut:
+    def agree(cut: BatchBoundary) -> BatchBoundary:
         return cut
 
     pipeline.ledger.agree = agree  # type: ignore[method-assign]

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from scstream.errors import SourceGap
-from scstream.stream.batcher import Batching, Parcel
-from scstream.stream.block import Block, Reject
+from scstream.preprocess.block import Block, Reject
+from scstream.stream.batcher import Batching, SourceBatch
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import HandClock
 from scstream.stream.connectors.files import FileSink
-from scstream.stream.ledger import Ledger
 from scstream.stream.messages import Schema
 from scstream.stream.processor import Learned, pipeline_bytes, pipeline_from
-from scstream.stream.runner import Pace, Pipeline
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.source import Record
 from scstream.stream.store import FolderStore
 from tests.faults.simdisk import KILL, Crash, FastPath, Fault, Loss, SimulatedDisk
@@ -42,7 +42,7 @@ class HashModel:
     def settle(self, names: Any) -> None:
         pass
 
-    def learn(self, parcel: Parcel) -> Learned:
+    def learn(self, parcel: SourceBatch) -> Learned:
         labels, state = [], self.state * 31 + parcel.batch + int(1000 * (parcel.time or 0.0))
         for x in parcel.block.X[:, 0].tolist():
             state = (state * 1_000_003 + int(x) + 7) % _PRIME
@@ -71,8 +71,8 @@ class Setup:
 
     Parameters
     ----------
-    lanes : mapping of str to tuple of int
-        Rows of every message, by lane.
+    partitions : mapping of str to tuple of int
+        Rows of every message, by partition.
     bad : bool
         Every seventh row is refused and goes to the dead letters.
     folders : tuple of str
@@ -83,9 +83,11 @@ class Setup:
         Operations that the disk leaves out.
     """
 
-    lanes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {"": (3, 1, 5, 2, 1, 3)})
+    partitions: Mapping[str, tuple[int, ...]] = field(
+        default_factory=lambda: {"": (3, 1, 5, 2, 1, 3)}
+    )
     batching: Batching = field(default_factory=lambda: Batching(rows=4))
-    pace: Pace = field(default_factory=lambda: Pace(batches=2, digests=2))
+    pace: CheckpointPolicy = field(default_factory=lambda: CheckpointPolicy(batches=2, digests=2))
     bad: bool = False
     folders: tuple[str, ...] = ("/", "/out", FOLDER)
     plant: Callable[[Pipeline], None] | None = None
@@ -93,20 +95,20 @@ class Setup:
 
     @property
     def n_rows(self) -> int:
-        return sum(sum(sizes) for sizes in self.lanes.values())
+        return sum(sum(sizes) for sizes in self.partitions.values())
 
     @property
     def is_settled(self) -> bool:
         """Whether cuts, and so labels, follow from the rows alone."""
-        return not self.batching.is_logged(self.lanes)
+        return not self.batching.is_logged(self.partitions)
 
     def messages(self) -> dict[str, list[Block]]:
         blocks: dict[str, list[Block]] = {}
         start = 0
-        for lane, sizes in self.lanes.items():
-            blocks[lane] = []
+        for partition, sizes in self.partitions.items():
+            blocks[partition] = []
             for size in sizes:
-                blocks[lane].append(self._block(start, start + size))
+                blocks[partition].append(self._block(start, start + size))
                 start += size
         return blocks
 
@@ -136,23 +138,23 @@ class ForgetfulSource:
 
     def open(self, resume: Any, *, accept_gap: bool = False) -> None:
         positions = resume.positions if resume else {}
-        self._at = {lane: positions.get(lane, 0) for lane in self._messages}
-        for lane, at in self._at.items():
-            if at < self.first[lane]:
-                raise SourceGap(f"message {at} is gone, the first is {self.first[lane]}")
+        self._at = {partition: positions.get(partition, 0) for partition in self._messages}
+        for partition, at in self._at.items():
+            if at < self.first[partition]:
+                raise SourceGap(f"message {at} is gone, the first is {self.first[partition]}")
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         random = self._world.random
         self._world.clock.sleep(random.random())
-        lane = random.choice([name for name in self._at if self._left(name)])
-        at = self._at[lane]
-        self._at[lane] = stop = at + min(random.randint(1, 3), self._left(lane))
-        return [Record(i, i + 1, self._messages[lane][i], lane) for i in range(at, stop)]
+        partition = random.choice([name for name in self._at if self._left(name)])
+        at = self._at[partition]
+        self._at[partition] = stop = at + min(random.randint(1, 3), self._left(partition))
+        return [Record(i, i + 1, self._messages[partition][i], partition) for i in range(at, stop)]
 
     def acknowledge(self, positions: Mapping[str, Any]) -> None:
         self._world.disk.step("acknowledge")
-        for lane, position in positions.items():
-            self.first[lane] = max(self.first[lane], position)
+        for partition, position in positions.items():
+            self.first[partition] = max(self.first[partition], position)
         self._world.disk.done()
 
     @property
@@ -165,8 +167,8 @@ class ForgetfulSource:
     def close(self) -> None:
         pass
 
-    def _left(self, lane: str) -> int:
-        return len(self._messages[lane]) - self._at[lane]
+    def _left(self, partition: str) -> int:
+        return len(self._messages[partition]) - self._at[partition]
 
 
 class NoReader:
@@ -202,7 +204,7 @@ class World:
             reader=NoReader(),
             processor=HashModel(),
             sink=_sink(LABELS, disk),
-            ledger=Ledger(store, hourly=0),
+            ledger=CheckpointLog(store, hourly=0),
             batching=self.setup.batching,
             pace=self.setup.pace,
             clock=self.clock,
@@ -251,7 +253,7 @@ class World:
     def outcome(self) -> tuple[bytes, Any]:
         """Labels and model that survive if the power fails now, with all that was not synced."""
         self.disk.boot(loss=Loss("all", "all"))
-        ledger = Ledger(FolderStore(FOLDER, self.disk))
+        ledger = CheckpointLog(FolderStore(FOLDER, self.disk))
         contents = [content for _, content in ledger.checkpoints()]
         assert contents, "there is no checkpoint"
         model = HashModel()
@@ -274,7 +276,7 @@ class World:
     def _id(self, row: Mapping[str, Any]) -> int:
         if "id" in row:
             return int(row["id"])
-        blocks = self.setup.messages()[row["lane"]]
+        blocks = self.setup.messages()[row["partition"]]
         before = sum(block.n_rows for block in blocks[: int(row["position"])])
         return before + int(row["row"])
 
@@ -297,11 +299,12 @@ def reference(setup: Setup) -> tuple[bytes, Any] | None:
 SETUPS = {
     "count": Setup(),
     "new folders": Setup(folders=("/",)),
-    "long messages": Setup({"": (9, 7)}, pace=Pace(batches=1, digests=1)),
+    "long messages": Setup({"": (9, 7)}, pace=CheckpointPolicy(batches=1, digests=1)),
     "refused rows": Setup(bad=True),
     "timer": Setup(batching=Batching(rows=4, seconds=0.6, time="processing")),
     "event time": Setup(
-        batching=Batching(rows=4, time="event", window=1.1, lateness=0.3), pace=Pace(3, digests=1)
+        batching=Batching(rows=4, time="event", window=1.1, lateness=0.3),
+        pace=CheckpointPolicy(3, digests=1),
     ),
-    "lanes": Setup({"a": (3, 1, 2, 2), "b": (1, 4, 2)}),
+    "partitions": Setup({"a": (3, 1, 2, 2), "b": (1, 4, 2)}),
 }

@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from scstream.learner import Learner
-from scstream.stream.batcher import Parcel
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build
 from scstream.stream.processor import Learned, OneModel
 from tests.faults.kill_loop import forked, kill
@@ -110,7 +110,7 @@ def _soaked(folder: Path, server: RedisServer, n_batches: int) -> Soaked:
     quarter = n_batches // 4
     times, memory, sizes = np.zeros(n_batches), np.zeros(n_batches), np.zeros(n_batches, dtype=int)
 
-    def watched(parcel: Parcel) -> Learned:
+    def watched(parcel: SourceBatch) -> Learned:
         nonlocal young
         start = time.thread_time()
         learned = learn(parcel)

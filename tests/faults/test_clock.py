@@ -12,12 +12,12 @@ from random import Random
 import pytest
 
 from scstream.learner import Learner
+from scstream.preprocess import Steps
 from scstream.stream.batcher import Batching
-from scstream.stream.ledger import Ledger
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.messages import Schema, reader
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import OneModel
-from scstream.stream.runner import Pace, Pipeline
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.store import FolderStore
 from tests.faults.ends import FileEnds, messages
 from tests.faults.kill_loop import settings_of
@@ -63,9 +63,9 @@ def pipeline(folder, source, sink, clock, heard):
         reader=reader("json", Schema(features=("x", "y"), keep=("id",))),
         processor=OneModel(Learner({"random_state": 0, "n_threads": 1, "half_life": 600}), Steps()),
         sink=sink,
-        ledger=Ledger(FolderStore(folder)),
+        ledger=CheckpointLog(FolderStore(folder)),
         batching=Batching(rows=70, seconds=0.5, time="processing"),
-        pace=Pace(batches=3, digests=1),
+        pace=CheckpointPolicy(batches=3, digests=1),
         clock=clock,
         announce=lambda kind, **values: heard.append((kind, values)),
         threads=False,

@@ -14,7 +14,7 @@ from tests.faults.turns import Zombie
 
 N_GAMES = 400
 REACH = 130  # calls of the disk that a short run makes
-NAMES = ("count", "timer", "lanes")
+NAMES = ("count", "timer", "partitions")
 
 
 def play(setup, n_games):

@@ -17,8 +17,8 @@ from typing import Any
 
 from scstream.errors import AlreadyRunning, Fenced, SinkError
 from scstream.stream import connectors
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.ledger import Ledger
 from scstream.stream.store import FolderStore
 from tests.faults.ends import Ends, FileEnds, messages
 from tests.faults.kill_loop import BATCH_ROWS, ends_of, forked, model_of, settings_of
@@ -106,8 +106,8 @@ class Trial:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
-    def _ledger(self) -> Ledger:
-        return Ledger(FolderStore(self.folder / f"{self.name}-state"))
+    def _ledger(self) -> CheckpointLog:
+        return CheckpointLog(FolderStore(self.folder / f"{self.name}-state"))
 
     def _has_claimed(self) -> bool:
         return bool(self._epochs())

@@ -39,12 +39,14 @@ def vectors(n, low, high):
 
 
 @st.composite
-def rows(draw, entries, *, missing=False):
+def rows(sample_posterior, entries, *, missing=False):
     """Four to ten rows, column by column; about a quarter of the entries missing if wanted."""
-    n = draw(st.integers(4, 10))
-    X = np.column_stack([draw(hnp.arrays(np.float64, n, elements=entry)) for entry in entries])
+    n = sample_posterior(st.integers(4, 10))
+    X = np.column_stack(
+        [sample_posterior(hnp.arrays(np.float64, n, elements=entry)) for entry in entries]
+    )
     if missing:
-        gone = draw(hnp.arrays(np.int8, X.shape, elements=st.integers(0, 3)))
+        gone = sample_posterior(hnp.arrays(np.int8, X.shape, elements=st.integers(0, 3)))
         X[gone == 0] = np.nan
     return X
 
@@ -54,76 +56,80 @@ def whole(low, high):
 
 
 @st.composite
-def gaussians(draw):
-    d = draw(st.integers(1, 3))
-    root = draw(hnp.arrays(np.float64, (d, d), elements=floats(-3, 3)))
-    origin = draw(vectors(d, -1e3, 1e3))
+def gaussians(sample_posterior):
+    d = sample_posterior(st.integers(1, 3))
+    root = sample_posterior(hnp.arrays(np.float64, (d, d), elements=floats(-3, 3)))
+    origin = sample_posterior(vectors(d, -1e3, 1e3))
     family = Gaussian(
-        mean=origin + draw(vectors(d, -5, 5)),
-        kappa=draw(floats(0.01, 10)),
-        nu=d - 1 + draw(floats(0.5, 20)),
+        mean=origin + sample_posterior(vectors(d, -5, 5)),
+        kappa=sample_posterior(floats(0.01, 10)),
+        nu=d - 1 + sample_posterior(floats(0.5, 20)),
         psi=root @ root.T + 0.1 * np.eye(d),
         origin=origin,
     )
-    return family, origin + draw(rows([floats(-10, 10)] * d))
+    return family, origin + sample_posterior(rows([floats(-10, 10)] * d))
 
 
 @st.composite
-def diagonals(draw):
-    d = draw(st.integers(1, 3))
-    origin = draw(vectors(d, -1e3, 1e3))
+def diagonals(sample_posterior):
+    d = sample_posterior(st.integers(1, 3))
+    origin = sample_posterior(vectors(d, -1e3, 1e3))
     family = Diagonal(
-        mean=origin + draw(vectors(d, -5, 5)),
-        kappa=draw(vectors(d, 0.01, 10)),
-        nu=draw(floats(0.5, 20)),
-        psi=draw(vectors(d, 0.1, 10)),
+        mean=origin + sample_posterior(vectors(d, -5, 5)),
+        kappa=sample_posterior(vectors(d, 0.01, 10)),
+        nu=sample_posterior(floats(0.5, 20)),
+        psi=sample_posterior(vectors(d, 0.1, 10)),
         origin=origin,
     )
-    return family, origin + draw(rows([floats(-10, 10)] * d, missing=True))
+    return family, origin + sample_posterior(rows([floats(-10, 10)] * d, missing=True))
 
 
 @st.composite
-def multinomials(draw):
-    d = draw(st.integers(1, 4))
-    X = draw(rows([whole(0, 50)] * d))
-    thin = draw(st.booleans())
-    family = Multinomial(concentration=draw(vectors(d, 0.05, 20)))
+def multinomials(sample_posterior):
+    d = sample_posterior(st.integers(1, 4))
+    X = sample_posterior(rows([whole(0, 50)] * d))
+    thin = sample_posterior(st.booleans())
+    family = Multinomial(concentration=sample_posterior(vectors(d, 0.05, 20)))
     return family, sparse.csr_array(X) if thin else X
 
 
 @st.composite
-def bernoullis(draw):
-    d = draw(st.integers(1, 4))
-    family = Bernoulli(a=draw(vectors(d, 0.05, 20)), b=draw(vectors(d, 0.05, 20)))
-    return family, draw(rows([whole(0, 1)] * d, missing=True))
+def bernoullis(sample_posterior):
+    d = sample_posterior(st.integers(1, 4))
+    family = Bernoulli(
+        a=sample_posterior(vectors(d, 0.05, 20)), b=sample_posterior(vectors(d, 0.05, 20))
+    )
+    return family, sample_posterior(rows([whole(0, 1)] * d, missing=True))
 
 
 @st.composite
-def categoricals(draw):
-    n_levels = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
-    family = Categorical(n_levels, draw(vectors(sum(n_levels), 0.05, 20)))
-    return family, draw(rows([whole(0, n - 1) for n in n_levels], missing=True))
+def categoricals(sample_posterior):
+    n_levels = tuple(sample_posterior(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
+    family = Categorical(n_levels, sample_posterior(vectors(sum(n_levels), 0.05, 20)))
+    return family, sample_posterior(rows([whole(0, n - 1) for n in n_levels], missing=True))
 
 
 @st.composite
-def poissons(draw):
-    d = draw(st.integers(1, 3))
-    family = Poisson(shape=draw(vectors(d, 0.1, 20)), rate=draw(vectors(d, 0.05, 10)))
-    return family, draw(rows([whole(0, 60)] * d, missing=True))
+def poissons(sample_posterior):
+    d = sample_posterior(st.integers(1, 3))
+    family = Poisson(
+        shape=sample_posterior(vectors(d, 0.1, 20)), rate=sample_posterior(vectors(d, 0.05, 10))
+    )
+    return family, sample_posterior(rows([whole(0, 60)] * d, missing=True))
 
 
 @st.composite
-def products(draw):
+def products(sample_posterior):
     """Two parts side by side, columns shuffled; a Gaussian part misses whole rows."""
     kinds = st.sampled_from([gaussians, diagonals, bernoullis, categoricals, poissons])
-    cases = [draw(draw(kinds)()) for _ in range(2)]
+    cases = [sample_posterior(sample_posterior(kinds)()) for _ in range(2)]
     n = min(len(X) for _, X in cases)
     blocks = [X[:n] for _, X in cases]
     for (family, _), block in zip(cases, blocks, strict=True):
         if not family.handles_missing:
-            block[draw(hnp.arrays(np.bool_, n))] = np.nan
+            block[sample_posterior(hnp.arrays(np.bool_, n))] = np.nan
     table = np.column_stack(blocks)
-    order = draw(st.permutations(range(table.shape[1])))
+    order = sample_posterior(st.permutations(range(table.shape[1])))
     place = iter(np.argsort(order).tolist())
     parts = [(family, [next(place) for _ in range(family.n_features)]) for family, _ in cases]
     return Product(parts), table[:, order]
@@ -174,7 +180,7 @@ def test_gaussian_is_students_t_of_scipy(case):
     family, X = case
     log_p = [student(family.kappa, family.mean, family.nu, family.nu * family.psi).logpdf(X[0])]
     log_p += [student(*niw_posterior(family, X[:i])).logpdf(X[i]) for i in range(1, len(X))]
-    table = family.predictive(one_group(family, X[:-1]))
+    table = family.predictive_params(one_group(family, X[:-1]))
     np.testing.assert_allclose(family.log_predictive(table, X[-1:])[0, 0], log_p[-1], rtol=1e-9)
     np.testing.assert_allclose(family.log_marginal(one_group(family, X))[0], sum(log_p), rtol=1e-9)
 
@@ -207,7 +213,7 @@ def test_gaussian_far_from_its_prior_mean_keeps_its_variance():
     np.testing.assert_allclose(family.covariance(group)[0], scale / (nu - 3), rtol=1e-9, atol=1e-9)
     assert np.all(np.abs(np.diag(family.covariance(group)[0]) - 3.0) < 0.6)
     expected = student(kappa, mean, nu, scale).logpdf(X[:5])
-    log_p = family.log_predictive(family.predictive(group), X[:5])[:, 0]
+    log_p = family.log_predictive(family.predictive_params(group), X[:5])[:, 0]
     np.testing.assert_allclose(log_p, expected, rtol=1e-9)
 
 
@@ -215,7 +221,7 @@ def test_gaussian_far_from_its_prior_mean_keeps_its_variance():
 @given(diagonals())
 def test_diagonal_is_a_product_of_gaussians_over_what_is_present(case):
     family, X = case
-    table = family.predictive(one_group(family, X))
+    table = family.predictive_params(one_group(family, X))
     log_marginal, log_p = 0.0, np.zeros(len(X))
     for d in range(family.n_features):
         single = Gaussian(
@@ -228,7 +234,9 @@ def test_diagonal_is_a_product_of_gaussians_over_what_is_present(case):
         there = ~np.isnan(X[:, d])
         group = one_group(single, X[there][:, [d]])
         log_marginal += single.log_marginal(group)[0]
-        log_p[there] += single.log_predictive(single.predictive(group), X[there][:, [d]])[:, 0]
+        log_p[there] += single.log_predictive(single.predictive_params(group), X[there][:, [d]])[
+            :, 0
+        ]
     np.testing.assert_allclose(
         family.log_marginal(one_group(family, X))[0], log_marginal, rtol=1e-9, atol=1e-9
     )
@@ -240,7 +248,7 @@ def test_a_missing_entry_is_integrated_out():
     X = rng.standard_normal((6, 2))
     X[2, 0] = np.nan
     family = Diagonal(mean=np.zeros(2), kappa=0.5, nu=3.0, psi=np.ones(2))
-    table = family.predictive(one_group(family, X))
+    table = family.predictive_params(one_group(family, X))
 
     def density(entry):
         return math.exp(family.log_predictive(table, np.array([[0.3, entry]]))[0, 0])
@@ -259,7 +267,7 @@ def count_rows(n_columns, total):
 @given(multinomials(), st.integers(1, 5))
 def test_multinomial_predictive_sums_to_one(case, total):
     family, X = case
-    table = family.predictive(family.stats(X, np.zeros(X.shape[0], dtype=int), 1))
+    table = family.predictive_params(family.stats(X, np.zeros(X.shape[0], dtype=int), 1))
     every = count_rows(family.n_features, total)
     p = np.exp(family.log_predictive(table, every)[:, 0] + family.log_base(every))
     np.testing.assert_allclose(p.sum(), 1.0, rtol=1e-9)
@@ -273,7 +281,7 @@ def test_multinomial_predictive_of_any_counts_is_lgamma(case, X):
     """The level-by-level sum gives the same as lgamma, for large and for fractional counts."""
     family, learnt = case
     X = X[:, : family.n_features]
-    d = family.predictive(family.stats(learnt, np.zeros(learnt.shape[0], dtype=int), 1))
+    d = family.predictive_params(family.stats(learnt, np.zeros(learnt.shape[0], dtype=int), 1))
     n, total = X.sum(axis=1), d.sum()
     exact = gammaln(total) - gammaln(total + n) + (gammaln(d + X) - gammaln(d)).sum(axis=1)
     np.testing.assert_allclose(family.log_predictive(d, X)[:, 0], exact, rtol=1e-9, atol=1e-9)
@@ -283,7 +291,7 @@ def test_multinomial_predictive_of_any_counts_is_lgamma(case, X):
 @given(poissons())
 def test_poisson_predictive_is_negative_binomial(case):
     family, X = case
-    table = family.predictive(one_group(family, X))
+    table = family.predictive_params(one_group(family, X))
     shape, rate = family.shape + np.nansum(X, axis=0), family.rate + (~np.isnan(X)).sum(axis=0)
     X = np.nan_to_num(X)
     exact = stats.nbinom.logpmf(X, shape, rate / (rate + 1)).sum(axis=1)
@@ -300,7 +308,7 @@ def test_bernoulli_by_hand(a, b):
     np.testing.assert_allclose(
         np.exp(family.log_marginal(one_group(family, X))), by_hand, rtol=1e-9
     )
-    p = np.exp(family.log_predictive(family.predictive(one_group(family, X)), X))[:, 0]
+    p = np.exp(family.log_predictive(family.predictive_params(one_group(family, X)), X))[:, 0]
     np.testing.assert_allclose(p[0], (a + 2) / (n + 3), rtol=1e-9)
     np.testing.assert_allclose([p[0] + p[2], p[3]], 1.0, rtol=1e-9)
 
@@ -309,7 +317,7 @@ def test_bernoulli_by_hand(a, b):
 @given(categoricals())
 def test_categorical_predictive_sums_to_one_over_what_is_missing(case):
     family, X = case
-    table = family.predictive(one_group(family, X))
+    table = family.predictive_params(one_group(family, X))
     every = np.array(list(itertools.product(*map(range, family.n_levels))), dtype=float)
     log_p = family.log_predictive(table, every)[:, 0]
     np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, rtol=1e-9)

@@ -55,7 +55,7 @@ class Source:
         return rows
 
     def family(self):
-        return FAMILIES[self.name].vague(self.rows(20))
+        return FAMILIES[self.name].weak_prior(self.rows(20))
 
     def batches(self) -> Iterator[Batch]:
         """Four to seven batches, at times that stand still or jump."""
@@ -83,7 +83,7 @@ def random_config(algorithm: str, kernel: str, rng: np.random.Generator, **choic
 
 
 @dataclass
-class Ledger:
+class CheckpointLog:
     """What an onlooker knows of a stream without looking into the model."""
 
     times: list[float] = field(default_factory=list)
@@ -112,11 +112,11 @@ def numbers(value) -> Iterator[np.ndarray]:
         yield np.asarray(value, dtype=float)
 
 
-def check_weight(config: Config, state: State, ledger: Ledger) -> None:
+def check_weight(config: Config, state: State, ledger: CheckpointLog) -> None:
     assert state.total_weight == pytest.approx(ledger.faded(config.kernel), rel=1e-9, abs=1e-9)
 
 
-def check_ids(state: State, ledger: Ledger, info) -> None:
+def check_ids(state: State, ledger: CheckpointLog, info) -> None:
     """Ids rise, new ones are above all earlier ones, and every coming and going is an event.
 
     Only the archive gives an id again: to the retired cluster that had it.
@@ -142,10 +142,12 @@ def check_state(family, config: Config, state: State) -> None:
     assert all(np.isfinite(part).all() for part in numbers(state))
     assert (state.past[:, :, 0] >= 0).all()
     assert (state.current[:, :, 0] >= 0).all()
-    assert state.rest >= 0
-    np.testing.assert_array_equal(state.whole, state.halves[:, 0] + state.halves[:, 1])
-    assert np.isfinite(family.log_marginal(state.halves)).all()
-    assert np.isfinite(family.predictive(state.whole)).all()
+    assert state.unassigned_weight >= 0
+    np.testing.assert_array_equal(
+        state.cluster_stats, state.subclusters[:, 0] + state.subclusters[:, 1]
+    )
+    assert np.isfinite(family.log_marginal(state.subclusters)).all()
+    assert np.isfinite(family.predictive_params(state.cluster_stats)).all()
     assert state.n_clusters <= config.max_clusters
 
 
@@ -178,7 +180,7 @@ def random_streams(name: str, algorithm: str, kernel: str, *, n_streams: int, **
 def test_every_stream_keeps_the_invariants(name, algorithm, kernel):
     streams = random_streams(name, algorithm, kernel, n_streams=N_STREAMS)
     for family, config, steps in streams:
-        ledger = Ledger()
+        ledger = CheckpointLog()
         for batch, state, labels, info in steps:
             ledger.add(batch.time, batch.total_weight)
             check_weight(config, state, ledger)
@@ -199,10 +201,12 @@ def test_no_statistic_is_made_or_lost(name, algorithm, kernel):
     still = {"births": False, "motion": False, "death_weight": 1e-12}
     streams = random_streams(name, algorithm, kernel, n_streams=10, **still)
     for family, config, steps in streams:
-        ledger = Ledger()
+        ledger = CheckpointLog()
         for batch, state, _, _ in steps:
             one = np.zeros(batch.n_rows, dtype=np.int64)
             ledger.add(batch.time, family.stats(batch.rows, one, 1, batch.weight)[0])
             expected = ledger.faded(config.kernel)
             scale = np.abs(ledger.entries).max() + 1.0
-            np.testing.assert_allclose(state.whole.sum(axis=0), expected, rtol=0, atol=1e-9 * scale)
+            np.testing.assert_allclose(
+                state.cluster_stats.sum(axis=0), expected, rtol=0, atol=1e-9 * scale
+            )

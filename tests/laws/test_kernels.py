@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.fading import advance
+from scstream.core.forgetting import advance
 from scstream.core.state import Batch, Config, State
 from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
@@ -78,8 +78,8 @@ def test_ring_and_running_sum_agree(stream, algorithm):
         np.testing.assert_array_equal(labels, labels_too)
         np.testing.assert_array_equal(sums.ids, ring.ids)
         assert [(e.kind, e.id) for e in info.events] == [(e.kind, e.id) for e in info_too.events]
-        scale = np.abs(sums.halves).max()
-        np.testing.assert_allclose(ring.halves, sums.halves, rtol=1e-8, atol=1e-8 * scale)
+        scale = np.abs(sums.subclusters).max()
+        np.testing.assert_allclose(ring.subclusters, sums.subclusters, rtol=1e-8, atol=1e-8 * scale)
         n_clusters.append(sums.n_clusters)
     assert max(n_clusters) >= 3, "a stream on which nothing happens shows nothing"
     assert len(sums.history) == 0
@@ -123,7 +123,7 @@ def test_capacity_bounds_the_ring(capacity):
         state, _, _ = step(family, config, state, batch, EXECUTOR)
         assert len(state.history) == min(n_before, capacity)
         assert state.history.shape[1:] == state.past.shape
-        assert len(state.history_times) == len(state.history_rest) == len(state.history)
+        assert len(state.history_times) == len(state.history_unassigned) == len(state.history)
 
 
 def test_epsilon_drops_batches():
@@ -139,12 +139,12 @@ def test_a_box_forgets_a_batch_exactly():
     """After `length` nothing is left of a batch, to the last bit: not even round-off."""
     family, batches = STREAMS["multinomial"]  # counts: sums of integers are exact
     config = Config.paper(kernel=Box(length=4.0))
-    state, seen = State.empty(family), []
+    state, last_seen = State.empty(family), []
     for batch in itertools.islice(batches(), 15):
         state, _, _ = step(family, config, state, batch, EXECUTOR)
-        seen.append(batch.rows)
-        inside = np.concatenate(seen[-4:])
-        total = state.whole.sum(axis=0)
+        last_seen.append(batch.rows)
+        inside = np.concatenate(last_seen[-4:])
+        total = state.cluster_stats.sum(axis=0)
         assert total[0] == len(inside)
         np.testing.assert_array_equal(total[1:], inside.sum(axis=0))
 
@@ -171,8 +171,8 @@ def test_no_time_passes_between_equal_times(kernel):
     first, second = itertools.islice(batches(), 2)
     config = Config(kernel=kernel)
     state, _, _ = step(family, config, State.empty(family), first, EXECUTOR)
-    before = state.whole.sum(axis=0)
+    before = state.cluster_stats.sum(axis=0)
     state = advance(family, config, state, state.time)
-    np.testing.assert_allclose(state.whole.sum(axis=0), before, rtol=1e-12)
+    np.testing.assert_allclose(state.cluster_stats.sum(axis=0), before, rtol=1e-12)
     state, _, _ = step(family, config, state, Batch(second.rows, state.time), EXECUTOR)
     assert state.total_weight == pytest.approx(first.n_rows + second.n_rows)

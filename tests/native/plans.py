@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from scstream.core.assign import Plan
+from scstream.core.assign import AssignmentParams
 from scstream.core.rng import ClusterDraws
 from scstream.families import Diagonal, Gaussian, Multinomial
 
 MODES: dict[str, dict[str, Any]] = {
     "sampling": {"predictive": False, "key": 11},
-    "settling": {"predictive": True, "key": 12, "settle": True},
+    "settling": {"predictive": True, "key": 12, "report_map": True},
     "most probable": {"predictive": True, "key": None},
-    "arriving": {"predictive": True, "key": 13, "settle": True, "listen": True},
-    "listening": {"predictive": True, "key": None, "listen": True},
+    "arriving": {"predictive": True, "key": 13, "report_map": True, "collect_evidence": True},
+    "listening": {"predictive": True, "key": None, "collect_evidence": True},
 }
 
 
@@ -58,27 +58,29 @@ ROWS = {
 }
 
 
-def plan_for(family: Any, X: Any, label: Any, k: int, *, single: bool = False, **mode: Any) -> Plan:
+def plan_for(
+    family: Any, X: Any, label: Any, k: int, *, single: bool = False, **mode: Any
+) -> AssignmentParams:
     """Return a plan whose clusters are those of the labels, with halves at random."""
     side = np.arange(len(label)) % 2
     stats = family.stats(X, 2 * label + side, 2 * k)
     whole = stats[0::2] + stats[1::2]
     if mode["predictive"]:
-        tables = family.predictive(whole), family.predictive(stats)
+        tables = family.predictive_params(whole), family.predictive_params(stats)
     else:
         tables = (
-            family.draw(whole, ClusterDraws(7, np.arange(k))),
-            family.draw(stats, ClusterDraws(8, np.arange(2 * k))),
+            family.sample_posterior(whole, ClusterDraws(7, np.arange(k))),
+            family.sample_posterior(stats, ClusterDraws(8, np.arange(2 * k))),
         )
     pairs = np.array([(i, i + 1) for i in range(0, k - 1, 2)], dtype=np.int64).reshape(-1, 2)
-    pairs = pairs if mode.get("listen") else pairs[:0]
-    unions = family.predictive(whole[pairs[:, 0]] + whole[pairs[:, 1]])
-    halves = stats[:, 0].reshape(k, 2)
-    return Plan(
-        whole=tables[0],
-        halves=tables[1],
+    pairs = pairs if mode.get("collect_evidence") else pairs[:0]
+    unions = family.predictive_params(whole[pairs[:, 0]] + whole[pairs[:, 1]])
+    subclusters = stats[:, 0].reshape(k, 2)
+    return AssignmentParams(
+        clusters=tables[0],
+        subclusters=tables[1],
         log_weight=np.log(whole[:, 0] + 0.1),
-        log_half=np.log(halves + 0.5) - np.log(whole[:, :1] + 1.0),
+        log_subweight=np.log(subclusters + 0.5) - np.log(whole[:, :1] + 1.0),
         log_new=0.0,
         prior=family.prior_predictive,
         pairs=pairs,

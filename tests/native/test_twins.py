@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from scstream import ScStream, native
 from scstream.compute.threads import ThreadExecutor
-from scstream.core import fading, moves, rng, sweep, weights
-from scstream.core.assign import Tally
+from scstream.core import forgetting, moves, rng, sweep, weights
+from scstream.core.assign import AssignmentStats
 from scstream.core.state import Batch
 from scstream.datasets import drifting_gaussians
 from scstream.families import Gaussian
@@ -36,7 +36,7 @@ def isa(request):
 def choices(family, batch, plan, n_threads=1):
     rows = ThreadExecutor(n_threads).load(family, batch)
     tally = rows.assign(plan)
-    names = np.arange(2 * len(plan.whole)).reshape(-1, 2)
+    names = np.arange(2 * len(plan.clusters)).reshape(-1, 2)
     return rows.labels(names)[0], tally
 
 
@@ -45,7 +45,7 @@ def assert_twins(family, batch, plan):
     with native.using("numpy"):
         expected, sums = choices(family, batch, plan)
     np.testing.assert_array_equal(label, expected)
-    for field in fields(Tally):
+    for field in fields(AssignmentStats):
         one, two = getattr(tally, field.name), getattr(sums, field.name)
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-7, err_msg=field.name)
 
@@ -87,7 +87,7 @@ def test_threads_change_no_bit(kind, mode):
     for n_threads in (2, 3):
         many = choices(family, Batch(X, 0.0), plan, n_threads)
         np.testing.assert_array_equal(one[0], many[0])
-        for field in fields(Tally):
+        for field in fields(AssignmentStats):
             same = np.array_equal(getattr(one[1], field.name), getattr(many[1], field.name))
             assert same, field.name
 
@@ -117,9 +117,9 @@ def test_tables_of_gaussian_groups(isa, d):
     family, X, label = gaussian_rows(np.random.default_rng(d), 50 * d + 60, d, 11)
     stats = family.stats(X, label, 11)
     shift = np.random.default_rng(0).normal(size=(11, d))
-    halves = np.stack([0.4 * stats, 0.6 * stats], axis=1)
+    subclusters = np.stack([0.4 * stats, 0.6 * stats], axis=1)
     still = np.arange(11) % 3 > 0
-    jitter, age = np.full(11, 0.01), np.arange(11.0)
+    velocity_noise, age = np.full(11, 0.01), np.arange(11.0)
 
     def everything():
         draws = rng.ClusterDraws(5, np.arange(11))
@@ -127,22 +127,24 @@ def test_tables_of_gaussian_groups(isa, d):
             "stats": family.stats(X, label, 11),
             "marginal": family.log_marginal(stats),
             "unions": family.log_marginal_of_unions(stats, np.arange(5), np.arange(5, 10)),
-            "predictive": family.predictive(stats),
-            "draw": family.draw(stats, draws),
+            "predictive_params": family.predictive_params(stats),
+            "sample_posterior": family.sample_posterior(stats, draws),
             "likelihood": family.log_likelihood(
-                family.draw(stats, rng.ClusterDraws(5, np.arange(11))), X
+                family.sample_posterior(stats, rng.ClusterDraws(5, np.arange(11))), X
             ),
-            "density": family.log_predictive(family.predictive(stats), X),
-            "location": family.location(stats),
-            "spread": family.spread(stats),
+            "density": family.log_predictive(family.predictive_params(stats), X),
+            "means": family.means(stats),
+            "stds": family.stds(stats),
             "translate": family.translate(stats, shift),
-            "split": moves.log_split_ratio(family, 1.5, halves[:, 0], halves[:, 1]),
+            "split": moves.log_split_ratio(family, 1.5, subclusters[:, 0], subclusters[:, 1]),
             "likely": np.column_stack(moves.likely_unions(family, 1.5, stats, 3)),
-            "drifted": fading.drifted(family, halves, shift, jitter, still, 1.5),
+            "drifted": forgetting.drifted(family, subclusters, shift, velocity_noise, still, 1.5),
             "corrections": np.column_stack(
-                fading.corrections(family, halves, 0.3 * halves, shift, jitter, age, 1.5)
+                forgetting.corrections(
+                    family, subclusters, 0.3 * subclusters, shift, velocity_noise, age, 1.5
+                )
             ),
-            "tables": np.concatenate(sweep.drawn_tables(family, halves, np.arange(11), 3, 4)),
+            "tables": np.concatenate(sweep.drawn_tables(family, subclusters, np.arange(11), 3, 4)),
         }
 
     found = everything()
@@ -161,7 +163,7 @@ def test_tables_of_gaussian_groups(isa, d):
 def test_random_numbers(key, ids, lane, n):
     ids = np.array(ids)
     shape = np.exp(np.random.default_rng(key).normal(size=(len(ids), n)) * 3.0)
-    halves = shape[:, :1] * np.array([0.3, 0.7])
+    subclusters = shape[:, :1] * np.array([0.3, 0.7])
 
     def everything():
         return [
@@ -169,8 +171,8 @@ def test_random_numbers(key, ids, lane, n):
             rng.uniforms(key, ids, ids),
             rng.normals(key, ids, lane, n),
             rng.log_gammas(key, ids, lane, shape),
-            *weights.log_mean_weights(halves, 0.7),
-            *weights.log_drawn_weights(halves, 0.7, key, ids),
+            *weights.log_mean_weights(subclusters, 0.7),
+            *weights.log_drawn_weights(subclusters, 0.7, key, ids),
         ]
 
     found = everything()

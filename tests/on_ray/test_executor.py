@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from scstream import ScStream
-from scstream.compute.ray import RayExecutor
-from scstream.compute.ray.crew import Crew
-from scstream.core import slices
+from scstream.core import row_ranges
 from scstream.core.state import Batch
 from scstream.core.sweep import predictive_plan
 from scstream.datasets import drifting_gaussians, drifting_multinomials
+from scstream.distributed import RayExecutor
+from scstream.distributed.worker_pool import Crew
 from scstream.errors import EngineError, InputError, PartsLost
 from scstream.families import Gaussian
 from scstream.native import in_use, using
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 @pytest.fixture(autouse=True)
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many slices in few rows."""
-    monkeypatch.setattr(slices, "_LEAST", 16)
+    monkeypatch.setattr(row_ranges, "_LEAST", 16)
 
 
 @dataclass
@@ -131,7 +131,7 @@ def test_rows_that_are_on_the_cluster_stay_there(executors, monkeypatch):
     model = ScStream(random_state=0, executor=executors[3])
     model.partial_fit(executors[3].rows(blocks))
     monkeypatch.setattr(
-        "scstream.compute.ray.shards.ShardedRows.gathered", None
+        "scstream.distributed.shards.ShardedRows.gathered", None
     )  # only the first batch comes here, for the prior
     model.partial_fit(executors[3].rows(blocks))
     assert len(model.labels_) == 300
@@ -204,7 +204,7 @@ def test_families_without_kernel(executors):
 
 
 def test_a_worker_that_cannot_start_is_an_error_at_once(cluster, monkeypatch):
-    monkeypatch.setattr("scstream.compute.ray.crew.in_use", lambda: "abacus")
+    monkeypatch.setattr("scstream.distributed.worker_pool.in_use", lambda: "abacus")
     rows = stream(1, 100)[0][0]
     began = time.monotonic()
     with RayExecutor(n_workers=1, least_rows=1) as executor:
@@ -260,7 +260,7 @@ def test_a_batch_that_fails_leaves_nothing_on_the_workers(cluster, monkeypatch):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr("scstream.compute.ray.executor.add_stretches", interrupted)
+            patch.setattr("scstream.distributed.executor.add_stretches", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 model.partial_fit(rows)
         assert (seen, held()) == ([1], 0)
@@ -286,7 +286,7 @@ def test_copies_of_executors_and_labels(executors, cluster):
 
 def test_rows_of_a_family_with_a_prior_never_come_here(executors, monkeypatch):
     rows = stream(5, 100)[0][0]
-    monkeypatch.setattr("scstream.compute.ray.shards.ShardedRows.gathered", None)
+    monkeypatch.setattr("scstream.distributed.shards.ShardedRows.gathered", None)
     family = Gaussian(np.zeros(3), 1.0, 5.0, np.eye(3))
     model = ScStream(family, random_state=0, executor=executors[2])
     model.partial_fit(executors[2].rows([ray.put(rows)]))

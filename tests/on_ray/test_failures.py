@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from scstream import ScStream
-from scstream.compute.ray import RayExecutor
+from scstream.distributed import RayExecutor
 from scstream.learner import Learner
 from tests.digests import digest
 from tests.on_ray.cluster import Cluster, alive
@@ -87,7 +87,7 @@ import json, os, sys, time
 from pathlib import Path
 import ray
 from scstream import ScStream
-from scstream.compute.ray import RayExecutor
+from scstream.distributed import RayExecutor
 from tests.on_ray.failures import rows_of
 
 address, folder, n_batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
@@ -131,7 +131,7 @@ SESSIONS = """
 import sys
 import ray
 from scstream import ScStream
-from scstream.compute.ray import RayExecutor
+from scstream.distributed import RayExecutor
 from tests.on_ray.failures import rows_of
 
 executor = RayExecutor(sys.argv[1], n_workers=1, n_threads=1, least_rows=1, deadline=30.0)

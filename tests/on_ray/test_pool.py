@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 import ray
 
+from scstream.distributed import keyed_workers as crew_module
+from scstream.distributed.keyed_pool import RayPool
 from scstream.errors import EngineError
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build
 from scstream.stream.keyed import model_file
 from scstream.stream.pool import ModelPool
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import Learned
-from scstream.stream.ray import crew as crew_module
-from scstream.stream.ray.pool import RayPool
 from scstream.stream.store import FolderStore
 from tests.on_ray.cluster import Cluster, alive
 
@@ -31,13 +31,13 @@ N_KEYS = 500
 PARAMS = {"random_state": 3, "n_threads": 1}
 
 
-def a_parcel(number: int, *, n_keys: int = N_KEYS) -> Parcel:
+def a_parcel(number: int, *, n_keys: int = N_KEYS) -> SourceBatch:
     """Rows of half of the keys, four each, mixed."""
     rng = np.random.default_rng(number)
     key = rng.permutation(np.repeat(rng.choice(n_keys, n_keys // 2, replace=False), 4))
     X = rng.normal(size=(len(key), 2)) + 9.0 * rng.integers(0, 2, size=(len(key), 1))
     who = np.array([f"key-{k}" for k in key], dtype=object)
-    return Parcel(number, {}, None, Block.of(X, who=who), ())
+    return SourceBatch(number, {}, None, Block.of(X, who=who), ())
 
 
 def in_one_process(folder: Path, **options: object) -> ModelPool:

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import ray
 
+from scstream.distributed.replicas import Replicas
 from scstream.errors import EngineError, InputError
 from scstream.learner import Learner
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import SourceBatch
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import Follower
-from scstream.stream.ledger import Ledger
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import OneModel
-from scstream.stream.ray.replicas import Replicas
 from scstream.stream.store import FolderStore
 from tests.on_ray.cluster import Cluster, alive
 
@@ -38,14 +38,14 @@ class Writer:
 
     def __init__(self, folder: Path) -> None:
         self.store = FolderStore(folder)
-        self.ledger = Ledger(self.store, newest=10_000, hourly=0)
+        self.ledger = CheckpointLog(self.store, newest=10_000, hourly=0)
         self.ledger.claim(at=0.0)
         self.model = OneModel(Learner({"random_state": 0}), Steps())
         self.batch = 0
 
     def learn(self) -> int:
         """Learn a batch, write a checkpoint; return its version."""
-        self.model.learn(Parcel(self.batch, {}, None, Block.of(rows_of(self.batch)), ()))
+        self.model.learn(SourceBatch(self.batch, {}, None, Block.of(rows_of(self.batch)), ()))
         self.batch += 1
         progress = {"batch": self.batch, "at": time.time(), "schema": {"features": None}}
         return self.ledger.publish(self.model.freeze()(progress), at=0.0, batch=self.batch)
@@ -214,7 +214,7 @@ def test_a_node_that_joins_gets_a_replica_and_one_that_leaves_is_forgotten(
 
 def test_a_full_pool_says_so_or_waits(make: Make, writer: Writer) -> None:
     writer.learn()
-    replicas = make(n=1, most=2)
+    replicas = make(n=1, max_n=2)
     replicas.predict(rows_of(99))
     many = rows_of(99, 2_000_000)
     pending = [replicas.submit(many) for _ in range(2)]

@@ -25,8 +25,8 @@ from scstream.core.state import Config, State
 from scstream.families.base import Family
 from scstream.io.checkpoint import Snapshot
 from scstream.learner import Learner
+from scstream.preprocess import Steps
 from scstream.serve.live import Live, live_routes
-from scstream.stream.prepare import Steps
 from scstream.stream.reading import Reading
 
 CSP = "default-src 'self'"

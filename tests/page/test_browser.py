@@ -382,7 +382,7 @@ def random_moment(rng: np.random.Generator, batch: int) -> Moment:
         novel=rows // 7,
         clusters=9,
         fewest=int(rng.integers(1, 9)),
-        most=int(rng.integers(9, 20)),
+        max_n=int(rng.integers(9, 20)),
         density=density,
         lowest=density,
         highest=density,

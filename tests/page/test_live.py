@@ -20,10 +20,10 @@ from scipy import sparse
 
 from scstream.core.state import Event
 from scstream.families import Multinomial
+from scstream.preprocess import Steps
 from scstream.serve import live as module
 from scstream.serve.chronicle import Known
 from scstream.serve.live import Live
-from scstream.stream.prepare import Steps
 from scstream.stream.reading import Reading
 from tests.page.stage import Actor, Show, Stage, play
 

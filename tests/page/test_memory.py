@@ -27,7 +27,7 @@ def moment_of(batch: int, rng: np.random.Generator) -> Moment:
         novel=int(rng.integers(0, rows + 1)),
         clusters=len(ids),
         fewest=len(ids),
-        most=len(ids),
+        max_n=len(ids),
         density=density,
         lowest=density,
         highest=density,
@@ -37,19 +37,19 @@ def moment_of(batch: int, rng: np.random.Generator) -> Moment:
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.integers(1, 300))
-def test_moments_are_few_and_cover_everything(seed: int, most: int, n: int) -> None:
+def test_moments_are_few_and_cover_everything(seed: int, max_n: int, n: int) -> None:
     rng = np.random.default_rng(seed)
-    moments, told = Moments(most), [moment_of(batch, rng) for batch in range(n)]
+    moments, told = Moments(max_n), [moment_of(batch, rng) for batch in range(n)]
     for each in told:
         moments.add(each)
-        assert len(moments) <= most
+        assert len(moments) <= max_n
     kept = list(moments)
     assert kept[0].first == 0 and kept[-1].last == n - 1
     assert all(a.last + 1 == b.first for a, b in pairwise(kept))
     assert sum(m.batches for m in kept) == n
     assert isclose(sum(m.rows for m in kept), sum(m.rows for m in told))
     assert isclose(sum(m.novel for m in kept), sum(m.novel for m in told))
-    assert max(m.most for m in kept) == max(m.most for m in told)
+    assert max(m.max_n for m in kept) == max(m.max_n for m in told)
     assert min(m.fewest for m in kept) == min(m.fewest for m in told)
     total = sum(m.rows * m.density for m in told if m.rows)
     assert isclose(sum(m.rows * m.density for m in kept if m.rows), total, abs_tol=1e-6)

@@ -31,8 +31,8 @@ from tests.page.stage import reading_of, state_of
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(3.0, size=(60, 5)).astype(float)
 SHAPES: dict[str, tuple[Family, Any]] = {
-    "gaussian": (Gaussian.vague(COUNTS), COUNTS),
-    "diagonal": (Diagonal.vague(COUNTS), np.where(RNG.random((60, 5)) < 0.1, np.nan, COUNTS)),
+    "gaussian": (Gaussian.weak_prior(COUNTS), COUNTS),
+    "diagonal": (Diagonal.weak_prior(COUNTS), np.where(RNG.random((60, 5)) < 0.1, np.nan, COUNTS)),
     "multinomial": (Multinomial(np.ones(5)), COUNTS),
     "sparse": (Multinomial(np.ones(5)), sparse.csr_array(COUNTS)),
     "bernoulli": (Bernoulli(a=np.ones(5), b=np.ones(5)), (COUNTS > 3).astype(float)),
@@ -44,7 +44,7 @@ SHAPES: dict[str, tuple[Family, Any]] = {
     "product": (
         Product(
             [
-                (Gaussian.vague(COUNTS[:, :2]), [3, 0]),
+                (Gaussian.weak_prior(COUNTS[:, :2]), [3, 0]),
                 (Categorical(n_levels=(4,), concentration=1.0), [1]),
                 (Poisson(shape=np.ones(1), rate=np.ones(1)), [2]),
             ]
@@ -66,12 +66,12 @@ def test_every_family_is_drawn_where_its_rows_are(name: str) -> None:
     ellipses = np.array(values["shown"]["covariance"]).reshape(3, 2, 2)
     assert values["shown"]["id"] == [0, 1, 2] and len(values["axes"]) == 2
     assert np.isfinite(places).all() and (np.linalg.eigvalsh(ellipses) > -1e-9).all()
-    spread = np.sqrt(np.einsum("kaa->ka", ellipses))
+    stds = np.sqrt(np.einsum("kaa->ka", ellipses))
     for k in range(3):
         middle, size = places[group == k].mean(axis=0), places[group == k].std(axis=0)
         # The prior pulls the centre towards it, and widens the ellipse, by a few rows of twenty.
-        assert (np.abs(middle - centres[k]) < spread[k]).all()
-        assert (size < 2.5 * spread[k]).all() and (size > spread[k] / 4).all()
+        assert (np.abs(middle - centres[k]) < stds[k]).all()
+        assert (size < 2.5 * stds[k]).all() and (size > stds[k] / 4).all()
 
 
 @settings(max_examples=40)
@@ -131,7 +131,7 @@ def test_the_plane_settles_on_the_two_directions_of_most_scatter() -> None:
 def test_one_cluster_is_drawn_along_its_widest_columns() -> None:
     centres = np.array([[3.0, 1.0, 4.0, 1.0]])
     wide = np.array([1.0, 7.0, 2.0, 5.0])
-    plane = Projection.of(centres, np.ones(1), unit=np.ones(4), spread=wide)
+    plane = Projection.of(centres, np.ones(1), unit=np.ones(4), stds=wide)
     assert np.allclose(np.abs(plane.axes), np.eye(4)[:, [1, 3]])
     assert plane.words(["a", "b", "c", "d"]) == ["b 100 %", "d 100 %"]
     assert np.allclose(plane.place(centres), 0.0)
@@ -139,7 +139,7 @@ def test_one_cluster_is_drawn_along_its_widest_columns() -> None:
 
 def test_two_columns_are_drawn_as_they_are_and_one_as_a_line() -> None:
     rows = RNG.normal(size=(40, 2)) * [3.0, 0.1] + [100.0, 7.0]
-    family = Gaussian.vague(rows)
+    family = Gaussian.weak_prior(rows)
     group = np.arange(40) % 2
     told = Told(rows, group, np.zeros(40))
     stats = family.stats(rows, group, 2)
@@ -148,7 +148,7 @@ def test_two_columns_are_drawn_as_they_are_and_one_as_a_line() -> None:
     assert np.allclose(values["rows"]["place"], rows, rtol=1e-4)
     covariance = np.array(values["shown"]["covariance"]).reshape(2, 2, 2)
     assert np.allclose(covariance, family.covariance(stats), rtol=1e-4)
-    single = Gaussian.vague(rows[:, :1])
+    single = Gaussian.weak_prior(rows[:, :1])
     stats = single.stats(rows[:, :1], group, 2)
     told = Told(rows[:, :1], group, np.zeros(40))
     values = draw(reading_of(single, state_of(single, stats)), learned=told).values
@@ -166,7 +166,7 @@ def test_shares_are_as_wide_as_rows_of_as_many_draws() -> None:
 
 
 def test_of_ten_thousand_clusters_the_heaviest_are_drawn_in_no_time() -> None:
-    family = Diagonal.vague(RNG.normal(size=(9, 200)))
+    family = Diagonal.weak_prior(RNG.normal(size=(9, 200)))
     weight = RNG.permutation(10_000) + 1.0
     stats = np.zeros((10_000, family.n_stats), dtype=np.float64)
     stats[:, 0] = weight
@@ -190,6 +190,6 @@ def test_of_full_covariances_of_many_columns_only_a_few_are_drawn() -> None:
 
 
 def test_a_model_without_clusters_is_drawn_as_none() -> None:
-    family = Gaussian.vague(COUNTS)
+    family = Gaussian.weak_prior(COUNTS)
     values = draw(reading_of(family, State.empty(family))).values
     assert values["clusters"] == 0 and values["rows"] is None

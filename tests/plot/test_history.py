@@ -123,10 +123,10 @@ def test_an_empty_history_is_answered_with_a_sentence(draw: Callable[..., Axes])
 
 def test_bands_add_up_to_the_rows_of_clusters(run: tuple[History, ScStream]) -> None:
     history, _ = run
-    for most in (100, 3, 0):
-        ax = plot.weights(history, ax=new_axes(), most=most)
+    for max_n in (100, 3, 0):
+        ax = plot.weights(history, ax=new_axes(), max_n=max_n)
         bands = [patch.get_data() for patch in ax.patches]
-        assert len(bands) == min(most, len(history.ids)) + (most < len(history.ids))
+        assert len(bands) == min(max_n, len(history.ids)) + (max_n < len(history.ids))
         tops = np.max([band.values for band in bands], axis=0)
         assert tops == pytest.approx(np.nansum(history.share(), axis=1))
         for lower, upper in pairwise(bands):
@@ -172,7 +172,7 @@ def test_lanes_end_with_their_clusters(run: tuple[History, ScStream]) -> None:
 
 def test_lanes_left_out_are_counted(run: tuple[History, ScStream]) -> None:
     history, _ = run
-    ax = plot.lineage(history, ax=new_axes(), most=2)
+    ax = plot.lineage(history, ax=new_axes(), max_n=2)
     assert len(ax.get_yticklabels()) == 2
     assert [text.get_text() for text in ax.texts] == [
         f"{len(history.ids) - 2} lighter ones not shown"

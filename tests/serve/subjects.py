@@ -13,10 +13,10 @@ import numpy as np
 from fastapi import FastAPI
 
 from scstream.learner import Learner
+from scstream.preprocess import Steps
 from scstream.serve.app import create_app
 from scstream.serve.model import Owned
 from scstream.serve.settings import Settings
-from scstream.stream.prepare import Steps
 from scstream.stream.reading import Reading
 
 CENTRES = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])

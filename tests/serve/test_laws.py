@@ -19,15 +19,15 @@ from scstream import ScStream
 from scstream.errors import InputError
 from scstream.io.schema import check_entries
 from scstream.learner import Learner
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
 from scstream.serve.app import create_app
 from scstream.serve.bodies import ARROW, Form, read_json
 from scstream.serve.model import Following, Owned, content_of
 from scstream.serve.refusals import Refusal
 from scstream.serve.settings import Settings
 from scstream.stream.arrow import stream_bytes
-from scstream.stream.block import Block
 from scstream.stream.follower import Follower
-from scstream.stream.prepare import Steps
 from scstream.stream.reading import Reading
 from tests.serve.subjects import Client, app, columns, reading, refused, rows
 
@@ -139,7 +139,7 @@ def test_an_entry_is_a_number_or_is_refused(table: list[tuple[Any, Any]], by_row
         body = {"columns": dict(zip(form.names, map(list, zip(*table, strict=True)), strict=True))}
     sound = all(entry is None or type(entry) in (int, float) for row in table for entry in row)
     try:
-        found = read_json(json.dumps(body).encode(), form, most=10).rows
+        found = read_json(json.dumps(body).encode(), form, max_n=10).rows
     except Refusal as refusal:
         assert not sound and refusal.status == 422
     else:

@@ -56,8 +56,10 @@ class OneRowMore(Gaussian):
 class WideMean(Gaussian):
     """Draws of the mean with the prior's kappa, as if no row had been seen."""
 
-    def draw(self, stats, draws):
-        return super().draw(stats, _Louder(draws, np.sqrt(1.0 + stats[:, :1] / self.kappa), self))
+    def sample_posterior(self, stats, draws):
+        return super().sample_posterior(
+            stats, _Louder(draws, np.sqrt(1.0 + stats[:, :1] / self.kappa), self)
+        )
 
 
 class _Louder:
@@ -78,8 +80,8 @@ class _Louder:
 class HalfPrior(Multinomial):
     """Draws of probabilities that see only half of the prior."""
 
-    def draw(self, stats, draws):
-        return Multinomial(self.concentration / 2.0).draw(stats, draws)
+    def sample_posterior(self, stats, draws):
+        return Multinomial(self.concentration / 2.0).sample_posterior(stats, draws)
 
 
 def of_class(broken, family):
@@ -105,7 +107,7 @@ def mean_weights(plan, state):
 def halves_without_alpha(plan, state):
     """Sub-weights from Dir(N_l + 1, N_r + 1) whatever alpha is."""
     draws = ClusterDraws(plan.key ^ 1, state.ids)
-    return replace(plan, log_half=draws.log_gamma(state.halves[:, :, 0] + 1.0))
+    return replace(plan, log_subweight=draws.log_gamma(state.subclusters[:, :, 0] + 1.0))
 
 
 def greedy(plan, state):

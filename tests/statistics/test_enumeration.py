@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from scstream.core.start import single_cluster
-from scstream.core.state import Batch, Config, Draft, State
+from scstream.core.state import Batch, Config, State, Transition
 from scstream.core.sweep import sampling_sweep
 from scstream.core.window import Exponential
 from tests.statistics import mutants
@@ -171,12 +171,12 @@ def test_the_streaming_kernel_is_a_heuristic():
     problem = PROBLEMS["plane"]()
     config = Config.paper(alpha=problem.alpha, kernel=Exponential(half_life=None))
     rows = EXECUTOR.load(problem.family, Batch(problem.X, 0.0))
-    start = Draft.of(replace(State.empty(problem.family), time=0.0))
+    start = Transition.of(replace(State.empty(problem.family), time=0.0))
     state = single_cluster(problem.family, config, start, rows).state
     seen = []
     for sweep in range(300):
         swept = sampling_sweep(problem.family, config, state, rows, sweep=sweep)
         state = swept.state
-        seen.append(rows.labels(swept.names)[0])
+        seen.append(rows.labels(swept.label_ids)[0])
     found = canonical(np.array(seen))
     assert total_variation(found, problem.partitions, np.exp(problem.log_probability)) > 0.5

@@ -138,7 +138,7 @@ def rounds(model, kernel, labels, X, *, chunk, rng):
         group = numbered(labels).ravel()
         stats_ = kernel.family.stats(X.reshape(len(group), -1), group, group.max() + 1)
         key = key_for(kernel.seed, batch=chunk, sweep=round_, purpose="chain")
-        drawn = kernel.family.draw(stats_, ClusterDraws(key, np.arange(len(stats_))))
+        drawn = kernel.family.sample_posterior(stats_, ClusterDraws(key, np.arange(len(stats_))))
         rows = model.rows([p[group] for p in model.unpack(drawn)], rng)
         X = rows.reshape(X.shape)
     return labels, X

@@ -157,9 +157,9 @@ def test_draws_of_a_cluster_depend_on_its_own_address_only():
 def test_drawn_weights_are_dirichlet():
     """Ratios of weights, and shares of the halves, against beta distributions."""
     family = Multinomial(concentration=np.ones(2))
-    halves = np.zeros((3, 2, family.n_stats))
-    halves[:, :, 0] = [[1.0, 0.5], [4.0, 2.5], [0.0, 0.25]]
-    state = with_clusters(family, halves)
+    subclusters = np.zeros((3, 2, family.n_stats))
+    subclusters[:, :, 0] = [[1.0, 0.5], [4.0, 2.5], [0.0, 0.25]]
+    state = with_clusters(family, subclusters)
     alpha = 0.7
     keys = [key_for(5, batch=b, sweep=0, purpose="weights") for b in range(2_000)]
     drawn = [drawn_weights(state, alpha, key) for key in keys]
@@ -172,5 +172,5 @@ def test_drawn_weights_are_dirichlet():
         assert stats.kstest(weight[:, k], beta.cdf).pvalue > 1e-3
     share = np.exp(np.array([half for _, _, half in drawn]))
     np.testing.assert_allclose(share.sum(axis=2), 1.0, rtol=1e-12)
-    for k, (left, right) in enumerate(halves[:, :, 0] + alpha / 2.0):
+    for k, (left, right) in enumerate(subclusters[:, :, 0] + alpha / 2.0):
         assert stats.kstest(share[:, k, 0], stats.beta(left, right).cdf).pvalue > 1e-3

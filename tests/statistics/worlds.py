@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.assign import Plan
+from scstream.core.assign import AssignmentParams
+from scstream.core.cluster_edits import take
 from scstream.core.moves import log_merge_ratio, log_split_ratio
 from scstream.core.rng import key_for
 from scstream.core.state import Batch, Config, State
-from scstream.core.surgery import take
 from scstream.core.sweep import relabel, sampling_plan
 from scstream.core.window import Exponential
 from scstream.families.base import Family
@@ -54,19 +54,19 @@ class Worlds:
         world = np.bincount(group, weights=X[:, 0], minlength=n_groups)
         return np.column_stack([own, world])
 
-    def draw(self, stats, draws):  # (G, Q + 1)
+    def sample_posterior(self, stats, draws):  # (G, Q + 1)
         # A half without rows has no world, and needs none: only rows of its cluster look at it.
         world = np.full(len(stats), np.nan)
         np.divide(stats[:, -1], stats[:, 0], out=world, where=stats[:, 0] > 0)
-        return np.column_stack([self.inner.draw(stats[:, :-1], draws), np.rint(world)])
+        return np.column_stack([self.inner.sample_posterior(stats[:, :-1], draws), np.rint(world)])
 
     def log_likelihood(self, params, X):  # (N, G)
         out = self.inner.log_likelihood(params[:, :-1], X[:, 1:])
         elsewhere = np.abs(params[:, -1] - X[:, :1]) > 0.5
         return np.where(elsewhere, -np.inf, out)
 
-    def predictive(self, stats):
-        return self.inner.predictive(stats[:, :-1])
+    def predictive_params(self, stats):
+        return self.inner.predictive_params(stats[:, :-1])
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Kernel:
     family: Family
     alpha: float
     seed: int = 0
-    tampered: Callable[[Plan, State], Plan] = lambda plan, state: plan
+    tampered: Callable[[AssignmentParams, State], AssignmentParams] = lambda plan, state: plan
     log_ratio: Callable[..., np.ndarray] = log_split_ratio
 
     @property
@@ -119,14 +119,14 @@ def choices(kernel: Kernel, X, labels, *, sides=None, address: tuple[int, int]):
     return half // 2 - bounds[:-1, None], half % 2
 
 
-def excerpt(plan: Plan, near: slice, key: int) -> Plan:
+def excerpt(plan: AssignmentParams, near: slice, key: int) -> AssignmentParams:
     """The plan for rows that have only these clusters within reach."""
     return replace(
         plan,
-        whole=plan.whole[near],
-        halves=plan.halves[2 * near.start : 2 * near.stop],
+        clusters=plan.clusters[near],
+        subclusters=plan.subclusters[2 * near.start : 2 * near.stop],
         log_weight=plan.log_weight[near],
-        log_half=plan.log_half[near],
+        log_subweight=plan.log_subweight[near],
         key=None if plan.key is None else key,
     )
 
@@ -134,12 +134,12 @@ def excerpt(plan: Plan, near: slice, key: int) -> Plan:
 def state_of(family, rows, group, sides) -> State:
     n_groups = group.max() + 1
     if sides is None:
-        whole = family.stats(rows, group, n_groups)
-        halves = np.stack([whole / 2.0, whole / 2.0], axis=1)
+        clusters = family.stats(rows, group, n_groups)
+        subclusters = np.stack([clusters / 2.0, clusters / 2.0], axis=1)
     else:
-        halves = family.stats(rows, 2 * group + sides.reshape(-1), 2 * n_groups)
-        halves = halves.reshape(n_groups, 2, -1)
-    return with_clusters(family, halves)
+        subclusters = family.stats(rows, 2 * group + sides.reshape(-1), 2 * n_groups)
+        subclusters = subclusters.reshape(n_groups, 2, -1)
+    return with_clusters(family, subclusters)
 
 
 def split_or_merge(kernel: Kernel, X, labels, rng):  # (W, n, D), (W, n) -> (W, n)
@@ -159,10 +159,12 @@ def split_or_merge(kernel: Kernel, X, labels, rng):  # (W, n, D), (W, n) -> (W, 
     side[world, pair[:, 0]], side[world, pair[:, 1]] = 0, 1
     involved = (labels == one[:, None]) | (labels == two[:, None])
     group = np.where(involved, 2 * world[:, None] + side, -1).reshape(-1)
-    halves = kernel.family.stats(X.reshape(-1, X.shape[2]), group, 2 * n_worlds)
+    subclusters = kernel.family.stats(X.reshape(-1, X.shape[2]), group, 2 * n_worlds)
     log_coins = (2.0 - involved.sum(axis=1)) * np.log(2.0)
     log_accept = np.where(
-        together, log_split(kernel, halves) - log_coins, log_merge(kernel, halves) + log_coins
+        together,
+        log_split(kernel, subclusters) - log_coins,
+        log_merge(kernel, subclusters) + log_coins,
     )
     accepted = np.log(rng.random(n_worlds)) < log_accept
     new = np.where(together, n_rows, one)[:, None]  # a label that nobody has, or that of the other
@@ -170,16 +172,16 @@ def split_or_merge(kernel: Kernel, X, labels, rng):  # (W, n, D), (W, n) -> (W, 
     return canonical(np.where(accepted[:, None], moved, labels))
 
 
-def log_split(kernel: Kernel, halves):  # (2W, P) -> (W,)
-    return kernel.log_ratio(kernel.family, kernel.alpha, halves[::2], halves[1::2])
+def log_split(kernel: Kernel, subclusters):  # (2W, P) -> (W,)
+    return kernel.log_ratio(kernel.family, kernel.alpha, subclusters[::2], subclusters[1::2])
 
 
-def log_merge(kernel: Kernel, halves):  # (2W, P) -> (W,)
+def log_merge(kernel: Kernel, subclusters):  # (2W, P) -> (W,)
     if kernel.log_ratio is not log_split_ratio:
-        return -log_split(kernel, halves)
-    index = np.arange(0, len(halves), 2)
+        return -log_split(kernel, subclusters)
+    index = np.arange(0, len(subclusters), 2)
     pairs = (index, index + 1)
-    return log_merge_ratio(kernel.family, kernel.alpha, halves, pairs, correction=False)
+    return log_merge_ratio(kernel.family, kernel.alpha, subclusters, pairs, correction=False)
 
 
 def run(kernel: Kernel, X, labels, *, n_steps: int, with_moves: bool):  # (n, D), (W, n) -> (W, n)

@@ -15,13 +15,13 @@ from scstream.stream.source import Record, Resume
 
 
 class MemorySource:
-    """Messages by lane; survives the pipelines that read it, as a broker does."""
+    """Messages by partition; survives the pipelines that read it, as a broker does."""
 
-    def __init__(self, lanes: Mapping[str, list[bytes]], *, identity="one", order=None):
-        self.lanes = {name: list(messages) for name, messages in lanes.items()}
-        self.first = dict.fromkeys(lanes, 0)
+    def __init__(self, partitions: Mapping[str, list[bytes]], *, identity="one", order=None):
+        self.partitions = {name: list(messages) for name, messages in partitions.items()}
+        self.first = dict.fromkeys(partitions, 0)
         self.name = identity
-        self.order = order  # lane to read from, call after call
+        self.order = order  # partition to read from, call after call
         self.acknowledged: dict[str, int] = {}
         self._at: dict[str, int] = {}
 
@@ -34,37 +34,39 @@ class MemorySource:
             if not accept_gap:
                 raise SourceChanged("it is another source")
             positions = {}
-        self._at = {lane: max(positions.get(lane, 0), 0) for lane in self.lanes}
-        for lane, messages in self.lanes.items():
+        self._at = {partition: max(positions.get(partition, 0), 0) for partition in self.partitions}
+        for partition, messages in self.partitions.items():
             end = len(messages)
-            if self._at[lane] > end:
+            if self._at[partition] > end:
                 if not accept_gap:
                     raise SourceRegressed("it ends before")
-                self._at[lane] = end
-            if self._at[lane] < self.first[lane]:
+                self._at[partition] = end
+            if self._at[partition] < self.first[partition]:
                 if not accept_gap and positions:
                     raise SourceGap("messages are gone")
-                self._at[lane] = self.first[lane]
+                self._at[partition] = self.first[partition]
 
-    def read(self, most: int, timeout: float):
-        lanes = [name for name in self.lanes if self._at[name] < len(self.lanes[name])]
-        if not lanes:
+    def read(self, max_n: int, timeout: float):
+        partitions = [
+            name for name in self.partitions if self._at[name] < len(self.partitions[name])
+        ]
+        if not partitions:
             return []
-        lane = lanes[0] if self.order is None else self.order(lanes)
-        at = self._at[lane]
-        stop = min(at + max(most // 400, 1), len(self.lanes[lane]))
-        self._at[lane] = stop
-        return [Record(i, i + 1, self.lanes[lane][i], lane) for i in range(at, stop)]
+        partition = partitions[0] if self.order is None else self.order(partitions)
+        at = self._at[partition]
+        stop = min(at + max(max_n // 400, 1), len(self.partitions[partition]))
+        self._at[partition] = stop
+        return [Record(i, i + 1, self.partitions[partition][i], partition) for i in range(at, stop)]
 
     def acknowledge(self, positions):
         self.acknowledged.update(positions)
 
     @property
     def done(self):
-        return all(self._at[name] >= len(self.lanes[name]) for name in self.lanes)
+        return all(self._at[name] >= len(self.partitions[name]) for name in self.partitions)
 
     def lag(self):
-        return sum(len(self.lanes[name]) - at for name, at in self._at.items())
+        return sum(len(self.partitions[name]) - at for name, at in self._at.items())
 
     def close(self):
         pass

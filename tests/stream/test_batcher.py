@@ -8,25 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scstream.errors import InputError, TimeError
-from scstream.stream.batcher import Batcher, Batching, Parcel, Place
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import Batcher, Batching, Offset, SourceBatch
 from scstream.stream.source import Record
 
 SIZES = st.lists(st.integers(0, 7), min_size=1, max_size=12)
 
 
-def messages(sizes, *, lane="", start=0):
+def messages(sizes, *, partition="", start=0):
     """Messages of so many rows; the first column numbers the rows, the second is their time."""
     records, first = [], start
     for i, size in enumerate(sizes):
         numbers = np.arange(first, first + size, dtype=float)
         X = np.column_stack([numbers, numbers])
-        records.append((Record(i, i + 1, b"", lane), Block.of(X, at=numbers)))
+        records.append((Record(i, i + 1, b"", partition), Block.of(X, at=numbers)))
         first += size
     return records
 
 
-def drained(batcher: Batcher, records, *, final=True) -> list[Parcel]:
+def drained(batcher: Batcher, records, *, final=True) -> list[SourceBatch]:
     parcels = []
     for record, block in records:
         batcher.add(record, block, elapsed=0.0)
@@ -68,10 +68,10 @@ def test_a_run_goes_on_from_any_mark(sizes, rows, data):
 
 @given(SIZES, SIZES, st.integers(1, 9), st.randoms(), st.randoms())
 def test_planned_cuts_hold_for_any_order_of_lanes(left, right, rows, one, other):
-    lanes = [messages(left, lane="a"), messages(right, lane="b", start=1000)]
+    partitions = [messages(left, partition="a"), messages(right, partition="b", start=1000)]
 
     def shuffled(random):
-        queues, order = [list(lane) for lane in lanes], []
+        queues, order = [list(partition) for partition in partitions], []
         while any(queues):
             order.append(random.choice([q for q in queues if q]).pop(0))
         return order
@@ -121,7 +121,7 @@ def test_event_time_cuts_are_those_of_the_rows(sizes, window, data):
 
 
 def test_a_mark_holds_where_messages_are_cut_anew():
-    batcher = Batcher(Batching(rows=4), batch=1, mark={"": Place(0, 5)}, is_first=False)
+    batcher = Batcher(Batching(rows=4), batch=1, mark={"": Offset(0, 5)}, is_first=False)
     small = [(Record(i, i + 1, b""), Block.of(np.full((2, 1), i))) for i in range(5)]
     assert numbers_in(drained(batcher, small)) == [[2.0, 3.0, 3.0, 4.0], [4.0]]
 

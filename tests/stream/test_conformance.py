@@ -44,18 +44,18 @@ def rows_of(content, format):
 
 
 def test_a_source_in_memory():
-    lanes = {"a": [], "b": []}
+    partitions = {"a": [], "b": []}
 
     def fill(numbers):
         for number in numbers:
-            lanes["ab"[number % 3 == 0]].append(b"%d" % number)
+            partitions["ab"[number % 3 == 0]].append(b"%d" % number)
 
     check_source(
-        lambda: MemorySource(lanes),
+        lambda: MemorySource(partitions),
         fill,
         ends=True,
         beyond=lambda position: position + 1,
-        other=lambda: MemorySource(lanes, identity="two"),
+        other=lambda: MemorySource(partitions, identity="two"),
     )
 
 

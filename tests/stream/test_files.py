@@ -16,7 +16,7 @@ from pyarrow import ipc, parquet
 
 from scstream.errors import InputError, SinkError, SourceChanged, SourceGap, SourceRegressed
 from scstream.io.disk import MachineDisk
-from scstream.stream.block import Block, join
+from scstream.preprocess.block import Block, join
 from scstream.stream.connectors.files import CsvReader, FileSink, FileSource, groups, text
 from scstream.stream.messages import Schema
 from scstream.stream.sink import Delivery
@@ -33,10 +33,10 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "RECORD_ROWS", 2)
 
 
-def rest(source: FileSource, most: int = 3) -> list[Record]:
+def rest(source: FileSource, max_n: int = 3) -> list[Record]:
     records: list[Record] = []
     while not source.done:
-        records += source.read(most, timeout=0)
+        records += source.read(max_n, timeout=0)
     return records
 
 
@@ -104,7 +104,7 @@ def test_every_position_gives_the_same_rows_again(
             assert facts(block) == facts(rows(FileSource(path=path), later))
     one = FileSource(path=path)
     one.open(None)
-    assert facts(rows(one, rest(one, most=1))) == facts(whole)
+    assert facts(rows(one, rest(one, max_n=1))) == facts(whole)
     one.close()
 
 

@@ -13,13 +13,13 @@ from scstream import ScStream
 from scstream.cli.places import Scratch
 from scstream.errors import InputError, StreamError
 from scstream.learner import Learner
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import SourceBatch
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import HandClock
 from scstream.stream.config import build
 from scstream.stream.follower import Follower
-from scstream.stream.ledger import Ledger
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import OneModel, pipeline_bytes
 from scstream.stream.store import FolderStore
 
@@ -42,7 +42,7 @@ def contents(n_batches, *, steps=(), seed=0, **params):
     model.settle(NAMES)
     yield model.freeze()(progress_of(0))
     for batch in range(n_batches):
-        model.learn(Parcel(batch, {}, None, Block.of(rows_of(seed + batch)), ()))
+        model.learn(SourceBatch(batch, {}, None, Block.of(rows_of(seed + batch)), ()))
         yield model.freeze()(progress_of(batch + 1))
 
 
@@ -152,7 +152,7 @@ def test_texts_come_in_a_block():
         Steps.build([{"step": "count_words", "min_count": 1}]),
     )
     texts = ["red red blue", "green leaf leaf", "blue red"] * 20
-    model.learn(Parcel(0, {}, None, Block.of(np.zeros((60, 0)), text=texts), ()))
+    model.learn(SourceBatch(0, {}, None, Block.of(np.zeros((60, 0)), text=texts), ()))
     follower = Follower(store_of(model.freeze()(progress_of(1))))
     asked = Block.of(np.zeros((2, 0)), text=["red blue", "leaf"])
     assert follower.predict(asked).values.shape == (2,)
@@ -293,7 +293,7 @@ def test_a_writer_that_is_always_faster_is_given_up_until_the_next_time():
 
 
 def test_readers_beside_a_writer_that_prunes(tmp_path):
-    ledger = Ledger(FolderStore(tmp_path), newest=1, hourly=0)
+    ledger = CheckpointLog(FolderStore(tmp_path), newest=1, hourly=0)
     ledger.claim(at=0.0)
     done, wrong = threading.Event(), []
 

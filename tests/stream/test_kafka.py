@@ -176,15 +176,17 @@ on_all = pytest.mark.parametrize("broker", ALL, indirect=True)
 on_modern = pytest.mark.parametrize("broker", MODERN, indirect=True)
 
 
-def gathered(source: KafkaSource, n: int, *, most: int = 1000, seconds: float = 60) -> list[Record]:
+def gathered(
+    source: KafkaSource, n: int, *, max_n: int = 1000, seconds: float = 60
+) -> list[Record]:
     """Read until so many messages have come, and a moment longer, in case there are too many."""
     records: list[Record] = []
     end = time.monotonic() + seconds
     while len(records) < n and time.monotonic() < end:
-        found = source.read(most, 0.2)
-        assert len(found) <= most
+        found = source.read(max_n, 0.2)
+        assert len(found) <= max_n
         records += found
-    return records + source.read(most, 0.05)
+    return records + source.read(max_n, 0.05)
 
 
 def numbered(n: int, start: int = 0) -> list[bytes]:
@@ -213,7 +215,7 @@ def test_nothing_comes_after_the_timeout_and_the_lag_is_told(broker, own_name):
     assert source.read(10, 0.3) == []
     assert 0.2 < time.monotonic() - began < 5.0
     broker.send(own_name, numbered(100))
-    read = gathered(source, 40, most=40)
+    read = gathered(source, 40, max_n=40)
     end = time.monotonic() + 10.0
     while source.lag() != 100 - len(read) and time.monotonic() < end:
         time.sleep(0.05)
@@ -337,11 +339,11 @@ def test_new_partitions_are_read_from_their_beginning(old, own_name):
     old.send(own_name, numbered(5, 50), partition=2)
     found = gathered(source, 5)
     source.close()
-    assert [(r.lane, r.position, r.value) for r in found] == [
+    assert [(r.partition, r.position, r.value) for r in found] == [
         ("2", position, value) for position, value in enumerate(numbered(5, 50))
     ]
     source.open(Resume(identity, {"0": 5}))  # a checkpoint from before they were there
-    assert [record.lane for record in gathered(source, 5)] == ["2"] * 5
+    assert [record.partition for record in gathered(source, 5)] == ["2"] * 5
     source.close()
 
 

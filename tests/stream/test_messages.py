@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from pyarrow import ipc
 
 from scstream.errors import InputError
-from scstream.stream.block import Block, join
+from scstream.preprocess.block import Block, join
 from scstream.stream.messages import FORMATS, LARGEST, SHOWN, Schema, reader, writer
 from scstream.stream.sink import Delivery
 

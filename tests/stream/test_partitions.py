@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scstream.stream.block import Block
+from scstream.distributed.partitions import N_PARTITIONS, Task, homes, partition_of
+from scstream.preprocess.block import Block
 from scstream.stream.keyed import by_key
-from scstream.stream.ray.partitions import N_PARTITIONS, Task, homes, partition_of
 
 crews = st.sets(st.integers(0, 12), min_size=1, max_size=5).map(
     lambda numbers: tuple(f"w{number}" for number in sorted(numbers))
@@ -51,7 +51,7 @@ def test_keys_are_spread_over_all_partitions(text):
 def test_partitions_are_the_same_in_another_process():
     names = ("w0", "w1", "w2")
     code = (
-        "from scstream.stream.ray.partitions import homes, partition_of;"
+        "from scstream.distributed.partitions import homes, partition_of;"
         f"print(partition_of('\\ud800'), partition_of('ä/1'), hash(homes({names!r})[:0]),"
         f"''.join(name[1] for name in homes({names!r})))"
     )

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.learner import PARAMETERS, Learner
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block, join
 from scstream.stream import pool as pool_module
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block, join
+from scstream.stream.batcher import SourceBatch
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.config import build
 from scstream.stream.keyed import Model, by_key, model_file, part, read_size, seed_of
-from scstream.stream.ledger import Ledger
 from scstream.stream.pool import ModelPool
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import learn_block, pipeline_bytes
 from scstream.stream.segments import SegmentLog, segment_name, used
 
@@ -82,7 +82,7 @@ def a_parcel(number, who, *, time=None):
     rng = np.random.default_rng(number)
     X = rng.normal(size=(len(who), 2)) + 8.0 * rng.integers(0, 2, size=(len(who), 1))
     block = Block.of(X, who=np.array(who, dtype=object))
-    return Parcel(number, {}, time, block, ())
+    return SourceBatch(number, {}, time, block, ())
 
 
 def behind_torn_rows(parcel):
@@ -129,7 +129,7 @@ def checkpoint(pool, ledger, batch, write=None):
 
 def restarted(store, ledger, **options):
     """What another life makes of the store: its pool, its ledger, and the batch to go on with."""
-    ledger = Ledger(store, newest=ledger.newest, hourly=0)
+    ledger = CheckpointLog(store, newest=ledger.newest, hourly=0)
     ledger.claim(at=0.0)
     pool = a_pool(store, **options)
     for name, content in ledger.checkpoints():
@@ -161,7 +161,7 @@ def test_any_limit_and_any_restart_equal_models_alone(
     alone = Alone(steps)
     labels = [alone.learn(parcel) for parcel in parcels]
     store = MemoryStore()
-    ledger = Ledger(store, newest=newest, hourly=0)
+    ledger = CheckpointLog(store, newest=newest, hourly=0)
     ledger.claim(at=0.0)
     pool, done, frozen = a_pool(store, **options), 0, []
 
@@ -211,7 +211,7 @@ def test_a_checkpoint_is_of_the_moment_of_its_freeze():
 
 def test_learning_and_writing_at_the_same_time():
     store, alone = MemoryStore(delay=0.002), Alone()
-    ledger = Ledger(store, newest=1, hourly=0)
+    ledger = CheckpointLog(store, newest=1, hourly=0)
     ledger.claim(at=0.0)
     pool = a_pool(store, memory=70_000, segment=20_000)
     rng, queue, wrong = random.Random(1), Queue(), []
@@ -250,7 +250,7 @@ def test_what_other_keys_do_changes_nothing():
         parcel = a_parcel(i, ["a", "b", "a", "c"] * 4)
         own = part(parcel.block, np.flatnonzero(parcel.block.kept["who"] == "a"))
         crowded.learn(parcel)
-        lonely.learn(Parcel(i, {}, None, own, ()))
+        lonely.learn(SourceBatch(i, {}, None, own, ()))
     assert files_of(crowded)["a"] == files_of(lonely)["a"]
     assert crowded.n_evicted > 5
     assert lonely.n_evicted == 0
@@ -352,14 +352,14 @@ def test_rows_without_a_sound_key_are_refused():
 def test_whole_numbers_are_keys():
     rows = Block.of(np.zeros((4, 2)), who=np.array([3, 1, 3, 2]))
     pool = a_pool(MemoryStore())
-    pool.learn(Parcel(0, {}, None, rows, ()))
+    pool.learn(SourceBatch(0, {}, None, rows, ()))
     assert pool.keys == ["3", "1", "2"]
     with pytest.raises(InputError, match="no column 'who'"):
-        pool.learn(Parcel(0, {}, None, Block.of(np.zeros((4, 2))), ()))
+        pool.learn(SourceBatch(0, {}, None, Block.of(np.zeros((4, 2))), ()))
 
 
 def test_a_batch_of_no_sound_rows_is_no_trouble():
-    learned = a_pool(MemoryStore()).learn(Parcel(0, {}, None, Block.refused("torn"), ()))
+    learned = a_pool(MemoryStore()).learn(SourceBatch(0, {}, None, Block.refused("torn"), ()))
     assert (learned.block.n_rows, len(learned.labels), learned.n_clusters) == (1, 0, 0)
 
 
@@ -367,7 +367,7 @@ def test_rows_outside_the_domain_are_refused_one_by_one():
     params = {**PARAMS, "family": "multinomial"}
     X = np.array([[1.0, 2.0], [1.0, -1.0], [2.0, 2.0], [3.0, 1.0]])
     block = Block.of(X, who=["a", "a", "b", "a"])
-    learned = a_pool(MemoryStore(), params=params).learn(Parcel(0, {}, None, block, ()))
+    learned = a_pool(MemoryStore(), params=params).learn(SourceBatch(0, {}, None, block, ()))
     assert [r.row for r in learned.block.rejects] == [1]
     assert learned.block.row.tolist() == [0, 2, 3]
 
@@ -403,7 +403,7 @@ def test_memory_stays_within_its_limit():
 
 def test_the_store_does_not_grow_with_the_stream():
     store, totals = MemoryStore(), []
-    ledger = Ledger(store, newest=2, hourly=0)
+    ledger = CheckpointLog(store, newest=2, hourly=0)
     ledger.claim(at=0.0)
     pool = a_pool(store, memory=100_000, segment=40_000)
     for i in range(40):
@@ -433,9 +433,9 @@ def test_segments_stay_few_and_full(n_keys, n_hot, length, seed):
             entries[key] = SimpleNamespace(extent=log.append(contents[key]))
         log.put_full()
         limit, new = log.limit(), log.n_appended - before
-        most = max(new, size)
-        copied = log.compact(list(entries.values()), below=limit, most=most)
-        assert copied <= most + size  # the work of a checkpoint has a bound
+        max_n = max(new, size)
+        copied = log.compact(list(entries.values()), below=limit, max_n=max_n)
+        assert copied <= max_n + size  # the work of a checkpoint has a bound
         log.flush()
         there = {segment.number for segment in used(list(entries.values()))[0]}
         for name in store.names("segment-"):
@@ -449,7 +449,7 @@ def test_segments_stay_few_and_full(n_keys, n_hot, length, seed):
 
 def test_a_savepoint_keeps_its_segments():
     store = MemoryStore()
-    ledger = Ledger(store, newest=1, hourly=0)
+    ledger = CheckpointLog(store, newest=1, hourly=0)
     ledger.claim(at=0.0)
     pool = a_pool(store)
     pool.learn(a_parcel(0, KEYS * 5))
@@ -466,7 +466,7 @@ def test_a_savepoint_keeps_its_segments():
 
 def test_a_savepoint_of_a_checkpoint_that_is_being_pruned_is_of_the_next_one():
     store = MemoryStore()
-    ledger = Ledger(store, newest=1, hourly=0)
+    ledger = CheckpointLog(store, newest=1, hourly=0)
     ledger.claim(at=0.0)
     ledger.publish(pipeline_bytes({"progress": {"batch": 1, "at": 0.0}}), at=0.0, batch=1)
     put_new = store.put_new
@@ -487,7 +487,7 @@ def test_a_savepoint_of_a_checkpoint_that_is_being_pruned_is_of_the_next_one():
 
 def test_segments_of_a_crash_are_deleted():
     store = MemoryStore()
-    ledger = Ledger(store, newest=1, hourly=0)
+    ledger = CheckpointLog(store, newest=1, hourly=0)
     ledger.claim(at=0.0)
     pool = a_pool(store)
     checkpoint(pool, ledger, 0)
@@ -504,7 +504,7 @@ def test_segments_of_a_crash_are_deleted():
 
 def test_older_checkpoints_that_are_kept_can_be_gone_back_to():
     store, alone, files = MemoryStore(), Alone(), {}
-    ledger = Ledger(store, newest=3, hourly=0)
+    ledger = CheckpointLog(store, newest=3, hourly=0)
     ledger.claim(at=0.0)
     pool = a_pool(store)
     for i in range(12):

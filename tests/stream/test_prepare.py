@@ -17,12 +17,12 @@ from sklearn.preprocessing import StandardScaler
 from scstream.errors import InputError
 from scstream.io._packing import pack, seal, unpack, unseal
 from scstream.native import using
-from scstream.stream.block import Block
-from scstream.stream.prepare import STEPS, Steps
-from scstream.stream.prepare.project import mixtures
-from scstream.stream.prepare.scale import spread
-from scstream.stream.prepare.stop_words import ENGLISH
-from scstream.stream.prepare.text import words
+from scstream.preprocess import STEPS, Steps
+from scstream.preprocess.block import Block
+from scstream.preprocess.project import mixtures
+from scstream.preprocess.scale import std
+from scstream.preprocess.stop_words import ENGLISH
+from scstream.preprocess.text import words
 
 NAMES = ("x", "y", "z")
 WORDS = ["red", "green", "blue", "the", "and", "Été", "a", "x1", "", "!"]
@@ -248,7 +248,7 @@ def test_a_constant_column_becomes_zero_and_keeps_its_unit(value, n_rows):
         assert (block.X == 0.0).all()
         steps, block = steps.take(Block.of(np.full((n_rows, 1), value)))
         assert (block.X == 0.0).all()
-        assert spread(steps.steps[0].learned) == [1.0]
+        assert std(steps.steps[0].learned) == [1.0]
 
 
 def test_missing_entries_stay_missing_and_teach_nothing():
@@ -390,8 +390,8 @@ def test_a_mixture_is_pinned():
 SCRIPT = """
 import hashlib
 import numpy as np
-from scstream.stream.block import Block
-from scstream.stream.prepare import Steps
+from scstream.preprocess.block import Block
+from scstream.preprocess import Steps
 X = np.random.default_rng(0).normal(size=(3000, 200))
 block = Block.of(X, text=[f"row{i % 7} word{i % 11} thing" for i in range(len(X))])
 digest = hashlib.sha256()

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from scstream.distributed.keyed_pool import RayKeys, RayPool
+from scstream.distributed.keyed_worker import Worker
+from scstream.distributed.keyed_workers import number_of
 from scstream.errors import EngineError, InputError
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import SourceBatch
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.ledger import Ledger
 from scstream.stream.pool import ModelPool
-from scstream.stream.prepare import Steps
-from scstream.stream.ray.crew import number_of
-from scstream.stream.ray.pool import RayKeys, RayPool
-from scstream.stream.ray.worker import Worker
 from tests.stream.test_pool import (
     KEYS,
     NAMES,
@@ -161,7 +161,7 @@ def test_any_workers_and_any_losses_equal_one_process(
     alone = a_pool(MemoryStore(), **options)
     expected = [alone.learn(parcel) for parcel in parcels]
     store = MemoryStore()
-    ledger = Ledger(store, newest=1, hourly=0)
+    ledger = CheckpointLog(store, newest=1, hourly=0)
     ledger.claim(at=0.0)
     fates = iter(fates)
     pool, done = a_pool(store, workers=2, fates=fates, replay=replay, **options), 0
@@ -203,7 +203,7 @@ def test_rows_in_any_layout(layout):
     for i in range(4):
         who = rng.choice(KEYS, size=60).astype(object)
         X = layout(rng.poisson(2.0, size=(60, 2)) + 0.25 * (params is PARAMS))
-        parcel = Parcel(i, {}, None, Block.of(X.astype(np.float64), who=who), ())
+        parcel = SourceBatch(i, {}, None, Block.of(X.astype(np.float64), who=who), ())
         same(pool.learn(parcel), alone.learn(parcel))
     assert files_of(pool) == files_of(alone)
 
@@ -256,7 +256,7 @@ def test_rows_that_are_kept_are_bounded():
 
 def test_segments_that_nobody_needs_are_deleted():
     store = MemoryStore()
-    ledger = Ledger(store, newest=1, hourly=0)
+    ledger = CheckpointLog(store, newest=1, hourly=0)
     ledger.claim(at=0.0)
     pool = a_pool(store, workers=3, memory=1, segment=5000)
     sizes = []

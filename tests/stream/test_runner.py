@@ -21,14 +21,14 @@ from scstream.errors import (
     SourceRegressed,
 )
 from scstream.learner import Learner
+from scstream.preprocess import Steps
 from scstream.stream.batcher import Batching
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import HandClock
 from scstream.stream.config import build
-from scstream.stream.ledger import Ledger
 from scstream.stream.messages import Schema, reader
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import OneModel
-from scstream.stream.runner import Pace, Pipeline
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.store import FolderStore
 from tests.stream.memory import MemorySink, MemorySource
 
@@ -54,9 +54,9 @@ def pipeline(folder, source, sink, **changes):
         "reader": reader("json", Schema(keep=("id",))),
         "processor": OneModel(Learner({"random_state": 0, "n_threads": 1}), Steps()),
         "sink": sink,
-        "ledger": Ledger(FolderStore(folder)),
+        "ledger": CheckpointLog(FolderStore(folder)),
         "batching": Batching(rows=90),
-        "pace": Pace(batches=3, digests=2),
+        "pace": CheckpointPolicy(batches=3, digests=2),
         "clock": HandClock(),
         "threads": False,
     }
@@ -160,8 +160,12 @@ def test_crashes_anywhere_lose_and_double_nothing(tmp_path, whole, seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_lanes_may_race_between_crashes(tmp_path, seed):
     random = Random(seed)
-    lanes = {"a": messages(400, seed=1), "b": messages(300, seed=2), "c": messages(300, seed=3)}
-    source = MemorySource(lanes, order=random.choice)
+    partitions = {
+        "a": messages(400, seed=1),
+        "b": messages(300, seed=2),
+        "c": messages(300, seed=3),
+    }
+    source = MemorySource(partitions, order=random.choice)
     sink = MemorySink()
     survive(tmp_path, source, sink, random)
     assert sorted(row["id"] for row in sink.rows) == sorted([*range(400), *range(300), *range(300)])
@@ -171,15 +175,19 @@ def test_timer_cuts_are_cut_again_in_the_same_places(tmp_path):
     clock, source, sink = HandClock(), MemorySource({"": messages()}), MemorySink()
     read = source.read
 
-    def slow_read(most, timeout):
+    def slow_read(max_n, timeout):
         clock.sleep(random.random())
-        return read(most, timeout)
+        return read(max_n, timeout)
 
     source.read = slow_read
     random = Random(0)
     batching = Batching(rows=90, seconds=0.6, time="processing")
     for stop in (3, 2, None):
-        changes = {"clock": clock, "batching": batching, "pace": Pace(batches=2, digests=1)}
+        changes = {
+            "clock": clock,
+            "batching": batching,
+            "pace": CheckpointPolicy(batches=2, digests=1),
+        }
         first = pipeline(tmp_path, source, sink, **changes)
         if stop:
             first.ledger.publish = _refuse_after(first.ledger.publish, stop)
@@ -215,8 +223,8 @@ def test_acknowledged_is_what_the_checkpoint_holds(tmp_path):
     ).run(until=4)
     assert [batch for kind, batch in told if kind == "checkpoint"] == [0, 3, 4]
     before = source.acknowledged[""]
-    assert 0 < before < len(source.lanes[""])
-    n_done = sum(len(text.splitlines()) for text in source.lanes[""][:before])
+    assert 0 < before < len(source.partitions[""])
+    n_done = sum(len(text.splitlines()) for text in source.partitions[""][:before])
     assert n_done <= 4 * 90
 
 
@@ -228,7 +236,7 @@ def test_bad_rows_go_to_the_dead_letters(tmp_path):
     assert [row["batch"] * 90 + row["index"] for row in dead.rows] == [5, 500]
     assert "seven" in dead.rows[0]["reason"]
     place = dead.rows[1]
-    line = source.lanes[""][int(place["position"])].splitlines()[place["row"]]
+    line = source.partitions[""][int(place["position"])].splitlines()[place["row"]]
     assert line == b'{"x": "seven", "y": 1}'
 
 
@@ -275,13 +283,13 @@ def test_an_instance_that_was_overtaken_commits_nothing(tmp_path, whole):
 
 def test_other_labels_in_a_replay_are_noticed(tmp_path):
     source = MemorySource({"": messages()})
-    run = pipeline(tmp_path, source, MemorySink(), pace=Pace(batches=4, digests=1))
+    run = pipeline(tmp_path, source, MemorySink(), pace=CheckpointPolicy(batches=4, digests=1))
     run.ledger.publish = _refuse_after(run.ledger.publish, 2)
     with pytest.raises(Crash):
         run.run()
-    source.lanes[""] = messages(seed=7)
+    source.partitions[""] = messages(seed=7)
     with pytest.raises(NonDeterministicReplay, match="batch 4"):
-        pipeline(tmp_path, source, MemorySink(), pace=Pace(batches=4, digests=1)).run()
+        pipeline(tmp_path, source, MemorySink(), pace=CheckpointPolicy(batches=4, digests=1)).run()
 
 
 def test_a_source_that_lost_rows_stops_the_pipeline(tmp_path):
@@ -291,10 +299,10 @@ def test_a_source_that_lost_rows_stops_the_pipeline(tmp_path):
     with pytest.raises(SourceChanged):
         pipeline(tmp_path, source, sink).run()
     source.name = "one"
-    whole, source.lanes[""] = source.lanes[""], source.lanes[""][:3]
+    whole, source.partitions[""] = source.partitions[""], source.partitions[""][:3]
     with pytest.raises(SourceRegressed):
         pipeline(tmp_path, source, sink).run()
-    source.lanes[""], source.first[""] = whole, len(whole) - 5
+    source.partitions[""], source.first[""] = whole, len(whole) - 5
     with pytest.raises(SourceGap):
         pipeline(tmp_path, source, sink).run()
     pipeline(tmp_path, source, sink).run(accept_gap=True)
@@ -382,8 +390,8 @@ def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
     clock, stop, seen = HandClock(), Event(), []
 
     class Silent(Waiting):
-        def read(self, most, timeout):
-            records = super().read(most, timeout)
+        def read(self, max_n, timeout):
+            records = super().read(max_n, timeout)
             clock.sleep(0.0 if records else 4.0)
             return records
 
@@ -394,7 +402,7 @@ def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
                 stop.set()
 
     source = Silent({"": messages(180)})  # two batches and no more
-    changes = {"announce": announce, "clock": clock, "pace": Pace(batches=100)}
+    changes = {"announce": announce, "clock": clock, "pace": CheckpointPolicy(batches=100)}
     pipeline(tmp_path, source, MemorySink(), **changes).run(stop=stop)
     assert seen == [0, 2]
     assert 10.0 <= clock.elapsed() < 20.0
@@ -424,7 +432,7 @@ def test_a_batch_tells_what_happened(tmp_path):
 def test_going_back_behind_the_logged_cuts_numbers_batches_anew(tmp_path):
     source, sink = MemorySource({"a": messages(), "b": messages()}), MemorySink()
     pipeline(tmp_path, source, sink).run(until=3)
-    Ledger(FolderStore(tmp_path)).savepoint("early")
+    CheckpointLog(FolderStore(tmp_path)).savepoint("early")
     pipeline(tmp_path, source, sink).run()
     for name in tmp_path.glob("cut-*"):
         name.unlink()
@@ -436,7 +444,7 @@ def test_going_back_behind_the_logged_cuts_numbers_batches_anew(tmp_path):
 def test_savepoints_stay_and_can_be_gone_back_to(tmp_path, whole):
     source, sink = MemorySource({"": messages()}), MemorySink()
     pipeline(tmp_path, source, sink).run(until=3)
-    Ledger(FolderStore(tmp_path)).savepoint("early")
+    CheckpointLog(FolderStore(tmp_path)).savepoint("early")
     pipeline(tmp_path, source, sink).run()
     again = MemorySink()
     again.deliveries = {b: d for b, d in sink.deliveries.items() if b < 3}
@@ -446,14 +454,14 @@ def test_savepoints_stay_and_can_be_gone_back_to(tmp_path, whole):
 
 def test_checkpoints_are_kept_by_age(tmp_path):
     clock = HandClock()
-    ledger = Ledger(FolderStore(tmp_path), newest=2, hourly=3)
+    ledger = CheckpointLog(FolderStore(tmp_path), newest=2, hourly=3)
     run = pipeline(
         tmp_path,
         MemorySource({"": messages()}),
         MemorySink(),
         ledger=ledger,
         clock=clock,
-        pace=Pace(batches=1),
+        pace=CheckpointPolicy(batches=1),
         announce=lambda kind, **_: clock.sleep(1200.0 if kind == "batch" else 0.0),
     )
     run.run()

@@ -25,8 +25,8 @@ class Numbers:
     def open(self, resume, *, accept_gap=False):
         self.at = resume.positions.get("", 0) if resume else 0
 
-    def read(self, most, timeout):
-        start, self.at = self.at, min(self.at + most, len(self.messages))
+    def read(self, max_n, timeout):
+        start, self.at = self.at, min(self.at + max_n, len(self.messages))
         return [Record(i, i + 1, self.messages[i]) for i in range(start, self.at)]
 
     def acknowledge(self, positions):
@@ -52,8 +52,8 @@ class RepeatsAfterReopening(Numbers):
 
 
 class ForgetsPositionsInsideReads(Numbers):
-    def read(self, most, timeout):
-        found = super().read(most, timeout)
+    def read(self, max_n, timeout):
+        found = super().read(max_n, timeout)
         return [Record(r.position, self.at, r.value) for r in found]
 
 
@@ -62,27 +62,27 @@ class CountsFromWhereItWasOpened(Numbers):
         super().open(resume)
         self.first = self.at
 
-    def read(self, most, timeout):
-        found = super().read(most, timeout)
+    def read(self, max_n, timeout):
+        found = super().read(max_n, timeout)
         return [Record(r.position - self.first, r.after - self.first, r.value) for r in found]
 
 
 class Shuffles(Numbers):
-    def read(self, most, timeout):
-        return super().read(most, timeout)[::-1]
+    def read(self, max_n, timeout):
+        return super().read(max_n, timeout)[::-1]
 
 
 class GivesTooMany(Numbers):
-    def read(self, most, timeout):
-        return super().read(most + 1, timeout)
+    def read(self, max_n, timeout):
+        return super().read(max_n + 1, timeout)
 
 
 class PositionsAreTuples(Numbers):
     def open(self, resume, *, accept_gap=False):
         self.at = resume.positions.get("", (0,))[0] if resume else 0
 
-    def read(self, most, timeout):
-        found = super().read(most, timeout)
+    def read(self, max_n, timeout):
+        found = super().read(max_n, timeout)
         return [Record((r.position,), (r.after,), r.value) for r in found]
 
 
@@ -97,8 +97,8 @@ class IsNumbered(Numbers):
 
 
 class Dawdles(Numbers):
-    def read(self, most, timeout):
-        found = super().read(most, timeout)
+    def read(self, max_n, timeout):
+        found = super().read(max_n, timeout)
         time.sleep(0.0 if found or timeout < 0.1 else timeout + 1.1)
         return found
 
@@ -156,7 +156,7 @@ class OwesSomething(Numbers):
         (RepeatsAfterReopening, "replay", r"gave \[0, 1, .* instead of \[1, 2, "),
         (ForgetsPositionsInsideReads, "replay", "3 is after one message and the position of"),
         (CountsFromWhereItWasOpened, "restarts", "when it was started anew after every message"),
-        (Shuffles, "order", r"lane '' gave \[2, 1, 0.*out of order"),
+        (Shuffles, "order", r"partition '' gave \[2, 1, 0.*out of order"),
         (GivesTooMany, "order", r"read\(3\) returned 4 messages"),
         (PositionsAreTuples, "plain", r"position is \(0,\), which is no plain JSON"),
         (IsAnotherEveryTime, "identity", "and is .* when reopened"),

@@ -20,8 +20,8 @@ from scstream.errors import InputError
 from scstream.families.base import Rows
 from scstream.io.schema import check_entries
 from scstream.learner import executor_for
+from scstream.preprocess.block import Block, Reject
 from scstream.stream import connectors
-from scstream.stream.block import Block, Reject
 from scstream.stream.messages import Schema
 from scstream.stream.processor import unsuitable
 from scstream.stream.reading import Reading
@@ -129,8 +129,8 @@ def judged(model: Reading, block: Block) -> tuple[Block, Verdict]:
     >>> import numpy as np
     >>> from scstream.cli.asking import judged
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> model = Reading(0, 1, 0.0, None, learner, Steps())

@@ -22,9 +22,9 @@ from scstream.families.base import Array
 from scstream.io.checkpoint import model_bytes, model_from
 from scstream.learner import Learner
 from scstream.machine import show_config, usable_cores
+from scstream.preprocess import Steps
 from scstream.stream.connectors.files import CsvReader
 from scstream.stream.messages import Schema, reader
-from scstream.stream.prepare import Steps
 from scstream.stream.reading import Reading
 
 try:

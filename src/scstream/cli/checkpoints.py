@@ -12,7 +12,7 @@ from scstream.cli.places import version_names
 from scstream.cli.show import console, duration, size, table
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
-from scstream.stream.ledger import SAVEPOINT, VERSION, Ledger
+from scstream.stream.checkpoint_log import SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.store import Store
 
 _CLAIM = b"{"
@@ -133,7 +133,7 @@ def save(store: Store, name: str) -> Kept:
     """
     for _ in range(10):
         try:
-            Ledger(store).savepoint(name)
+            CheckpointLog(store).savepoint(name)
             break
         except KeyError:
             continue  # pruned by the instance that runs between the listing and the reading

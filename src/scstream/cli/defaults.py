@@ -14,13 +14,13 @@ from scstream.cli.veil import is_secret
 from scstream.io.choices import seed_for
 from scstream.learner import PARAMETERS
 from scstream.observe.alarm import AlarmOptions
+from scstream.preprocess import Steps
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.keyed import Keys
-from scstream.stream.ledger import Ledger
 from scstream.stream.messages import Schema
-from scstream.stream.prepare import Steps
-from scstream.stream.runner import Pace
+from scstream.stream.runner import CheckpointPolicy
 
 DEFAULT = "default"
 _OBJECTS = frozenset({"BinaryIO", "Disk"})  # words of a type that no file of settings can give
@@ -121,8 +121,8 @@ def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     yield from ((("model", name), value) for name, value in model.items() if name != "kernel")
     yield from ((("batch", field.name), field.default) for field in fields(Batching))
     yield ("checkpoint", "folder"), config.FOLDER
-    yield from ((("checkpoint", field.name), field.default) for field in fields(Pace))
-    kept = inspect.signature(Ledger).parameters
+    yield from ((("checkpoint", field.name), field.default) for field in fields(CheckpointPolicy))
+    kept = inspect.signature(CheckpointLog).parameters
     yield from ((("checkpoint", name), kept[name].default) for name in ("newest", "hourly"))
     if tables.get("schema", {}).get("key") is not None:
         yield from ((("keys", field.name), field.default) for field in fields(Keys))

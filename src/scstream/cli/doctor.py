@@ -83,11 +83,11 @@ def _memory() -> tuple[float, float] | None:
     values = {line.split(":")[0]: float(line.split()[1]) * 1024 for line in lines}
     total, free = values["MemTotal"], values["MemAvailable"]
     try:
-        most = float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+        max_n = float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
         used = float(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
     except (OSError, ValueError):  # no control group, or "max"
         return total, free
-    return min(total, most), min(free, max(most - used, 0.0))
+    return min(total, max_n), min(free, max(max_n - used, 0.0))
 
 
 def _disk(folder: Path) -> Iterator[Finding]:

@@ -19,12 +19,12 @@ from scstream.cli.strokes import ALARM
 from scstream.cli.veil import Veil
 from scstream.errors import InputError, missing_extra
 from scstream.io._packing import write_atomically
-from scstream.stream.batcher import Batcher, Parcel
+from scstream.stream.batcher import Batcher, SourceBatch
+from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.ledger import SAVEPOINT, Ledger
 from scstream.stream.messages import Schema
 from scstream.stream.processor import Learned, checkpoint_bytes
-from scstream.stream.runner import Pace, Pipeline
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.source import Resume, Wrapped
 
 try:
@@ -152,7 +152,7 @@ class _Seen:
         elif kind in _TOLD:
             self.lines.tell(kind, values)
 
-    def witness(self, parcel: Parcel, learned: Learned) -> None:
+    def witness(self, parcel: SourceBatch, learned: Learned) -> None:
         self.done = self.extent.reached(parcel.stop)
         self.why = self.why or "".join(reject.reason for reject in learned.block.rejects[:1])
 
@@ -197,14 +197,14 @@ def _content(store: Scratch, progress: Progress, settings: Mapping[str, Any], wh
         place = settings["source"].get("path", "the standard input")
         found = f"no row of {place} can be learned: {why}" if why else f"{place} has no rows."
         raise InputError(f"{found} No model was written.")
-    return next(content for _, content in Ledger(store).checkpoints())
+    return next(content for _, content in CheckpointLog(store).checkpoints())
 
 
 def _pipeline(settings: Mapping[str, Any], store: Scratch, resume: str | None) -> Pipeline:
     if resume is not None:
         settings = _start_from(resume, settings, store)
     pipeline = build(settings, store=store)
-    pipeline.pace = Pace(batches=_NEVER, seconds=float("inf"), digests=0)
+    pipeline.pace = CheckpointPolicy(batches=_NEVER, seconds=float("inf"), digests=0)
     if resume is not None:
         pipeline.source = _Afresh(pipeline.source)
     return pipeline

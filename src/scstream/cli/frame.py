@@ -185,9 +185,9 @@ def _clusters(history: History, width: int, height: int) -> list[Text]:
     bar = max(width - 44, 6)
     heading = f"{'cluster':>8} {'share':>7}  {'':<{bar}} {'change':>9} {'weight':>8} {'quiet':>6}"
     lines = [Text(heading, style="bold")]
-    most = max((heavy.share for heavy in listed), default=0.0) or 1.0
+    max_n = max((heavy.share for heavy in listed), default=0.0) or 1.0
     changes = history.changes
-    lines += [_cluster(heavy, changes[heavy.id], bar=bar, most=most) for heavy in shown]
+    lines += [_cluster(heavy, changes[heavy.id], bar=bar, max_n=max_n) for heavy in shown]
     if more > 0:
         rest = listed[room - 1 :]
         share = sum(heavy.share for heavy in rest)
@@ -195,13 +195,13 @@ def _clusters(history: History, width: int, height: int) -> list[Text]:
     return lines
 
 
-def _cluster(heavy: Heavy, change: float | None, *, bar: int, most: float) -> Text:
+def _cluster(heavy: Heavy, change: float | None, *, bar: int, max_n: float) -> Text:
     style = style_of(change, least=_LEAST)
     arrow = strokes().arrow(change, least=_LEAST)
     words = "new" if change is None else f"{change * 100:+.1f}" if abs(change) >= _LEAST else ""
     return Text.assemble(
         f"{heavy.id:>8} {heavy.share:>7.1%}  ",
-        (strokes().bar(heavy.share / most, bar), BAR),
+        (strokes().bar(heavy.share / max_n, bar), BAR),
         (f" {words:>7} {arrow}", style),
         f" {heavy.weight:>8,.0f}",
         (f" {f'{heavy.quiet:.6g}' if heavy.quiet > 0 else '':>6}", QUIET),

@@ -31,7 +31,7 @@ def table_of(opened: Opened) -> ClusterTable:
     >>> from scstream.cli.inspecting import table_of
     >>> from scstream.cli.opened import Opened
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
@@ -54,18 +54,18 @@ def unusual(table: ClusterTable) -> tuple[Array, Array, Array]:  # (K, D), (D,),
     >>> from scstream.cli.inspecting import unusual
     >>> from scstream.io.clusters import ClusterTable
     >>> half, mean = np.full(2, 0.5), np.array([[0.0], [8.0]])
-    >>> spread = np.full((2, 1), 3.0)
-    >>> table = ClusterTable(np.arange(2), half, half, half, half, half, mean, spread, ("x",))
+    >>> std = np.full((2, 1), 3.0)
+    >>> table = ClusterTable(np.arange(2), half, half, half, half, half, mean, std, ("x",))
     >>> unusual(table)
     (array([[-0.8], [ 0.8]]), array([4.]), array([5.]))
     """
-    part = table.share[:, None] * (table.spread <= _WIDE * _middle(table.spread, table.share))
+    part = table.share[:, None] * (table.std <= _WIDE * _middle(table.std, table.share))
     part = part / np.maximum(part.sum(axis=0), _TINY)  # (K, D)
     centre = (part * table.mean).sum(axis=0)
-    spread = np.sqrt((part * (table.spread**2 + (table.mean - centre) ** 2)).sum(axis=0))
+    std = np.sqrt((part * (table.std**2 + (table.mean - centre) ** 2)).sum(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.nan_to_num((table.mean - centre) / spread, nan=0.0, posinf=0.0, neginf=0.0)
-    return far, centre, spread
+        far = np.nan_to_num((table.mean - centre) / std, nan=0.0, posinf=0.0, neginf=0.0)
+    return far, centre, std
 
 
 def _middle(values: Array, weight: Array) -> Array:  # (K, D), (K,) -> (D,)
@@ -86,7 +86,7 @@ def health(opened: Opened) -> Iterator[Finding]:
     >>> from scstream.cli.inspecting import health
     >>> from scstream.cli.opened import Opened
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
@@ -96,8 +96,8 @@ def health(opened: Opened) -> Iterator[Finding]:
     snapshot = opened.reading.snapshot
     state, config = snapshot.state, snapshot.config
     if isinstance(snapshot.family, Gaussian) and state.n_clusters:
-        spread = np.linalg.eigvalsh(snapshot.family.covariance(state.whole))  # (K, D)
-        condition = spread[:, -1] / np.maximum(spread[:, 0], _TINY)
+        std = np.linalg.eigvalsh(snapshot.family.covariance(state.cluster_stats))  # (K, D)
+        condition = std[:, -1] / np.maximum(std[:, 0], _TINY)
         worst = int(condition.argmax())
         says = f"the worst of a covariance is {condition[worst]:.3g}, of cluster {state.ids[worst]}"
         if condition[worst] > _SINGULAR:
@@ -111,14 +111,14 @@ def health(opened: Opened) -> Iterator[Finding]:
     if state.n_clusters >= config.max_clusters:
         says = f"there are as many clusters as there may be ({config.max_clusters}): max_clusters"
         yield Finding("warn", "room", says)
-    share = (state.rest + state.rest_now) / max(state.total_weight, _TINY)
+    share = (state.unassigned_weight + state.unassigned_now) / max(state.total_weight, _TINY)
     says = f"{share:.1%} of what is remembered belongs to no cluster"
     yield Finding("note" if share > _MUCH else "ok", "novelty", says)
 
 
 def _silence(opened: Opened) -> Finding:
     state = opened.reading.snapshot.state
-    quiet = (state.time - state.seen) / max(state.stride, _TINY)  # batches
+    quiet = (state.time - state.last_seen) / max(state.batch_interval, _TINY)  # batches
     silent = state.ids[quiet >= 1]
     if not len(silent):
         return Finding("ok", "silence", "every cluster had rows in the last batch")
@@ -140,7 +140,7 @@ def facts(opened: Opened) -> dict[str, Any]:
     >>> from scstream.cli.inspecting import facts
     >>> from scstream.cli.opened import Opened
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
@@ -178,7 +178,7 @@ def facts(opened: Opened) -> dict[str, Any]:
                 "born": each.born,
                 "last_seen": each.last_seen,
                 "mean": each.mean.tolist(),
-                "spread": each.spread.tolist(),
+                "std": each.std.tolist(),
             }
             for each in table
         ],
@@ -196,7 +196,7 @@ def cluster_facts(opened: Opened, cluster: int) -> dict[str, Any]:
     >>> from scstream.cli.inspecting import cluster_facts
     >>> from scstream.cli.opened import Opened
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
@@ -205,7 +205,7 @@ def cluster_facts(opened: Opened, cluster: int) -> dict[str, Any]:
     """
     table = table_of(opened)
     k = place_of(table, cluster)
-    far, centre, spread = unusual(table)
+    far, centre, std = unusual(table)
     return {
         "id": cluster,
         "weight": float(table.weight[k]),
@@ -217,9 +217,9 @@ def cluster_facts(opened: Opened, cluster: int) -> dict[str, Any]:
                 "name": table.feature_names[d],
                 "unusual": float(far[k, d]),
                 "mean": float(table.mean[k, d]),
-                "spread": float(table.spread[k, d]),
+                "std": float(table.std[k, d]),
                 "mean_of_all": float(centre[d]),
-                "spread_of_all": float(spread[d]),
+                "spread_of_all": float(std[d]),
             }
             for d in np.argsort(-np.abs(far[k]), kind="stable")
         ],
@@ -255,7 +255,7 @@ def events_of(opened: Opened, cluster: int) -> list[Event]:
     >>> from scstream.cli.inspecting import events_of
     >>> from scstream.cli.opened import Opened
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)

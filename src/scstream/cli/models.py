@@ -147,7 +147,7 @@ def inspect(
         int | None,
         typer.Option(metavar="ID", help="One cluster: its features, unusual ones first."),
     ] = None,
-    most: Annotated[
+    max_n: Annotated[
         int, typer.Option(metavar="N", min=1, help="Clusters, events or features to show.")
     ] = 12,
     sets: Sets = None,
@@ -168,9 +168,9 @@ def inspect(
     if as_json:
         print_json(facts(opened) if cluster is None else cluster_facts(opened, cluster))
     elif cluster is None:
-        show_model(opened, most=most)
+        show_model(opened, max_n=max_n)
     else:
-        show_cluster(opened, cluster, most=most)
+        show_cluster(opened, cluster, max_n=max_n)
 
 
 @guarded

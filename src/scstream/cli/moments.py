@@ -16,8 +16,8 @@ from scstream.cli.veil import Veil
 from scstream.core.state import Event
 from scstream.errors import ScStreamError, StreamError
 from scstream.io.checkpoint import Snapshot
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import NONE, Follower
-from scstream.stream.ledger import Ledger
 from scstream.stream.processor import checkpoint_from
 
 MOST = 600  # moments that are remembered
@@ -90,7 +90,7 @@ class Moment:
     def of(cls, snapshot: Snapshot, *, version: int, n_bytes: int | None = None) -> Moment:
         """Look at what a checkpoint holds."""
         state, progress = snapshot.state, snapshot.pipeline.get("progress", {})
-        now = float(state.current[:, :, 0].sum()) + state.rest_now  # rows of the last batch
+        now = float(state.current[:, :, 0].sum()) + state.unassigned_now  # rows of the last batch
         at = float(progress.get("at", 0.0))
         share, weight = state.share, state.weight
         order = np.argsort(-weight, kind="stable").tolist()
@@ -105,14 +105,14 @@ class Moment:
                     id=int(state.ids[k]),
                     share=float(share[k]),
                     weight=float(weight[k]),
-                    quiet=float(state.time - state.seen[k]),
+                    quiet=float(state.time - state.last_seen[k]),
                 )
                 for k in order
             ),
             events=snapshot.events[-MOST:],
             rows=progress.get("rows"),
             rejected=progress.get("rejected"),
-            novelty=state.rest_now / now if now > 0 else math.nan,
+            novelty=state.unassigned_now / now if now > 0 else math.nan,
             log_density=snapshot.info.mean_log_density,
             n_bytes=n_bytes,
             job=str(progress.get("job", "")),
@@ -241,7 +241,7 @@ class Kept:
     def past(self) -> Iterable[Moment]:
         """Return the checkpoints of the last hour that are still kept."""
         found: list[Moment] = []
-        kept = Ledger(self._follower.store).checkpoints()
+        kept = CheckpointLog(self._follower.store).checkpoints()
         for name, content in takewhile(lambda _: len(found) < MOST, kept):
             moment = _moment_of(name, content)
             if moment is not None and found and found[0].at - moment.at > _PAST:

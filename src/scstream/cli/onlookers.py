@@ -11,7 +11,7 @@ from scstream.cli.token import read_token
 from scstream.cli.veil import Veil
 from scstream.errors import InputError
 from scstream.learner import PARAMETERS
-from scstream.stream.batcher import Parcel
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.processor import Learned, OneModel
 from scstream.stream.reading import Reading, frozen
 from scstream.stream.runner import Announce, Pipeline, Witness
@@ -109,7 +109,7 @@ def _limit_of(pipeline: Pipeline) -> int | None:
 def _measured(pipeline: Pipeline, metrics: Metrics) -> Witness:
     """Show the shares of the heaviest clusters, where there is one model."""
 
-    def witness(parcel: Parcel, learned: Learned) -> None:
+    def witness(parcel: SourceBatch, learned: Learned) -> None:
         if isinstance(pipeline.processor, OneModel) and pipeline.processor.learner.snapshot:
             metrics.shares(pipeline.processor.learner.snapshot.state.share)
 
@@ -140,7 +140,7 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
 
     app = create_app(model, settings, live=live, metrics=metrics, announce=announce)
 
-    def witness(parcel: Parcel, learned: Learned) -> None:
+    def witness(parcel: SourceBatch, learned: Learned) -> None:
         measure(parcel, learned)
         if processor.learner.snapshot is None:
             return

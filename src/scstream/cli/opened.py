@@ -14,8 +14,8 @@ from scstream.cli.veil import Veil
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header
 from scstream.io.checkpoint import DAMAGE
+from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
-from scstream.stream.ledger import VERSION
 from scstream.stream.messages import Schema
 from scstream.stream.reading import Reading
 from scstream.stream.runner import Announce, silent

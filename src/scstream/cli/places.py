@@ -9,7 +9,7 @@ from typing import Any
 
 from scstream.errors import InputError
 from scstream.stream import config, connectors
-from scstream.stream.ledger import VERSION
+from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.store import Store
 
 

@@ -34,7 +34,7 @@ _NAMED = 2  # features that tell a cluster from the others, in the table
 _TELLING = 0.5  # spreads from the mean of all, below which a feature tells nothing
 
 
-def show_model(opened: Opened, *, most: int) -> None:
+def show_model(opened: Opened, *, max_n: int) -> None:
     """Print what a model is.
 
     Examples
@@ -43,11 +43,11 @@ def show_model(opened: Opened, *, most: int) -> None:
     >>> from scstream.cli.portrait import show_model
     >>> from scstream.cli.opened import Opened
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
-    >>> show_model(opened, most=5)
+    >>> show_model(opened, max_n=5)
     model       m, 900 B, by scstream 0.1.0
     family      gaussian, 1 feature
     ...
@@ -56,17 +56,17 @@ def show_model(opened: Opened, *, most: int) -> None:
     order = np.argsort(-table.weight, kind="stable")
     out = console()
     facts_of(out, _head(opened))
-    headed(out, f"clusters, {_some(min(most, len(table)), len(table), 'heaviest')}")
-    print_drawing(out, _clusters(table, order[:most]))
+    headed(out, f"clusters, {_some(min(max_n, len(table)), len(table), 'heaviest')}")
+    print_drawing(out, _clusters(table, order[:max_n]))
     events = opened.reading.snapshot.events
-    headed(out, f"events, {_some(min(most, len(events)), len(events), 'newest')}")
-    for event in reversed(events[-most:]):
+    headed(out, f"events, {_some(min(max_n, len(events)), len(events), 'newest')}")
+    for event in reversed(events[-max_n:]):
         out.print(told(event), soft_wrap=True)
     headed(out, "health")
     facts_of(out, [(f.about, Text(f.says, style=mark(f.level))) for f in health(opened)])
 
 
-def show_cluster(opened: Opened, cluster: int, *, most: int) -> None:
+def show_cluster(opened: Opened, cluster: int, *, max_n: int) -> None:
     """Print what is unusual about one cluster.
 
     Examples
@@ -75,11 +75,11 @@ def show_cluster(opened: Opened, cluster: int, *, most: int) -> None:
     >>> from scstream.cli.portrait import show_cluster
     >>> from scstream.cli.opened import Opened
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
-    >>> show_cluster(opened, 0, most=5)
+    >>> show_cluster(opened, 0, max_n=5)
     cluster     0 of m
     ...
     """
@@ -96,12 +96,12 @@ def show_cluster(opened: Opened, cluster: int, *, most: int) -> None:
         ],
     )
     order = np.argsort(-np.abs(far[k]), kind="stable")
-    headed(out, f"features, {_some(min(most, len(order)), len(order), 'most unusual')}")
-    print_drawing(out, _features(table, k, order[:most], far=far[k], centre=centre))
+    headed(out, f"features, {_some(min(max_n, len(order)), len(order), 'max_n unusual')}")
+    print_drawing(out, _features(table, k, order[:max_n], far=far[k], centre=centre))
     events = events_of(opened, cluster)
     if events:
         headed(out, "events")
-    for event in reversed(events[-most:]):
+    for event in reversed(events[-max_n:]):
         out.print(told(event), soft_wrap=True)
 
 
@@ -179,11 +179,11 @@ def _memory(kernel: Any) -> str:
 
 
 def _positions(marks: Any) -> Iterator[str]:
-    for lane, (position, row) in marks.items():
+    for partition, (position, row) in marks.items():
         parts = position if isinstance(position, dict) else {"": position}
         words = [f"{name} {value}".lstrip() for name, value in parts.items() if name != "mark"]
         words += [f"row {row}"] * bool(row)
-        yield (f"{lane}: " if lane else "") + ", ".join(words)
+        yield (f"{partition}: " if partition else "") + ", ".join(words)
 
 
 def _clusters(table: ClusterTable, order: Labels) -> Table:
@@ -192,12 +192,12 @@ def _clusters(table: ClusterTable, order: Labels) -> Table:
         drawn.add_column(name, justify="left" if not name else "right", no_wrap=True)
     drawn.add_column("unlike the others", overflow="fold")
     far, _, _ = unusual(table)
-    most = float(table.share.max(initial=0.0))
+    max_n = float(table.share.max(initial=0.0))
     for k in order:
         drawn.add_row(
             str(table.id[k]),
             f"{table.share[k]:.1%}",
-            share_bar(table.share[k] / most if most else 0.0, _BAR),
+            share_bar(table.share[k] / max_n if max_n else 0.0, _BAR),
             f"{table.weight[k]:,.0f}",
             when(table.born[k]),
             when(table.last_seen[k]),
@@ -213,17 +213,17 @@ def _unlike(names: Sequence[str], far: Array) -> str:
 
 def _features(table: ClusterTable, k: int, order: Labels, *, far: Array, centre: Array) -> Table:
     drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("feature", "unusual", "", "mean", "spread", "mean of all"):
+    for name in ("feature", "unusual", "", "mean", "std", "mean of all"):
         drawn.add_column(name, justify="left" if name in ("feature", "") else "right", no_wrap=True)
-    most = float(np.abs(far).max(initial=0.0)) or 1.0
+    max_n = float(np.abs(far).max(initial=0.0)) or 1.0
     for d in order:
         style = style_of(float(far[d]), least=_TELLING)
         drawn.add_row(
             Text(printable(table.feature_names[d])),
             Text(f"{far[d]:+.2f} sd", style=style),
-            Text(strokes().bar(abs(far[d]) / most, _BAR), style=style),
+            Text(strokes().bar(abs(far[d]) / max_n, _BAR), style=style),
             f"{table.mean[k, d]:.4g}",
-            f"{table.spread[k, d]:.4g}",
+            f"{table.std[k, d]:.4g}",
             f"{centre[d]:.4g}",
         )
     return drawn

@@ -14,10 +14,10 @@ from scstream.cli.checkpoints import kept_in
 from scstream.cli.places import Scratch
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
+from scstream.stream.checkpoint_log import DIGEST, SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.ledger import DIGEST, SAVEPOINT, VERSION, Ledger
-from scstream.stream.runner import Announce, Pace, Pipeline, silent
-from scstream.stream.sink import Nowhere
+from scstream.stream.runner import Announce, CheckpointPolicy, Pipeline, silent
+from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, Wrapped
 from scstream.stream.store import Store
 
@@ -56,7 +56,7 @@ class Verdict:
 
 
 @dataclass
-class _Witness(Ledger):
+class _Witness(CheckpointLog):
     """A ledger that compares the digest after every batch with those that are known."""
 
     expected: Mapping[int, str] = field(default_factory=dict)
@@ -190,17 +190,19 @@ def _as_onlooker(
     source = {name: value for name, value in settings["source"].items() if name not in _SHARED}
     pipeline = build({**settings, "source": source}, announce=announce, store=scratch)
     pipeline.source = _Onlooker(pipeline.source)
-    pipeline.sink = pipeline.dead = pipeline.alerts = Nowhere()
+    pipeline.sink = pipeline.dead = pipeline.alerts = NullSink()
     pipeline.ledger = _Witness(scratch, expected=expected)
-    pipeline.pace = Pace(batches=1 << 62, seconds=_NEVER, digests=1)
+    pipeline.pace = CheckpointPolicy(batches=1 << 62, seconds=_NEVER, digests=1)
     return pipeline
 
 
 def _check_cuts(pipeline: Pipeline, store: Store, first: int) -> None:
     """Where cuts were written down they are needed; old ones are pruned."""
-    lanes = {lane for kept in kept_in(store) if kept.progress for lane in kept.progress["mark"]}
-    if pipeline.batching.is_logged(lanes) and not store.names(f"cut-{first:015d}"):
+    partitions = {
+        partition for kept in kept_in(store) if kept.progress for partition in kept.progress["mark"]
+    }
+    if pipeline.batching.is_logged(partitions) and not store.names(f"cut-{first:015d}"):
         raise InputError(
-            f"batch {first} was cut by the clock or over several lanes, and where it was cut is no "
+            f"batch {first} was cut by the clock or over several partitions, and where it was cut is no "
             "longer kept; start from a newer checkpoint."
         )

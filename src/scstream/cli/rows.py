@@ -19,8 +19,8 @@ from scstream.cli.settings import (
     read_sets,
 )
 from scstream.errors import InputError, SinkError
-from scstream.stream.batcher import Mark
-from scstream.stream.block import Block, join
+from scstream.preprocess.block import Block, join
+from scstream.stream.batcher import Offsets
 from scstream.stream.connectors.files.paths import Folder, format_of
 from scstream.stream.messages import Reader
 from scstream.stream.source import Source
@@ -129,7 +129,7 @@ class Extent:
         before = sum(size for other, size in self.sizes.items() if other < name)
         return before + int(position.get("offset", 0))
 
-    def reached(self, mark: Mark) -> int:
+    def reached(self, mark: Offsets) -> int:
         """Bytes before where a batch ends."""
         return self.at(mark[""].position) if "" in mark else 0
 

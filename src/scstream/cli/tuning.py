@@ -19,10 +19,10 @@ from scstream.core.query import Mixture
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
 from scstream.learner import PARAMETERS, Learner, executor_for
-from scstream.stream.batcher import Parcel
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build
 from scstream.stream.processor import Learned, OneModel
-from scstream.stream.runner import Pace
+from scstream.stream.runner import CheckpointPolicy
 
 SCORES = ("density", "ari", "nmi")
 _NEVER = 1 << 62
@@ -212,10 +212,10 @@ def collected(settings: Mapping[str, Any], wanted: Search) -> tuple[Learner, lis
     if wanted.truth is not None:
         schema["keep"] = [*schema.get("keep", ()), wanted.truth]
     pipeline = build({**settings, "schema": schema}, store=Scratch())
-    pipeline.pace = Pace(batches=_NEVER, seconds=float("inf"), digests=0)
+    pipeline.pace = CheckpointPolicy(batches=_NEVER, seconds=float("inf"), digests=0)
     lots: list[Lot] = []
 
-    def witness(parcel: Parcel, learned: Learned) -> None:
+    def witness(parcel: SourceBatch, learned: Learned) -> None:
         if len(learned.block.row):
             truth = _classes(learned.block.kept, wanted.truth)
             lots.append(Lot(learned.block.X, parcel.time, truth))
@@ -308,10 +308,10 @@ def _split(n_lots: int, wanted: Search) -> int:
 def _space(learner: Learner, lots: Sequence[Lot], fixed: Mapping[str, Any]) -> Space:
     """What may be chosen: whatever the user has not."""
     times = [lot.time for lot in lots if lot.time is not None]
-    stride = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
-    stride = stride if stride > 0 else 1.0
+    batch_interval = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
+    batch_interval = batch_interval if batch_interval > 0 else 1.0
     space: dict[str, Range | tuple[Any, ...]] = {
-        "half_life": Range(stride, 300.0 * stride),
+        "half_life": Range(batch_interval, 300.0 * batch_interval),
         "alpha": Range(1e-3, 1e3),
         "prior": ("auto", "vague"),
     }

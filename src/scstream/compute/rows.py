@@ -10,9 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from scstream.core.assign import Choices, Executor, LoadedRows, Plan, Tally, assign_block
+from scstream.core.assign import (
+    AssignmentParams,
+    AssignmentStats,
+    Choices,
+    Executor,
+    LoadedRows,
+    assign_block,
+)
 from scstream.core.rng import sample_rows
-from scstream.core.slices import Stretch, add_stretches, add_up
+from scstream.core.row_ranges import RowRange, add_row_ranges, add_up
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.native import threads
@@ -40,31 +47,33 @@ class Threads(Executor, Protocol):
 class LocalRows(ABC):
     """Rows of a stretch of a batch, with the choices they made last."""
 
-    def __init__(self, executor: Threads, family: Family, batch: Batch, stretch: Stretch) -> None:
+    def __init__(
+        self, executor: Threads, family: Family, batch: Batch, row_range: RowRange
+    ) -> None:
         self._executor = executor
         self._family = family
         self._batch = batch
-        self._stretch = stretch
+        self._row_range = row_range
         self._label: Labels = np.zeros(0, dtype=np.int64)
         self._side: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
 
     @abstractmethod
-    def sums(self, plan: Plan) -> Array:  # (subtrees, ...)
+    def sums(self, plan: AssignmentParams) -> Array:  # (subtrees, ...)
         """Let every row choose; return the packed tallies of the subtrees of the stretch."""
 
-    def assign(self, plan: Plan) -> Tally:
+    def assign(self, plan: AssignmentParams) -> AssignmentStats:
         """Let every row choose; remember the choices."""
-        sums = add_stretches([self._stretch], [self.sums(plan)])
-        return Tally.unpacked(sums, len(plan.whole), len(plan.pairs))
+        sums = add_row_ranges([self._row_range], [self.sums(plan)])
+        return AssignmentStats.unpacked(sums, len(plan.clusters), len(plan.pairs))
 
-    def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
+    def sample(self, max_n: int, key: int) -> tuple[LoadedRows, float]:
         """Return at most so many of the rows, at random, and how many each of them stands for."""
-        batch, share = self._batch.sample(most, key)
+        batch, share = self._batch.sample(max_n, key)
         return self._executor.load(self._family, batch), share
 
-    def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
-        """Return rows that chose no cluster, a random `most` of them, with their weights."""
-        picked = sample_rows(key, self.novel_places(), most)
+    def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
+        """Return rows that chose no cluster, a random `max_n` of them, with their weights."""
+        picked = sample_rows(key, self.novel_places(), max_n)
         weight = self._batch.weight
         return self._batch.rows[picked], None if weight is None else weight[picked]
 
@@ -82,29 +91,29 @@ class LocalRows(ABC):
 class CompiledRows(LocalRows):
     """Rows that the compiled kernels pass over (see `scstream.native`)."""
 
-    def sums(self, plan: Plan) -> Array:  # (subtrees, ...)
+    def sums(self, plan: AssignmentParams) -> Array:  # (subtrees, ...)
         """Let every row choose; return the packed tallies of the subtrees of the stretch."""
         kernel: Any = self._family.kernel
         with threads(self._executor.n_threads):
             self._label, self._side, sums = kernel.assign(
                 self._batch.rows,
                 self._batch.weight,
-                plan.whole,
-                plan.halves,
+                plan.clusters,
+                plan.subclusters,
                 plan.log_weight,
-                plan.log_half,
+                plan.log_subweight,
                 plan.prior,
                 plan.pairs,
                 plan.unions,
                 plan.log_new,
                 plan.key,
                 plan.predictive,
-                plan.settle,
-                plan.listen,
+                plan.report_map,
+                plan.collect_evidence,
                 plan.single,
-                self._stretch.rows.start,
-                self._stretch.length,
-                np.array([len(slices) for slices in self._stretch.subtrees()], dtype=np.int64),
+                self._row_range.rows.start,
+                self._row_range.length,
+                np.array([len(slices) for slices in self._row_range.subtrees()], dtype=np.int64),
             )
         return np.asarray(sums)
 
@@ -112,22 +121,22 @@ class CompiledRows(LocalRows):
 class NumpyRows(LocalRows):
     """Rows that pass slice by slice through the reference, `assign_block`."""
 
-    def sums(self, plan: Plan) -> Array:  # (subtrees, ...)
+    def sums(self, plan: AssignmentParams) -> Array:  # (subtrees, ...)
         """Let every row choose; return the packed tallies of the subtrees of the stretch."""
-        first = self._stretch.first
-        slices = range(first, self._stretch.stop)
+        first = self._row_range.first
+        slices = range(first, self._row_range.stop)
         found = self._executor.map(lambda at: self._choices(plan, at), slices)
         self._label = np.concatenate([choices.label for choices in found])
         self._side = np.concatenate([choices.side for choices in found])
         return np.stack(
             [
-                add_up((range(at, at + 1), found[at - first].tally.packed()) for at in tree)
-                for tree in self._stretch.subtrees()
+                add_up((range(at, at + 1), found[at - first].stats.packed()) for at in tree)
+                for tree in self._row_range.subtrees()
             ]
         )
 
-    def _choices(self, plan: Plan, at: int) -> Choices:
-        start, length = self._stretch.rows.start, self._stretch.length
+    def _choices(self, plan: AssignmentParams, at: int) -> Choices:
+        start, length = self._row_range.rows.start, self._row_range.length
         inside = slice(at * length - start, (at + 1) * length - start)
         weight = None if self._batch.weight is None else self._batch.weight[inside]
         return assign_block(self._family, plan, self._batch.rows[inside], weight, at * length)

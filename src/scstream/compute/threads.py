@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 from scstream.compute.rows import CompiledRows, LocalRows, NumpyRows, RemoteRows
-from scstream.core.slices import Stretch
+from scstream.core.row_ranges import RowRange
 from scstream.core.state import Batch
 from scstream.errors import InputError
 from scstream.families.base import Family
@@ -77,16 +77,16 @@ class ThreadExecutor:
                 "the rows are on a cluster, but threads of this process should learn them; give "
                 "the model the executor that made them, or rows.gathered()."
             )
-        return self.hold(family, batch, Stretch.whole(batch.n_rows))
+        return self.hold(family, batch, RowRange.full(batch.n_rows))
 
-    def equipped(self, family: Family) -> Family:
+    def with_kernels(self, family: Family) -> Family:
         """Return the family as it is: its kernels use the threads of this process."""
         return family
 
-    def hold(self, family: Family, batch: Batch, stretch: Stretch) -> LocalRows:
+    def hold(self, family: Family, batch: Batch, row_range: RowRange) -> LocalRows:
         """Take rows in that are a stretch of a batch."""
         kind = NumpyRows if family.kernel is None else CompiledRows
-        return kind(self, family, batch, stretch)
+        return kind(self, family, batch, row_range)
 
     def map(self, function: Callable[[S], T], tasks: Sequence[S]) -> list[T]:
         """Apply a function to tasks, each on one thread of BLAS, results in their order."""

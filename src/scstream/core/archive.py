@@ -17,7 +17,7 @@ def retire(config: Config, state: State, dead: NDArray[np.bool_]) -> Archive:
     dead = dead & (state.weight > 0)  # of what has faded to nothing there is nothing to remember
     if not config.archive or not dead.any():
         return old
-    sharp = state.whole[dead] * (state.peak[dead] / state.weight[dead])[:, None]
+    sharp = state.cluster_stats[dead] * (state.peak[dead] / state.weight[dead])[:, None]
     newest = slice(-config.max_clusters, None)
     return Archive(
         ids=np.concatenate([old.ids, state.ids[dead]])[newest],

@@ -1,6 +1,6 @@
 """One pass over rows: every row chooses a cluster, then a half of it (Algorithm 2, steps 1 to 3).
 
-A pass is described by a `Plan` and carried out slice by slice (`scstream.core.slices`). The slices
+A pass is described by a `AssignmentParams` and carried out slice by slice (`scstream.core.row_ranges`). The slices
 share nothing, so an executor may run them anywhere, in any order.
 """
 
@@ -21,19 +21,19 @@ _ALL_HALVES = 1 << 18  # up to this many scores it is cheaper to compute all hal
 
 
 @dataclass(frozen=True)
-class Plan:
+class AssignmentParams:
     """What rows are compared with and how they choose."""
 
-    whole: Array  # (K, Q) parameters or predictive tables of the clusters
-    halves: Array  # (2K, Q) the same of their halves
+    clusters: Array  # (K, Q) parameters or predictive tables of the clusters
+    subclusters: Array  # (2K, Q) the same of their halves
     log_weight: Array  # (K,)
-    log_half: Array  # (K, 2)
+    log_subweight: Array  # (K, 2)
     predictive: bool  # compare by log_predictive, not by log_likelihood
     log_new: float | None  # log weight of a cluster not seen yet; None: rows must choose a cluster
     prior: Array  # (1, R) predictive table of no rows at all
     key: int | None  # draw the labels to learn from under this key; None: the most probable ones
-    settle: bool = False  # whatever is learned, report the most probable labels
-    listen: bool = False  # the rows were not learned before: sum up their evidence too
+    report_map: bool = False  # whatever is learned, report the most probable labels
+    collect_evidence: bool = False  # the rows were not learned before: sum up their evidence too
     single: bool = False  # compare in float32, where the kernels offer it
     pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2) may be one
     unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R) predictive tables
@@ -46,7 +46,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Tally:
+class AssignmentStats:
     """What a pass over some rows found, a sum over the rows."""
 
     stats: Array  # (K, 2, P)
@@ -80,22 +80,22 @@ class Choices:
 
     label: Labels  # (N,) index of the cluster or NOVEL
     side: NDArray[np.int8]  # (N,)
-    tally: Tally
+    stats: AssignmentStats
 
 
 class LoadedRows(Protocol):
     """The rows of a batch where the work is done, with the choices they made last."""
 
-    def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
+    def sample(self, max_n: int, key: int) -> tuple[LoadedRows, float]:
         """Return at most so many of the rows, at random, and how many each of them stands for."""
 
-    def assign(self, plan: Plan) -> Tally:
+    def assign(self, plan: AssignmentParams) -> AssignmentStats:
         """Let every row choose; remember the choices."""
 
-    def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
-        """Return rows that chose no cluster, a random `most` of them, with their weights."""
+    def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
+        """Return rows that chose no cluster, a random `max_n` of them, with their weights."""
 
-    def labels(self, names: Labels) -> tuple[Labels, int]:
+    def labels(self, label_ids: Labels) -> tuple[Labels, int]:
         """Return the ids of the rows by the names (K, 2) of the halves they chose.
 
         And how many rows belong to no cluster.
@@ -112,12 +112,12 @@ class Executor(Protocol):
     def load(self, family: Family, batch: Batch) -> LoadedRows:
         """Take the rows of a batch in."""
 
-    def equipped(self, family: Family) -> Family:
+    def with_kernels(self, family: Family) -> Family:
         """Return the family with kernels that may ask others about its clusters."""
 
 
 def assign_block(
-    family: Family, plan: Plan, X: Rows, weight: Array | None, first_row: int
+    family: Family, plan: AssignmentParams, X: Rows, weight: Array | None, first_row: int
 ) -> Choices:
     """Let the rows of one block choose; `first_row` is the block's place in the batch."""
     scores = _scores(family, plan, X)
@@ -125,22 +125,22 @@ def assign_block(
     if plan.key is not None:
         chance = uniforms(plan.key, np.arange(first_row, first_row + X.shape[0]))
     label, log_density = _choose(scores, None if chance is None else chance[:, 0])
-    label = np.where(label == len(plan.whole), NOVEL, label)
-    halves = _half_scores(family, plan, X, label)
+    label = np.where(label == len(plan.clusters), NOVEL, label)
+    subclusters = _half_scores(family, plan, X, label)
     # The right half is chosen with probability 1 / (1 + exp(-log odds)).
     threshold = 0.0 if chance is None else np.log(chance[:, 1]) - np.log1p(-chance[:, 1])
-    side = (halves[:, 1] - halves[:, 0] > threshold).astype(np.int8)
-    chosen = _Chosen(X, unit_weight(X, weight), scores, halves, label, side)
-    tally = Tally(
+    side = (subclusters[:, 1] - subclusters[:, 0] > threshold).astype(np.int8)
+    chosen = _Chosen(X, unit_weight(X, weight), scores, subclusters, label, side)
+    stats = AssignmentStats(
         stats=_half_stats(family, plan, chosen),
         novel_weight=float(chosen.weight[label == NOVEL].sum()),
         log_density=float(log_density @ chosen.weight),
         split_evidence=_split_evidence(plan, chosen),
         merge_evidence=_merge_evidence(family, plan, chosen),
     )
-    if plan.settle:
+    if plan.report_map:
         label, side = _most_probable(family, plan, chosen)
-    return Choices(label, side, tally)
+    return Choices(label, side, stats)
 
 
 @dataclass(frozen=True)
@@ -150,31 +150,31 @@ class _Chosen:
     X: Rows
     weight: Array  # (N,)
     scores: Array  # (N, K) or (N, K + 1)
-    halves: Array  # (N, 2) scores of the halves of the chosen cluster
+    subclusters: Array  # (N, 2) scores of the halves of the chosen cluster
     label: Labels  # (N,)
     side: NDArray[np.int8]  # (N,)
 
 
-def _half_stats(family: Family, plan: Plan, chosen: _Chosen) -> Array:  # (K, 2, P)
-    n_clusters = len(plan.whole)
+def _half_stats(family: Family, plan: AssignmentParams, chosen: _Chosen) -> Array:  # (K, 2, P)
+    n_clusters = len(plan.clusters)
     group = np.where(chosen.label == NOVEL, NOVEL, 2 * chosen.label + chosen.side)
     stats = family.stats(chosen.X, group, 2 * n_clusters, chosen.weight)
     return stats.reshape(n_clusters, 2, family.n_stats)
 
 
-def _split_evidence(plan: Plan, chosen: _Chosen) -> Array:  # (K,)
+def _split_evidence(plan: AssignmentParams, chosen: _Chosen) -> Array:  # (K,)
     """How much denser the rows of each cluster are under its two halves than under the whole."""
-    if not plan.listen:
-        return np.zeros(len(plan.whole))
+    if not plan.collect_evidence:
+        return np.zeros(len(plan.clusters))
     rows = np.flatnonzero(chosen.label != NOVEL)
     label = chosen.label[rows]
-    apart = np.logaddexp(chosen.halves[rows, 0], chosen.halves[rows, 1])
-    whole = chosen.scores[rows, label] - plan.log_weight[label]
-    gain = np.clip(apart - whole, -_LOUDEST, _LOUDEST) * chosen.weight[rows]
-    return np.bincount(label, weights=gain, minlength=len(plan.whole)).astype(np.float64)
+    apart = np.logaddexp(chosen.subclusters[rows, 0], chosen.subclusters[rows, 1])
+    together = chosen.scores[rows, label] - plan.log_weight[label]
+    gain = np.clip(apart - together, -_LOUDEST, _LOUDEST) * chosen.weight[rows]
+    return np.bincount(label, weights=gain, minlength=len(plan.clusters)).astype(np.float64)
 
 
-def _merge_evidence(family: Family, plan: Plan, chosen: _Chosen) -> Array:  # (M,)
+def _merge_evidence(family: Family, plan: AssignmentParams, chosen: _Chosen) -> Array:  # (M,)
     """How much denser the rows of each pair are under its union than under the two."""
     out = np.zeros(len(plan.pairs))
     for m, (i, j) in enumerate(plan.pairs):
@@ -187,18 +187,20 @@ def _merge_evidence(family: Family, plan: Plan, chosen: _Chosen) -> Array:  # (M
     return out
 
 
-def _most_probable(family: Family, plan: Plan, chosen: _Chosen) -> tuple[Labels, NDArray[np.int8]]:
+def _most_probable(
+    family: Family, plan: AssignmentParams, chosen: _Chosen
+) -> tuple[Labels, NDArray[np.int8]]:
     """Most probable label and side of every row; only rows that drew another look again."""
     label = chosen.scores.argmax(axis=1)
-    label = np.where(label == len(plan.whole), NOVEL, label)
+    label = np.where(label == len(plan.clusters), NOVEL, label)
     other = np.flatnonzero(label != chosen.label)
-    halves = chosen.halves.copy()
-    halves[other] = _half_scores(family, plan, chosen.X[other], label[other])
-    return label, (halves[:, 1] > halves[:, 0]).astype(np.int8)
+    subclusters = chosen.subclusters.copy()
+    subclusters[other] = _half_scores(family, plan, chosen.X[other], label[other])
+    return label, (subclusters[:, 1] > subclusters[:, 0]).astype(np.int8)
 
 
-def _scores(family: Family, plan: Plan, X: Rows) -> Array:  # (N, K) or (N, K + 1)
-    scores = plan.log_density(family, plan.whole, X) + plan.log_weight
+def _scores(family: Family, plan: AssignmentParams, X: Rows) -> Array:  # (N, K) or (N, K + 1)
+    scores = plan.log_density(family, plan.clusters, X) + plan.log_weight
     if plan.log_new is None:
         return scores
     new = family.log_predictive(plan.prior, X) + plan.log_new
@@ -217,20 +219,20 @@ def _choose(scores: Array, chance: Array | None) -> tuple[Labels, Array]:
     return np.minimum(drawn, scores.shape[1] - 1), log_density
 
 
-def _half_scores(family: Family, plan: Plan, X: Rows, label: Labels) -> Array:  # (N, 2)
+def _half_scores(family: Family, plan: AssignmentParams, X: Rows, label: Labels) -> Array:  # (N, 2)
     """Scores of the two halves of the chosen cluster; zero for novel rows."""
     out = np.zeros((X.shape[0], 2))
-    n_clusters = len(plan.whole)
-    if X.shape[0] * plan.halves.size <= _ALL_HALVES:
+    n_clusters = len(plan.clusters)
+    if X.shape[0] * plan.subclusters.size <= _ALL_HALVES:
         rows = np.flatnonzero(label != NOVEL)
-        scores = plan.log_density(family, plan.halves, X)
-        scores = scores.reshape(X.shape[0], n_clusters, 2) + plan.log_half
+        scores = plan.log_density(family, plan.subclusters, X)
+        scores = scores.reshape(X.shape[0], n_clusters, 2) + plan.log_subweight
         out[rows] = scores[rows, label[rows]]
         return out
     order = np.argsort(label, kind="stable")
     bounds = np.searchsorted(label[order], np.arange(n_clusters + 1))
     for k in np.flatnonzero(np.diff(bounds)):
         rows = order[bounds[k] : bounds[k + 1]]
-        scores = plan.log_density(family, plan.halves[2 * k : 2 * k + 2], X[rows])
-        out[rows] = scores + plan.log_half[k]
+        scores = plan.log_density(family, plan.subclusters[2 * k : 2 * k + 2], X[rows])
+        out[rows] = scores + plan.log_subweight[k]
     return out

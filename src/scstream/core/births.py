@@ -6,11 +6,11 @@ import numpy as np
 
 from scstream.core.archive import recognise
 from scstream.core.assign import LoadedRows
+from scstream.core.cluster_edits import add_clusters, room_to_grow, subclusters_of
 from scstream.core.moves import log_joint
 from scstream.core.rng import key_for
 from scstream.core.segment import segment
-from scstream.core.state import Config, Draft, State
-from scstream.core.surgery import add_clusters, halves_of, room_to_grow
+from scstream.core.state import Config, State, Transition
 from scstream.families.base import Array, Family, Rows
 
 _MOST_POOLED = 5_000  # rows of a pool that are looked at
@@ -19,13 +19,15 @@ _MOST_CELLS = 400
 _MOST_NUMBERS = 1 << 25  # statistics of all cells together: a quarter of a gigabyte
 
 
-def welcome(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> Draft:
+def propose_births(
+    family: Family, config: Config, transition: Transition, rows: LoadedRows
+) -> Transition:
     """Group the rows that chose no cluster; every group that is large enough is born."""
-    state = draft.state
+    state = transition.state
     first = state.n_clusters == 0
     room = config.max_clusters if first else room_to_grow(config, state)
     if room <= 0:
-        return draft
+        return transition
     pool, weight = rows.novel(_MOST_POOLED, _key(config, state, "pool"))
     groups = group_pool(family, config, pool, weight, _key(config, state, "seeds"))
     if first:
@@ -34,11 +36,11 @@ def welcome(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> D
     if first and not len(large):
         groups, large = groups.sum(axis=0, keepdims=True), np.array([0])
     if not len(large):
-        return draft
+        return transition
     heaviest = np.argsort(-groups[large, 0], kind="stable")[:room]
     newborn = groups[np.sort(large[heaviest])]
     known = recognise(family, state.archive, newborn)
-    return add_clusters(draft, halves_of(family, config, newborn, newborn), known)
+    return add_clusters(transition, subclusters_of(family, config, newborn, newborn), known)
 
 
 def group_pool(
@@ -49,8 +51,8 @@ def group_pool(
         pool, weight = pool[weight > 0], weight[weight > 0]
     if not pool.shape[0]:
         return np.zeros((1, family.n_stats))
-    most = min(_MOST_CELLS, max(1, _MOST_NUMBERS // family.n_stats))
-    n_cells = int(np.clip(pool.shape[0] // _ROWS_PER_CELL, 1, most))
+    max_n = min(_MOST_CELLS, max(1, _MOST_NUMBERS // family.n_stats))
+    n_cells = int(np.clip(pool.shape[0] // _ROWS_PER_CELL, 1, max_n))
     group = segment(family, config, pool, weight, n_cells=n_cells, key=key)
     return family.stats(pool, group, int(group.max()) + 1, weight)
 

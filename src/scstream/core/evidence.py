@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scstream.core.assign import Plan, Tally
+from scstream.core.assign import AssignmentParams, AssignmentStats
 from scstream.core.moves import likely_unions
 from scstream.core.state import Config, State
 from scstream.families.base import Array, Family
@@ -27,18 +27,20 @@ _NEIGHBOURS = 5
 _MANY = 10_000.0  # rows
 
 
-def follow_pairs(family: Family, config: Config, state: State, plan: Plan) -> tuple[State, Plan]:
+def watch_merge_pairs(
+    family: Family, config: Config, state: State, plan: AssignmentParams
+) -> tuple[State, AssignmentParams]:
     """Add to an arrival plan the unions of pairs whose union is more probable than not."""
     if config.merge_evidence is None or state.n_clusters < 2:
         return state, plan
-    whole = state.whole
-    first, second = likely_unions(family, config.alpha, whole, config.n_neighbours or _NEIGHBOURS)
+    stats = state.cluster_stats
+    first, second = likely_unions(family, config.alpha, stats, config.n_neighbours or _NEIGHBOURS)
     # A silent cluster says nothing about itself; that its place is empty is no evidence.
-    heard = state.seen >= state.time - 1.5 * state.stride
-    both = heard[first] & heard[second]
+    active = state.last_seen >= state.time - 1.5 * state.batch_interval
+    both = active[first] & active[second]
     if not both.any():
         none = {"merge_pairs": state.merge_pairs[:0], "merge_evidence": state.merge_evidence[:0]}
-        return state.but(**none), plan
+        return state.replace(**none), plan
     first, second = first[both], second[both]
     pairs = np.column_stack([state.ids[first], state.ids[second]])
     known = dict(zip(map(tuple, state.merge_pairs.tolist()), state.merge_evidence, strict=True))
@@ -46,9 +48,9 @@ def follow_pairs(family: Family, config: Config, state: State, plan: Plan) -> tu
     plan = replace(
         plan,
         pairs=np.column_stack([first, second]),
-        unions=family.predictive(whole[first] + whole[second]),
+        unions=family.predictive_params(stats[first] + stats[second]),
     )
-    return state.but(merge_pairs=pairs, merge_evidence=evidence), plan
+    return state.replace(merge_pairs=pairs, merge_evidence=evidence), plan
 
 
 def least_gain(config: Config, weight: Array) -> Array:  # (K,) -> (K,)
@@ -60,13 +62,13 @@ def least_gain(config: Config, weight: Array) -> Array:  # (K,) -> (K,)
     return np.asarray(config.coarseness * square / (1.0 + square))
 
 
-def weigh(config: Config, state: State, tally: Tally) -> State:
+def accumulate_evidence(config: Config, state: State, found: AssignmentStats) -> State:
     """Add what the rows of a batch say, before they are learned."""
-    asked = tally.stats[:, 0, 0] + tally.stats[:, 1, 0]
-    for_split = tally.split_evidence - least_gain(config, state.weight) * asked
-    return state.but(
+    sampled = found.stats[:, 0, 0] + found.stats[:, 1, 0]
+    for_split = found.split_evidence - least_gain(config, state.weight) * sampled
+    return state.replace(
         split_evidence=np.maximum(state.split_evidence + for_split, 0.0),
-        merge_evidence=np.maximum(state.merge_evidence + tally.merge_evidence, 0.0),
+        merge_evidence=np.maximum(state.merge_evidence + found.merge_evidence, 0.0),
     )
 
 

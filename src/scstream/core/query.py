@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scstream.core.assign import Plan
-from scstream.core.fading import advance
+from scstream.core.assign import AssignmentParams
+from scstream.core.forgetting import advance
 from scstream.core.state import NOVEL, Config, State
 from scstream.core.sweep import predictive_plan
 from scstream.families.base import Array, Family, Labels, Rows
@@ -23,7 +23,7 @@ def expected_at(family: Family, config: Config, state: State, time: float | None
     """Return the state as it will be at `time`; by default when the next batch is due."""
     if state.is_new:
         return state
-    due = state.time + state.stride if time is None else max(time, state.time)
+    due = state.time + state.batch_interval if time is None else max(time, state.time)
     return advance(family, config, state, due)
 
 
@@ -43,14 +43,14 @@ class Mixture:
     family: Family
     config: Config
     ids: Labels  # (K,)
-    plan: Plan
+    plan: AssignmentParams
     log_total: float
 
     @classmethod
     def expected(cls, family: Family, config: Config, state: State, time: float | None) -> Self:
         """Return the mixture at `time`; by default when the next batch is due."""
         state = expected_at(family, config, state, time)
-        plan = predictive_plan(family, config, state, halves=False)
+        plan = predictive_plan(family, config, state, subclusters=False)
         log_total = float(np.log(state.weight.sum() + config.alpha))
         return cls(family, config, state.ids, plan, log_total)
 
@@ -71,7 +71,7 @@ class Mixture:
         The last column is a cluster not seen yet. Weights sum to one.
         """
         plan = self.plan
-        known = plan.log_density(self.family, plan.whole, X) + plan.log_weight
+        known = plan.log_density(self.family, plan.clusters, X) + plan.log_weight
         new = self.family.log_predictive(plan.prior, X) + np.log(self.config.alpha)
         scores = np.concatenate([known, new], axis=1)
         scores -= self.log_total

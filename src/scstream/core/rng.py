@@ -30,7 +30,7 @@ PURPOSES = (
     "labels",
     "weights",
     "params",
-    "halves",
+    "subclusters",
     "splits",
     "merges",
     "seeds",
@@ -61,18 +61,18 @@ def uniforms(key: int, index: NDArray[np.int64], lane: int | NDArray[np.int64] =
     return (bits.astype(np.float64) + 0.5) * 2.0**-53
 
 
-def sample_rows(key: int, rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def sample_rows(key: int, rows: NDArray[np.int64], max_n: int) -> NDArray[np.int64]:
     """At most so many of these rows, at random by their addresses, in increasing order."""
-    if len(rows) <= most:
+    if len(rows) <= max_n:
         return rows
     order = np.argsort(uniforms(key, rows)[:, 0], kind="stable")
-    return np.sort(rows[order[:most]])
+    return np.sort(rows[order[:max_n]])
 
 
-def spaced_rows(key: int, n_rows: int, most: int) -> NDArray[np.int64]:
-    """Pick `most` of so many rows: a random one of each of as many stretches of equal length."""
-    place = np.arange(most)
-    return ((place + uniforms(key, place)[:, 0]) * (n_rows / most)).astype(np.int64)
+def spaced_rows(key: int, n_rows: int, max_n: int) -> NDArray[np.int64]:
+    """Pick `max_n` of so many rows: a random one of each of as many stretches of equal length."""
+    place = np.arange(max_n)
+    return ((place + uniforms(key, place)[:, 0]) * (n_rows / max_n)).astype(np.int64)
 
 
 @dataclass

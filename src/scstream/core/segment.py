@@ -42,9 +42,11 @@ def settle_cells(
     for _ in range(_SETTLE_ROUNDS):
         stats = family.stats(X, cell, int(cell.max()) + 1, weight)
         count = np.maximum(stats[:, 0], _TINY)  # rows may weigh nothing
-        scores = family.log_predictive(family.predictive(stats), X) + np.log(count)
-        rest = np.maximum(stats[cell, 0] - weight, _TINY)
-        own = family.log_gain(X, weight, cell, stats) / np.maximum(weight, 1e-300) + np.log(rest)
+        scores = family.log_predictive(family.predictive_params(stats), X) + np.log(count)
+        others = np.maximum(stats[cell, 0] - weight, _TINY)
+        own = family.log_leave_one_out(X, weight, cell, stats) / np.maximum(
+            weight, 1e-300
+        ) + np.log(others)
         lonely = stats[cell, 0] <= weight
         scores[np.arange(len(cell)), cell] = np.where(lonely, alone + np.log(alpha), own)
         cell = np.unique(scores.argmax(axis=1), return_inverse=True)[1]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from scstream.core.assign import LoadedRows, Plan
+from scstream.core.assign import AssignmentParams, LoadedRows
 from scstream.core.births import group_pool, one_or_many
+from scstream.core.cluster_edits import add_clusters
 from scstream.core.moves import log_joint
 from scstream.core.rng import key_for, sample_rows
-from scstream.core.state import NOVEL, Config, Draft
-from scstream.core.surgery import add_clusters
+from scstream.core.state import NOVEL, Config, Transition
 from scstream.families.base import Array, Family, Rows
 
 _MOST_ROWS = 5_000  # rows of a first batch that the prior is estimated from
@@ -21,7 +21,7 @@ _WORTH_A_ROUND = 0.03  # nats per entry of the rows
 def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | None) -> Family:
     """Choose the prior by maximum marginal likelihood on groups of the first batch (row 1).
 
-    Grouping needs a prior and the prior needs groups: the vague `family` finds the first groups, a
+    Grouping needs a prior and the prior needs groups: the weak `family` finds the first groups, a
     prior fitted to them finds better ones, and so on as long as that pays. Guards: where the data
     show no groups `family` stays, and after the first round one that explains the rows hardly
     better is not taken, because it would cut clusters that are not quite of the family into ever
@@ -31,9 +31,9 @@ def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | N
     groups = one_or_many(family, config, group_pool(family, config, X, weight, _key(config, 0)))
     if len(groups) == 1:
         return family
-    vague, explained = family, log_joint(family, config.alpha, groups)
+    weak, explained = family, log_joint(family, config.alpha, groups)
     for round_ in range(1, _MOST_ROUNDS + 1):
-        fitted = _most_probable(vague.candidates(groups), groups)
+        fitted = _most_probable(weak.prior_grid(groups), groups)
         regrouped = group_pool(fitted, config, X, weight, _key(config, round_))
         gain = log_joint(fitted, config.alpha, regrouped) - explained
         least = _WORTH_A_ROUND * n_entries(X) if round_ > 1 else 0.0
@@ -43,20 +43,22 @@ def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | N
     return family
 
 
-def single_cluster(family: Family, config: Config, draft: Draft, rows: LoadedRows) -> Draft:
+def single_cluster(
+    family: Family, config: Config, transition: Transition, rows: LoadedRows
+) -> Transition:
     """All rows in one cluster, its halves at random."""
     nothing = family.prior_predictive
-    plan = Plan(
-        whole=nothing,
-        halves=np.repeat(nothing, 2, axis=0),
+    plan = AssignmentParams(
+        clusters=nothing,
+        subclusters=np.repeat(nothing, 2, axis=0),
         log_weight=np.zeros(1),
-        log_half=np.zeros((1, 2)),
+        log_subweight=np.zeros((1, 2)),
         predictive=True,
         log_new=None,
         prior=nothing,
-        key=key_for(config.seed, batch=draft.state.n_batches, sweep=0, purpose="halves"),
+        key=key_for(config.seed, batch=transition.state.n_batches, sweep=0, purpose="subclusters"),
     )
-    return add_clusters(draft, rows.assign(plan).stats, np.array([NOVEL]))
+    return add_clusters(transition, rows.assign(plan).stats, np.array([NOVEL]))
 
 
 def _most_probable(candidates: list[Family], groups: Array) -> Family:

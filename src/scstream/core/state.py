@@ -174,13 +174,13 @@ class Batch:
         """Sum of the weights of the rows."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
 
-    def sample(self, most: int, key: int) -> tuple[Batch, float]:
+    def sample(self, max_n: int, key: int) -> tuple[Batch, float]:
         """Return at most so many of the rows, at random, and how many each of them stands for."""
-        if self.n_rows <= most:
+        if self.n_rows <= max_n:
             return self, 1.0
-        picked = spaced_rows(key, self.n_rows, most)
+        picked = spaced_rows(key, self.n_rows, max_n)
         weight = None if self.weight is None else self.weight[picked]
-        return Batch(self.rows[picked], self.time, weight), self.n_rows / most
+        return Batch(self.rows[picked], self.time, weight), self.n_rows / max_n
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Archive:
 class Frozen:
     """A frozen dataclass that changes by copies."""
 
-    def but(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed: `dataclasses.replace` without the ceremony."""
         other = object.__new__(type(self))
         object.__setattr__(other, "__dict__", self.__dict__ | changes)
@@ -216,52 +216,52 @@ class State(Frozen):
     current: Array  # (K, 2, P) statistics of the newest batch
     history: Array  # (H, K, 2, P) statistics of single earlier batches; H = 0 for O(1) kernels
     history_times: Array  # (H,)
-    history_rest: Array  # (H,)
+    history_unassigned: Array  # (H,)
     ids: NDArray[np.int64]  # (K,) increasing
     age: NDArray[np.int64]  # (K,) sweeps since birth
     born: Array  # (K,) time of birth
-    seen: Array  # (K,) time of the newest row
+    last_seen: Array  # (K,) time of the newest row
     peak: Array  # (K,) largest weight so far
     velocity: Array  # (K, D) per unit of time
-    jitter: Array  # (K,) mean square of a velocity of chance alone, in spreads
+    velocity_noise: Array  # (K,) mean square of a velocity of chance alone, in spreads
     split_evidence: Array  # (K,) faded log evidence for two clusters in place of one
     merge_pairs: Labels  # (M, 2) ids of clusters that may be one
     merge_evidence: Array  # (M,) faded log evidence for one cluster in place of the two
-    rest: float  # faded weight of rows that belong to no cluster
-    rest_now: float  # the same in the newest batch
+    unassigned_weight: float  # faded weight of rows that belong to no cluster
+    unassigned_now: float  # the same in the newest batch
     archive: Archive
     next_id: int
     time: float  # of the newest batch; minus infinity before the first
-    stride: float  # time between the last two batches
+    batch_interval: float  # time between the last two batches
     n_batches: int
 
     @classmethod
     def empty(cls, family: Family) -> Self:
         """Return the state before the first batch: no clusters."""
-        halves = np.zeros((0, 2, family.n_stats))
+        subclusters = np.zeros((0, 2, family.n_stats))
         none = np.zeros(0)
         return cls(
-            past=halves,
-            current=halves,
-            history=halves[None, :][:0],
+            past=subclusters,
+            current=subclusters,
+            history=subclusters[None, :][:0],
             history_times=none,
-            history_rest=none,
+            history_unassigned=none,
             ids=none.astype(np.int64),
             age=none.astype(np.int64),
             born=none,
-            seen=none,
+            last_seen=none,
             peak=none,
             velocity=np.zeros((0, family.n_features)),
-            jitter=none,
+            velocity_noise=none,
             split_evidence=none,
             merge_pairs=np.zeros((0, 2), dtype=np.int64),
             merge_evidence=none,
-            rest=0.0,
-            rest_now=0.0,
+            unassigned_weight=0.0,
+            unassigned_now=0.0,
             archive=Archive.empty(family.n_stats),
             next_id=0,
             time=-np.inf,
-            stride=1.0,
+            batch_interval=1.0,
             n_batches=0,
         )
 
@@ -271,25 +271,25 @@ class State(Frozen):
         return len(self.ids)
 
     @cached_property
-    def halves(self) -> Array:  # (K, 2, P)
+    def subclusters(self) -> Array:  # (K, 2, P)
         """Statistics of the sub-clusters."""
         return _locked(self.past + self.current)
 
     @cached_property
-    def whole(self) -> Array:  # (K, P)
+    def cluster_stats(self) -> Array:  # (K, P)
         """Statistics of the clusters."""
-        return _locked(self.halves[:, 0] + self.halves[:, 1])
+        return _locked(self.subclusters[:, 0] + self.subclusters[:, 1])
 
     @cached_property
     def weight(self) -> Array:  # (K,)
         """Faded number of rows of each cluster."""
-        return _locked(self.whole[:, 0].copy())
+        return _locked(self.cluster_stats[:, 0].copy())
 
-    def but(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed; sums of layers that stay are not made again."""
-        other = super().but(**changes)
+        other = super().replace(**changes)
         if "past" in changes or "current" in changes:
-            for sums in ("halves", "whole", "weight"):
+            for sums in ("subclusters", "cluster_stats", "weight"):
                 other.__dict__.pop(sums, None)
         return other
 
@@ -304,7 +304,7 @@ class State(Frozen):
     @property
     def total_weight(self) -> float:
         """Faded number of all rows seen."""
-        return float(self.weight.sum()) + self.rest + self.rest_now
+        return float(self.weight.sum()) + self.unassigned_weight + self.unassigned_now
 
     @property
     def share(self) -> Array:  # (K,)
@@ -344,11 +344,11 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Draft(Frozen):
+class Transition(Frozen):
     """A state in the making: what its rows are called so far, and what happened to it."""
 
     state: State
-    names: Labels  # (K, 2) id that rows go by, for every half that they could choose last
+    label_ids: Labels  # (K, 2) id that rows go by, for every half that they could choose last
     events: tuple[Event, ...] = ()
     log_density: float = float("nan")  # sum over rows after the last pass, weights not normalised
 
@@ -357,10 +357,10 @@ class Draft(Frozen):
         """Begin with a state whose rows go by the ids of their clusters."""
         return cls(state, state.ids.repeat(2).reshape(-1, 2), log_density=log_density)
 
-    def after(self, state: State, *events: Event, names: Labels | None = None) -> Draft:
+    def after(self, state: State, *events: Event, label_ids: Labels | None = None) -> Transition:
         """Go on with a changed state."""
-        names = self.names if names is None else names
-        return self.but(state=state, names=names, events=self.events + events)
+        label_ids = self.label_ids if label_ids is None else label_ids
+        return self.replace(state=state, label_ids=label_ids, events=self.events + events)
 
 
 @dataclass(frozen=True)

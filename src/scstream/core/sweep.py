@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from scstream.core.assign import LoadedRows, Plan, Tally
-from scstream.core.evidence import least_gain, proven_pairs
-from scstream.core.fading import remember
-from scstream.core.moves import disjoint, log_merge_ratio, log_split_ratio, nearest_pairs
-from scstream.core.rng import ClusterDraws, key_for, uniforms
-from scstream.core.state import Config, Draft, State
-from scstream.core.surgery import (
-    bury_clusters,
+from scstream.core.assign import AssignmentParams, AssignmentStats, LoadedRows
+from scstream.core.cluster_edits import (
     merge_clusters,
+    remove_clusters,
     room_to_grow,
     split_clusters,
 )
+from scstream.core.evidence import least_gain, proven_pairs
+from scstream.core.forgetting import unfade_inactive
+from scstream.core.moves import disjoint, log_merge_ratio, log_split_ratio, nearest_pairs
+from scstream.core.rng import ClusterDraws, key_for, uniforms
+from scstream.core.state import Config, State, Transition
 from scstream.core.weights import drawn_weights, mean_weights
 from scstream.families.base import Array, Family, Labels
 from scstream.native import twin
@@ -23,7 +23,7 @@ from scstream.native import twin
 
 def sampling_sweep(
     family: Family, config: Config, state: State, rows: LoadedRows, *, sweep: int
-) -> Draft:
+) -> Transition:
     """Draw weights, parameters and labels, then try to split and to merge."""
     plan = sampling_plan(family, config, state, sweep=sweep)
     return move(family, config, relabel(state, rows, plan), sweep=sweep)
@@ -31,25 +31,27 @@ def sampling_sweep(
 
 def predictive_sweep(
     family: Family, config: Config, state: State, rows: LoadedRows, *, sweep: int
-) -> Draft:
+) -> Transition:
     """Give every row its most probable label, then try to split and to merge."""
     plan = predictive_plan(family, config, state, sweep=sweep)
     return move(family, config, relabel(state, rows, plan), sweep=sweep)
 
 
-def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -> Plan:
+def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -> AssignmentParams:
     """Compare rows with parameters drawn from the posterior, and draw their labels."""
-    weights, params, halves, labels = (
+    weights, params, subclusters, labels = (
         key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose=purpose)
-        for purpose in ("weights", "params", "halves", "labels")
+        for purpose in ("weights", "params", "subclusters", "labels")
     )
-    log_weight, log_new, log_half = drawn_weights(state, config.alpha, weights)
-    whole, parts = drawn_tables(family, remember(config, state).halves, state.ids, params, halves)
-    return Plan(
-        whole=whole,
-        halves=parts,
+    log_weight, log_new, log_subweight = drawn_weights(state, config.alpha, weights)
+    clusters, parts = drawn_tables(
+        family, unfade_inactive(config, state).subclusters, state.ids, params, subclusters
+    )
+    return AssignmentParams(
+        clusters=clusters,
+        subclusters=parts,
         log_weight=log_weight,
-        log_half=log_half,
+        log_subweight=log_subweight,
         predictive=False,
         log_new=log_new if may_be_novel(config, state) else None,
         prior=family.prior_predictive,
@@ -60,15 +62,15 @@ def sampling_plan(family: Family, config: Config, state: State, *, sweep: int) -
 
 @twin
 def drawn_tables(
-    family: Family, stats: Array, ids: Labels, whole: int, halves: int
+    family: Family, stats: Array, ids: Labels, clusters: int, subclusters: int
 ) -> tuple[Array, Array]:  # (K, Q), (2K, Q)
     """Parameters of clusters and of their halves (K, 2, P), drawn under two keys."""
     # A half draws under twice the id of its cluster, plus its side.
     half_ids = (2 * ids[:, None] + np.arange(2)).reshape(-1)
     flat = stats.reshape(-1, stats.shape[-1])
     return (
-        family.draw(stats[:, 0] + stats[:, 1], ClusterDraws(whole, ids)),
-        family.draw(flat, ClusterDraws(halves, half_ids)),
+        family.sample_posterior(stats[:, 0] + stats[:, 1], ClusterDraws(clusters, ids)),
+        family.sample_posterior(flat, ClusterDraws(subclusters, half_ids)),
     )
 
 
@@ -78,31 +80,35 @@ def predictive_plan(
     state: State,
     *,
     sweep: int | None = None,
-    listen: bool = False,
-    halves: bool = True,
-) -> Plan:
+    collect_evidence: bool = False,
+    subclusters: bool = True,
+) -> AssignmentParams:
     """Compare rows with the posterior predictive, and take the most probable label.
 
-    In a `sweep`, learn from labels that are drawn. Without `halves`, rows choose no half.
+    In a `sweep`, learn from labels that are drawn. Without `subclusters`, rows choose no half.
     """
     key = None
     if sweep is not None and config.learn_draws:
         key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="labels")
-    log_weight, log_new, log_half = mean_weights(state, config.alpha)
-    remembered = remember(config, state)
-    whole, exact = _tables(family, config, remembered.whole)
-    parts = remembered.halves.reshape(-1, family.n_stats) if halves else remembered.whole[:0]
-    return Plan(
-        whole=whole,
-        halves=_tables(family, config, parts)[0],
+    log_weight, log_new, log_subweight = mean_weights(state, config.alpha)
+    remembered = unfade_inactive(config, state)
+    clusters, exact = _tables(family, config, remembered.cluster_stats)
+    parts = (
+        remembered.subclusters.reshape(-1, family.n_stats)
+        if subclusters
+        else remembered.cluster_stats[:0]
+    )
+    return AssignmentParams(
+        clusters=clusters,
+        subclusters=_tables(family, config, parts)[0],
         log_weight=log_weight,
-        log_half=log_half,
+        log_subweight=log_subweight,
         predictive=exact,
         log_new=log_new if may_be_novel(config, state) else None,
         prior=family.prior_predictive,
         key=key,
-        settle=key is not None,
-        listen=listen,
+        report_map=key is not None,
+        collect_evidence=collect_evidence,
         single=config.precision == "float32",
     )
 
@@ -110,7 +116,7 @@ def predictive_plan(
 def _tables(family: Family, config: Config, stats: Array) -> tuple[Array, bool]:
     """Tables to compare rows with, and whether they are exact predictives or plug-in means."""
     plugged = None if config.exact_predictive else family.expected(stats)
-    return (family.predictive(stats), True) if plugged is None else (plugged, False)
+    return (family.predictive_params(stats), True) if plugged is None else (plugged, False)
 
 
 def may_be_novel(config: Config, state: State) -> bool:
@@ -120,50 +126,52 @@ def may_be_novel(config: Config, state: State) -> bool:
     return config.births and float(state.weight.sum()) >= config.birth_floor
 
 
-def relabel(state: State, rows: LoadedRows, plan: Plan) -> Draft:
+def relabel(state: State, rows: LoadedRows, plan: AssignmentParams) -> Transition:
     """Let the rows choose and replace the statistics of this batch by those of the choices."""
     return learn(state, rows.assign(plan))
 
 
-def learn(state: State, tally: Tally, share: float = 1.0) -> Draft:
+def learn(state: State, found: AssignmentStats, share: float = 1.0) -> Transition:
     """Take over the statistics of a pass; every row stands for so many."""
-    current = tally.stats if share == 1.0 else share * tally.stats
+    current = found.stats if share == 1.0 else share * found.stats
     touched = current[:, 0, 0] + current[:, 1, 0] > 0
-    state = state.but(
+    state = state.replace(
         current=current,
-        rest_now=share * tally.novel_weight,
+        unassigned_now=share * found.novel_weight,
         age=state.age + 1,
-        seen=np.where(touched, state.time, state.seen),
+        last_seen=np.where(touched, state.time, state.last_seen),
     )
-    state = state.but(peak=np.maximum(state.peak, state.weight))
-    return Draft.of(state, log_density=tally.log_density)
+    state = state.replace(peak=np.maximum(state.peak, state.weight))
+    return Transition.of(state, log_density=found.log_density)
 
 
-def move(family: Family, config: Config, draft: Draft, *, sweep: int) -> Draft:
+def move(family: Family, config: Config, transition: Transition, *, sweep: int) -> Transition:
     """Splits, then merges, then burial of the empty."""
-    which = splits(family, config, draft.state, sweep=sweep)
+    which = splits(family, config, transition.state, sweep=sweep)
     if len(which):
-        draft = split_clusters(family, config, draft, which)
-    pairs = merges(family, config, draft.state, sweep=sweep)
+        transition = split_clusters(family, config, transition, which)
+    pairs = merges(family, config, transition.state, sweep=sweep)
     if pairs:
-        draft = merge_clusters(config, draft, pairs)
-    empty = draft.state.weight <= 0.0
+        transition = merge_clusters(config, transition, pairs)
+    empty = transition.state.weight <= 0.0
     if empty.any() and not empty.all():
-        draft = bury_clusters(config, draft, empty)
-    return draft
+        transition = remove_clusters(config, transition, empty)
+    return transition
 
 
 def splits(family: Family, config: Config, state: State, *, sweep: int) -> Labels:
     """Indices of the clusters that are to be split."""
-    halves = state.halves
-    lighter = halves[:, :, 0].min(axis=1)
+    subclusters = state.subclusters
+    lighter = subclusters[:, :, 0].min(axis=1)
     room = room_to_grow(config, state)
     may = (lighter > 0) & (lighter >= config.split_floor) & (state.age >= config.split_age)
     open_: Labels = may.nonzero()[0]
     if not len(open_) or room <= 0:
         return open_[:0]
     key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="splits")
-    left, right = (halves[:, side] if may.all() else halves[open_, side] for side in (0, 1))
+    left, right = (
+        subclusters[:, side] if may.all() else subclusters[open_, side] for side in (0, 1)
+    )
     weight = state.weight[open_]
     ratio = log_split_ratio(family, config.alpha, left, right) - least_gain(config, weight) * weight
     chance = np.log(uniforms(key, state.ids[open_])[:, 0])
@@ -181,7 +189,11 @@ def merges(family: Family, config: Config, state: State, *, sweep: int) -> list[
     if not len(first):
         return []
     ratio = log_merge_ratio(
-        family, config.alpha, state.whole, (first, second), correction=config.merge_correction
+        family,
+        config.alpha,
+        state.cluster_stats,
+        (first, second),
+        correction=config.merge_correction,
     )
     if not merges_need_evidence(config, state):
         key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="merges")
@@ -200,11 +212,11 @@ def merge_candidates(family: Family, config: Config, state: State) -> tuple[Labe
     if config.n_neighbours is None:
         first, second = np.triu_indices(state.n_clusters, 1)
     else:
-        first, second = nearest_pairs(family, state.whole, config.n_neighbours)
+        first, second = nearest_pairs(family, state.cluster_stats, config.n_neighbours)
     may = np.ones(len(first), dtype=bool)
     if not config.merge_silent:
-        heard = state.seen >= state.time
-        may &= heard[first] & heard[second]
+        active = state.last_seen >= state.time
+        may &= active[first] & active[second]
     if by_evidence:
         ids = zip(state.ids[first].tolist(), state.ids[second].tolist(), strict=True)
         may &= np.array([pair in proven for pair in ids])
@@ -218,7 +230,7 @@ def merges_need_evidence(config: Config, state: State) -> bool:
 
 def nearest_to(family: Family, state: State, index: int) -> int:
     """Index of the cluster nearest to the one at `index`."""
-    points = family.coordinates_of(state.whole)
+    points = family.coordinates_of(state.cluster_stats)
     distance = np.square(points - points[index]).sum(axis=1)
     distance[index] = np.inf
     return int(np.argmin(distance))

@@ -47,7 +47,7 @@ class Family(ABC):
     name: ClassVar[str]
     handles_missing: ClassVar[bool] = False
     accepts_sparse: ClassVar[bool] = False
-    moves_rigidly: ClassVar[bool] = False
+    supports_translation: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -70,7 +70,7 @@ class Family(ABC):
         """Logarithm of the marginal likelihood of each group; zero for an empty one."""
 
     @abstractmethod
-    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
+    def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
         """Draw the parameters of each group from their posterior."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Family(ABC):
         """Logarithm of the likelihood of each row under each group's parameters."""
 
     @abstractmethod
-    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, R)
+    def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, R)
         """Compute once per group what `log_predictive` needs."""
 
     @abstractmethod
@@ -86,20 +86,20 @@ class Family(ABC):
         """Logarithm of the posterior predictive density of each row under each group."""
 
     @abstractmethod
-    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         """Posterior mean of a row of each group."""
 
     @abstractmethod
-    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         """Standard deviation of each feature in each group."""
 
     @classmethod
     @abstractmethod
-    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+    def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Build the family with a weak prior scaled to a first batch."""
 
     @abstractmethod
-    def candidates(self, stats: Array) -> list[Self]:
+    def prior_grid(self, stats: Array) -> list[Self]:
         """Return this family under other priors worth trying on groups with these statistics."""
 
     @abstractmethod
@@ -127,7 +127,7 @@ class Family(ABC):
     @cached_property
     def prior_predictive(self) -> Array:  # (1, R)
         """Predictive table of a group without rows."""
-        return self.predictive(np.zeros((1, self.n_stats)))
+        return self.predictive_params(np.zeros((1, self.n_stats)))
 
     @twin
     def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
@@ -139,7 +139,9 @@ class Family(ABC):
             parts.append(self.log_marginal(stats[first[pairs]] + stats[second[pairs]]))
         return np.concatenate(parts)
 
-    def log_gain(self, X: Rows, weight: Array, group: Labels, stats: Array) -> Array:  # (N,)
+    def log_leave_one_out(
+        self, X: Rows, weight: Array, group: Labels, stats: Array
+    ) -> Array:  # (N,)
         """What each row adds to the log marginal of its group: log f(S) - log f(S - x)."""
         out = np.empty(len(group))
         marginal = self.log_marginal(stats)
@@ -156,17 +158,17 @@ class Family(ABC):
         """Parameters at their posterior mean, for the plug-in rule; None where not offered."""
         return None
 
-    def cut(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
+    def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Difference, per unit of weight, between the halves of each group and half of the group.
 
-        The halves of a group ``s`` are ``s / 2 + s[0] * cut`` and ``s / 2 - s[0] * cut``. The
+        The halves of a group ``s`` are ``s / 2 + s[0] * bisect`` and ``s / 2 - s[0] * bisect``. The
         direction of the cut is taken from the statistics `along`. The default cuts nothing: both
         halves are alike.
         """
         return np.zeros_like(stats)
 
     def translate(self, stats: Array, shift: Array) -> Array:  # (G, P), (G, D) -> (G, P)
-        """Statistics of the same rows moved by `shift`; only where `moves_rigidly`."""
+        """Statistics of the same rows moved by `shift`; only where `supports_translation`."""
         raise NotImplementedError(f"{self.name} rows cannot be moved")
 
     def coordinates(self, X: Rows) -> Array:  # (N, D) -> (N, C)
@@ -175,7 +177,7 @@ class Family(ABC):
 
     def coordinates_of(self, stats: Array) -> Array:  # (G, P) -> (G, C)
         """Coordinates of the groups' locations."""
-        return self.coordinates(self.location(stats))
+        return self.coordinates(self.means(stats))
 
     def log_base(self, X: Rows) -> Array:  # (N,)
         """Logarithm of the base measure of each row, which is common to all groups."""

@@ -34,7 +34,7 @@ class Bernoulli(Family):
     >>> from scstream.families import Bernoulli
     >>> family = Bernoulli(a=np.ones(2), b=np.ones(2))
     >>> stats = family.stats(np.array([[1.0, 0.0], [1.0, np.nan]]), np.array([0, 0]), 1)
-    >>> family.location(stats).round(3)
+    >>> family.means(stats).round(3)
     array([[0.75 , 0.333]])
     """
 
@@ -68,7 +68,7 @@ class Bernoulli(Family):
         a, b = self._posterior(stats)
         return np.asarray((betaln(a, b) - betaln(self.a, self.b)).sum(axis=-1))
 
-    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, 2D)
+    def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, 2D)
         """Draw the log probabilities of a one and of a zero; in log space, so that none is 0."""
         log_gamma = draws.log_gamma(np.concatenate(self._posterior(stats), axis=1))
         ones, zeros = np.split(log_gamma, 2, axis=1)
@@ -78,7 +78,7 @@ class Bernoulli(Family):
         present, ones = observed(X)
         return np.asarray(np.concatenate([ones, present - ones], axis=1) @ params.T)
 
-    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, 2D)
+    def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, 2D)
         a, b = self._posterior(stats)
         return np.asarray(np.log(np.concatenate([a, b], axis=1) / np.tile(a + b, 2)))
 
@@ -86,14 +86,14 @@ class Bernoulli(Family):
         return self.log_likelihood(table, X)
 
     def expected(self, stats: Array) -> Array:  # (G, P) -> (G, 2D)
-        return self.predictive(stats)
+        return self.predictive_params(stats)
 
-    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         a, b = self._posterior(stats)
         return a / (a + b)
 
-    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        share = self.location(stats)
+    def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        share = self.means(stats)
         return np.asarray(np.sqrt(share * (1.0 - share)))
 
     def coordinates(self, X: Rows) -> Array:  # (N, D)
@@ -112,11 +112,11 @@ class Bernoulli(Family):
             )
 
     @classmethod
-    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+    def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Expect any probability alike."""
         return cls(a=np.ones(X.shape[1]), b=np.ones(X.shape[1]))
 
-    def candidates(self, stats: Array) -> list[Self]:
+    def prior_grid(self, stats: Array) -> list[Self]:
         """Priors of several strengths around even and around overall frequencies."""
         ones, zeros = np.split(stats[:, 1:].sum(axis=0) + 0.5, 2)
         return [

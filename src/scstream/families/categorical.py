@@ -40,7 +40,7 @@ class Categorical(Family):
     >>> stats = family.stats(np.array([[0.0, 2.0], [0.0, np.nan]]), np.array([0, 0]), 1)
     >>> family.probabilities(stats).round(3)
     array([[0.75, 0.25, 0.25, 0.25, 0.5 ]])
-    >>> family.location(stats)
+    >>> family.means(stats)
     array([[0., 2.]])
     """
 
@@ -81,7 +81,7 @@ class Categorical(Family):
         totals = gammaln(self._totals(posterior)) - gammaln(self._totals(self._prior))
         return np.asarray(levels - totals.sum(axis=-1))
 
-    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, L)
+    def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, L)
         """Draw log probabilities; in log space, since tiny concentrations underflow otherwise."""
         log_gamma = draws.log_gamma(self.concentration + stats[:, 1:])
         totals = np.logaddexp.reduceat(log_gamma, self._starts, axis=1)
@@ -90,26 +90,26 @@ class Categorical(Family):
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, L), (N, D) -> (N, G)
         return np.asarray(self._indicator(X) @ params.T)
 
-    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, L)
+    def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, L)
         return np.asarray(np.log(self.probabilities(stats)))
 
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, L), (N, D) -> (N, G)
         return self.log_likelihood(table, X)
 
     def expected(self, stats: Array) -> Array:  # (G, P) -> (G, L)
-        return self.predictive(stats)
+        return self.predictive_params(stats)
 
     def probabilities(self, stats: Array) -> Array:  # (G, P) -> (G, L)
         """Posterior mean of the probability of every level of every column."""
         posterior = self.concentration + stats[:, 1:]
         return posterior / np.repeat(self._totals(posterior), self.n_levels, axis=1)
 
-    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         """Most probable level of each column: a mean of codes would mean nothing."""
         levels = np.split(self.probabilities(stats), self._starts[1:], axis=1)
         return np.column_stack([share.argmax(axis=1) for share in levels]).astype(np.float64)
 
-    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         """Standard deviation of each column's indicator vector, zero for a certain level."""
         square = np.add.reduceat(self.probabilities(stats) ** 2, self._starts, axis=1)
         return np.asarray(np.sqrt(np.maximum(1.0 - square, 0.0)))
@@ -138,13 +138,13 @@ class Categorical(Family):
             )
 
     @classmethod
-    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+    def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Expect any probabilities alike, of as many levels as the first batch shows."""
         _check_codes(X)
         n_levels = np.nanmax(X, axis=0, initial=0.0).astype(int) + 1
         return cls(n_levels=tuple(n_levels.tolist()), concentration=1.0)
 
-    def candidates(self, stats: Array) -> list[Self]:
+    def prior_grid(self, stats: Array) -> list[Self]:
         """Priors of several strengths around even and around overall frequencies."""
         levels = np.repeat(np.asarray(self.n_levels, dtype=np.float64), self.n_levels)
         total = stats[:, 1:].sum(axis=0) + 1.0 / levels

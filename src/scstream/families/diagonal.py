@@ -49,7 +49,7 @@ class Diagonal(Family):
     >>> from scstream.families import Diagonal
     >>> family = Diagonal(mean=np.zeros(2), kappa=1.0, nu=3.0, psi=np.ones(2))
     >>> stats = family.stats(np.array([[1.0, 2.0], [3.0, np.nan]]), np.array([0, 0]), 1)
-    >>> family.location(stats).round(3)
+    >>> family.means(stats).round(3)
     array([[1.333, 1.   ]])
     """
 
@@ -61,7 +61,7 @@ class Diagonal(Family):
 
     name = "diagonal"
     handles_missing = True
-    moves_rigidly = True
+    supports_translation = True
 
     def __post_init__(self) -> None:
         mean = np.atleast_1d(np.asarray(self.mean, dtype=np.float64))
@@ -103,7 +103,7 @@ class Diagonal(Family):
         )
         return np.asarray(features.sum(axis=-1))
 
-    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, 3D)
+    def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, 3D)
         """Draw 1 / sigma, mu / sigma and the constant of the density of each feature."""
         nu = self.nu + self._moments(stats)[0]
         return self.parameters(stats, draws.normal(self.n_features), draws.log_gamma(0.5 * nu))
@@ -127,7 +127,7 @@ class Diagonal(Family):
         return np.asarray(out)
 
     @twin
-    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, 4D)
+    def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, 4D)
         """Student-t with df = nu, per feature constant - power log1p((w x - b)^2)."""
         kappa, mean, nu, scale = self._posterior(stats)
         power = 0.5 * (nu + 1.0)
@@ -144,18 +144,18 @@ class Diagonal(Family):
             out -= power[:, d] * np.log1p(square)
         return np.asarray(out)
 
-    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self._posterior(stats)[1] + self._origin
 
-    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         """Root of the posterior mean of the variance, or of its scale where that is infinite."""
         _, _, nu, scale = self._posterior(stats)
         return np.asarray(np.sqrt(scale / np.where(nu >= 3.0, nu - 2.0, nu)))
 
-    def cut(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
+    def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Cut through the mean of the feature that varies most in `along`, in prior units.
 
-        As in `Gaussian.cut`, with the axis of one feature. The core multiplies by the count of the
+        As in `Gaussian.bisect`, with the axis of one feature. The core multiplies by the count of the
         group, but only the entries present in the feature move: hence their share of the count.
         """
         d = self.n_features
@@ -185,12 +185,12 @@ class Diagonal(Family):
         spread_out(X, self._origin, np.sqrt(self.psi))
 
     @classmethod
-    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+    def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Expect clusters of half the whole spread, anywhere in a region ten times as large."""
         centre, scale = feature_scales(X, weight)
         return cls(mean=centre, kappa=0.01, nu=4.0, psi=(0.5 * scale) ** 2, origin=centre)
 
-    def candidates(self, stats: Array) -> list[Self]:
+    def prior_grid(self, stats: Array) -> list[Self]:
         """Priors around the groups' pooled variances and the scatter of their means."""
         n_present, mean, variance = self._scatter(stats)
         total = np.maximum(n_present.sum(axis=0), np.finfo(float).tiny)

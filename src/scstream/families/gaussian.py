@@ -52,7 +52,7 @@ class Gaussian(Family):
     >>> from scstream.families import Gaussian
     >>> family = Gaussian(mean=np.zeros(2), kappa=1.0, nu=4.0, psi=np.eye(2))
     >>> stats = family.stats(np.array([[1.0, 2.0], [3.0, 2.0]]), np.array([0, 0]), 1)
-    >>> family.location(stats).round(3)
+    >>> family.means(stats).round(3)
     array([[1.333, 1.333]])
     """
 
@@ -63,7 +63,7 @@ class Gaussian(Family):
     origin: Array | None = None
 
     name = "gaussian"
-    moves_rigidly = True
+    supports_translation = True
 
     def __post_init__(self) -> None:
         mean = np.atleast_1d(np.asarray(self.mean, dtype=np.float64))
@@ -119,7 +119,7 @@ class Gaussian(Family):
         return np.asarray(out.reshape(stats.shape[:-1]))
 
     @twin
-    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
+    def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
         """Draw (W, W mu, log|W|) with Sigma^-1 = W^T W by a reversed Bartlett decomposition."""
         kappa, mean, nu, scale = self._posterior(stats)
         d = self.n_features
@@ -142,7 +142,7 @@ class Gaussian(Family):
         return params[:, -1] - 0.5 * self._square_distances(params, X)
 
     @twin
-    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, R)
+    def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, R)
         """Student-t with nu - D + 1 degrees, as ``constant - power log1p(|W x - b|^2)``."""
         kappa, mean, nu, scale = self._posterior(stats)
         d = self.n_features
@@ -165,11 +165,11 @@ class Gaussian(Family):
         return table[:, -2] - table[:, -1] * np.log1p(self._square_distances(table[:, :-1], X))
 
     @twin
-    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self._posterior_mean(stats)[1] + self._origin
 
     @twin
-    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return np.asarray(np.sqrt(np.einsum("gii->gi", self.covariance(stats))))
 
     def covariance(self, stats: Array) -> Array:  # (G, P) -> (G, D, D)
@@ -178,7 +178,7 @@ class Gaussian(Family):
         freedom = nu - self.n_features - 1.0
         return scale / np.where(freedom >= 1.0, freedom, nu)[:, None, None]
 
-    def cut(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
+    def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Cut a Gaussian through its mean, across the principal axis v of `along`.
 
         Half of a Gaussian with variance s^2 along v has its mean at s sqrt(2/pi) v from the centre
@@ -215,7 +215,7 @@ class Gaussian(Family):
         return (np.asarray(X, dtype=np.float64) - self._origin) @ self._prior_whitening.T
 
     @classmethod
-    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+    def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Expect clusters of half the whole spread, anywhere in a region ten times as large."""
         centre, scale = feature_scales(X, weight)
         d = len(centre)
@@ -223,7 +223,7 @@ class Gaussian(Family):
             mean=centre, kappa=0.01, nu=d + 3.0, psi=np.diag((0.5 * scale) ** 2), origin=centre
         )
 
-    def candidates(self, stats: Array) -> list[Self]:
+    def prior_grid(self, stats: Array) -> list[Self]:
         """Priors around the groups' pooled covariance and the scatter of their means."""
         stats = stats[stats[:, 0] > 0]
         d, total = self.n_features, max(float(stats[:, 0].sum()), _TINY)

@@ -38,7 +38,7 @@ class Multinomial(Family):
     >>> from scstream.families import Multinomial
     >>> family = Multinomial(concentration=np.ones(3))
     >>> stats = family.stats(np.array([[2, 1, 0], [3, 0, 0]]), np.array([0, 0]), 1)
-    >>> family.location(stats).round(3)
+    >>> family.means(stats).round(3)
     array([[0.667, 0.222, 0.111]])
     """
 
@@ -77,7 +77,7 @@ class Multinomial(Family):
         prior = gammaln(self.concentration.sum()) - gammaln(self.concentration).sum()
         return np.asarray(prior - gammaln(posterior.sum(axis=-1)) + gammaln(posterior).sum(axis=-1))
 
-    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, D)
+    def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, D)
         """Draw log probabilities; in log space, since tiny concentrations underflow otherwise."""
         return self.parameters(draws.log_gamma(self.concentration + stats[:, 1:]))
 
@@ -90,7 +90,7 @@ class Multinomial(Family):
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, D), (N, D) -> (N, G)
         return np.asarray(sparse.csr_array(X) @ params.T)
 
-    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self.concentration + stats[:, 1:]
 
     @twin
@@ -119,25 +119,27 @@ class Multinomial(Family):
             np.add.at(out, row[start : start + step], extra.T)
         return out
 
-    def log_gain(self, X: Rows, weight: Array, group: Labels, stats: Array) -> Array:  # (N,)
+    def log_leave_one_out(
+        self, X: Rows, weight: Array, group: Labels, stats: Array
+    ) -> Array:  # (N,)
         # Only outcomes that a row has change when it is taken out.
         X = sparse.csr_array(X, dtype=np.float64)
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        table = self.predictive(stats)
+        table = self.predictive_params(stats)
         held, total = table[group[row], X.indices], table.sum(axis=1)[group]
         gain = gammaln(held) - gammaln(np.maximum(held - weight[row] * X.data, _TINY))
         out = gammaln(np.maximum(total - weight * X.sum(axis=1), _TINY)) - gammaln(total)
         return np.asarray(out + np.bincount(row, gain, minlength=len(out)))
 
     def expected(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        return np.asarray(np.log(self.location(stats)))
+        return np.asarray(np.log(self.means(stats)))
 
-    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        posterior = self.predictive(stats)
+    def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        posterior = self.predictive_params(stats)
         return np.asarray(posterior / posterior.sum(axis=1, keepdims=True))
 
-    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        share = self.location(stats)
+    def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        share = self.means(stats)
         return np.asarray(np.sqrt(share * (1.0 - share)))
 
     def coordinates(self, X: Rows) -> Array:  # (N, D)
@@ -156,7 +158,7 @@ class Multinomial(Family):
         check_counts(X)
 
     @classmethod
-    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+    def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Expect even frequencies, with less conviction where rows hold few of many outcomes.
 
         One per outcome would swamp a title of five words, and as little as a row has would let any
@@ -167,7 +169,7 @@ class Multinomial(Family):
         concentration = float(np.clip(np.sqrt(max(per_row, 0.0) / X.shape[1]), 0.01, 1.0))
         return cls(concentration=np.full(X.shape[1], concentration))
 
-    def candidates(self, stats: Array) -> list[Self]:
+    def prior_grid(self, stats: Array) -> list[Self]:
         """Priors of the same shape, as strong or stronger.
 
         Weaker ones, and those around the overall frequencies, explain real counts better, but by

@@ -35,7 +35,7 @@ class Poisson(Family):
     >>> from scstream.families import Poisson
     >>> family = Poisson(shape=np.ones(2), rate=np.ones(2))
     >>> stats = family.stats(np.array([[3.0, 0.0], [4.0, np.nan]]), np.array([0, 0]), 1)
-    >>> family.location(stats).round(3)
+    >>> family.means(stats).round(3)
     array([[2.667, 0.5  ]])
     """
 
@@ -70,7 +70,7 @@ class Poisson(Family):
         prior = self.shape * np.log(self.rate) - gammaln(self.shape)
         return np.asarray((prior + gammaln(shape) - shape * np.log(rate)).sum(axis=-1))
 
-    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, D)
+    def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, D)
         """Draw logarithms of the rates."""
         shape, rate = self._posterior(stats)
         return np.asarray(draws.log_gamma(shape) - np.log(rate))
@@ -79,7 +79,7 @@ class Poisson(Family):
         present, events = observed(X)
         return np.asarray(events @ params.T - present @ np.exp(params).T)
 
-    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, 2D)
+    def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, 2D)
         return np.concatenate(self._posterior(stats), axis=1)
 
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, 2D), (N, D) -> (N, G)
@@ -95,14 +95,14 @@ class Poisson(Family):
         return np.asarray(out)
 
     def expected(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        return np.asarray(np.log(self.location(stats)))
+        return np.asarray(np.log(self.means(stats)))
 
-    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+    def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         shape, rate = self._posterior(stats)
         return shape / rate
 
-    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        return np.asarray(np.sqrt(self.location(stats)))
+    def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        return np.asarray(np.sqrt(self.means(stats)))
 
     def coordinates(self, X: Rows) -> Array:  # (N, D)
         """Twice the square roots, whose variance is one; the prior mean where missing."""
@@ -117,17 +117,17 @@ class Poisson(Family):
         check_counts(X)
 
     @classmethod
-    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+    def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Expect rates about the mean of the first batch, with an exponential prior."""
         check_counts(X)
         mean = feature_scales(X, weight)[0]
         # A column without events: less than one of them in as many rows as were seen.
         return cls(shape=np.ones(len(mean)), rate=1.0 / np.maximum(mean, 1.0 / (1 + X.shape[0])))
 
-    def candidates(self, stats: Array) -> list[Self]:
+    def prior_grid(self, stats: Array) -> list[Self]:
         """Priors of several strengths around the overall rates."""
         n_present, events = np.split(stats[:, 1:].sum(axis=0), 2)
-        mean = (events + 0.5) / (n_present + 0.5 / self.location(np.zeros((1, self.n_stats)))[0])
+        mean = (events + 0.5) / (n_present + 0.5 / self.means(np.zeros((1, self.n_stats)))[0])
         return [
             replace(self, shape=np.full(self.n_features, strength), rate=strength / mean)
             for strength in (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 6.0, 12.0, 30.0)

@@ -46,7 +46,7 @@ class Product(Family):
     >>> from scstream.families import Bernoulli, Poisson, Product
     >>> family = Product([(Poisson(shape=1.0, rate=1.0), [0]), (Bernoulli(a=1.0, b=1.0), [1])])
     >>> stats = family.stats(np.array([[4.0, 1.0], [np.nan, 1.0]]), np.array([0, 0]), 1)
-    >>> family.location(stats).round(3)
+    >>> family.means(stats).round(3)
     array([[2.5 , 0.75]])
     """
 
@@ -110,7 +110,7 @@ class Product(Family):
             family = family_class(kind) if isinstance(kind, str) else kind
             rows = X[:, _columns_within(columns, X.shape[1])]
             keep = _kept(family, rows)
-            parts.append((family.vague(rows[keep], weight[keep]), tuple(columns)))
+            parts.append((family.weak_prior(rows[keep], weight[keep]), tuple(columns)))
         product = cls(parts=tuple(parts))
         if product.n_features != X.shape[1]:
             raise InputError(
@@ -142,14 +142,14 @@ class Product(Family):
             total = total + family.log_marginal(block)
         return total
 
-    def draw(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
-        return self._joined("draw", stats, draws)
+    def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
+        return self._joined("sample_posterior", stats, draws)
 
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
         return self._log_density("log_likelihood", params, self._params_ends, X)
 
-    def predictive(self, stats: Array) -> Array:  # (G, P) -> (G, R)
-        return self._joined("predictive", stats)
+    def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, R)
+        return self._joined("predictive_params", stats)
 
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         return self._log_density("log_predictive", table, self._table_ends, X)
@@ -163,13 +163,13 @@ class Product(Family):
         offered = [block for block in blocks if block is not None]
         return np.concatenate(offered, axis=1) if len(offered) == len(blocks) else None
 
-    def location(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        return self._joined("location", stats)[:, self._order]
+    def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        return self._joined("means", stats)[:, self._order]
 
-    def spread(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        return self._joined("spread", stats)[:, self._order]
+    def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        return self._joined("stds", stats)[:, self._order]
 
-    def cut(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
+    def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Cut each group in the one part where the halves explain `along` best.
 
         The parts are independent within a cluster: whatever cuts one part leaves the others alike
@@ -179,7 +179,7 @@ class Product(Family):
         lines = self._families_with(along[:, 1:], self._stats_ends)
         blocks, gains = [], []
         for (family, block), (_, line) in zip(rows, lines, strict=True):
-            half = line[:, :1] * family.cut(line, line)
+            half = line[:, :1] * family.bisect(line, line)
             gains.append(
                 family.log_marginal(line / 2 + half)
                 + family.log_marginal(line / 2 - half)
@@ -187,7 +187,7 @@ class Product(Family):
             )
             # The core multiplies by the count of the whole, the part counts its own rows.
             share = block[:, :1] / np.maximum(stats[:, :1], np.finfo(float).tiny)
-            blocks.append(family.cut(block, line) * share)
+            blocks.append(family.bisect(block, line) * share)
         best = np.argmax(gains, axis=0)
         chosen = [block * (best == i)[:, None] for i, block in enumerate(blocks)]
         return np.concatenate([np.zeros((len(stats), 1)), *chosen], axis=1)
@@ -233,19 +233,19 @@ class Product(Family):
                 raise InputError(f"in {place}: {error}") from error
 
     @classmethod
-    def vague(cls, X: Rows, weight: Array | None = None) -> Self:
+    def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         raise InputError(
             "a product cannot guess which family describes which column; build it with "
             "Product.from_spec(X, [('diagonal', [0, 1]), ('categorical', [2])])."
         )
 
-    def candidates(self, stats: Array) -> list[Self]:
+    def prior_grid(self, stats: Array) -> list[Self]:
         """Return one product: its evidence is a product, so the best parts make the best."""
         parts = []
         blocks = self._families_with(stats[:, 1:], self._stats_ends)
         for (family, block), (_, columns) in zip(blocks, self.parts, strict=True):
             present = block[block[:, 0] > 0]
-            options = family.candidates(present) if len(present) else [family]
+            options = family.prior_grid(present) if len(present) else [family]
             evidence = [float(option.log_marginal(present).sum()) for option in options]
             parts.append((options[int(np.argmax(evidence))], columns))
         return [replace(self, parts=tuple(parts))]
@@ -273,11 +273,13 @@ class Product(Family):
 
     @cached_property
     def _params_ends(self) -> Labels:
-        return np.cumsum([_nothing(f, "draw", _NoDraws()).shape[1] for f, _ in self.parts])
+        return np.cumsum(
+            [_nothing(f, "sample_posterior", _NoDraws()).shape[1] for f, _ in self.parts]
+        )
 
     @cached_property
     def _table_ends(self) -> Labels:
-        return np.cumsum([_nothing(f, "predictive").shape[1] for f, _ in self.parts])
+        return np.cumsum([_nothing(f, "predictive_params").shape[1] for f, _ in self.parts])
 
     def _families_with(self, blocks: Array, ends: Labels) -> Iterator[tuple[Family, Array]]:
         """Pair every part with its own columns of `blocks`."""

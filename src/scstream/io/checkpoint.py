@@ -42,14 +42,14 @@ _SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archi
     "current": "K2P",
     "history": "HK2P",
     "history_times": "H",
-    "history_rest": "H",
+    "history_unassigned": "H",
     "ids": "K",
     "age": "K",
     "born": "K",
-    "seen": "K",
+    "last_seen": "K",
     "peak": "K",
     "velocity": "KD",
-    "jitter": "K",
+    "velocity_noise": "K",
     "split_evidence": "K",
     "merge_pairs": "M2",
     "merge_evidence": "M",
@@ -328,14 +328,19 @@ def _check_state(state: State, family: Family) -> None:
             raise ValueError(f"{name} has a negative count")
     if (np.diff(state.ids, prepend=-1) <= 0).any() or (state.ids >= state.next_id).any():
         raise ValueError("its ids are not in order")
-    numbers = [state.rest, state.rest_now, state.stride, 0.0 if state.is_new else abs(state.time)]
+    numbers = [
+        state.unassigned_weight,
+        state.unassigned_now,
+        state.batch_interval,
+        0.0 if state.is_new else abs(state.time),
+    ]
     if not (np.isfinite(numbers).all() and min(numbers) >= 0):
         raise ValueError("its numbers are not finite, or negative")
     with np.errstate(all="ignore"):
-        if not np.isfinite(family.predictive(state.whole)).all():
+        if not np.isfinite(family.predictive_params(state.cluster_stats)).all():
             raise ValueError("its clusters have no predictive density")
         if isinstance(family, Gaussian) and state.n_clusters:
-            spread = np.linalg.eigvalsh(family.covariance(state.whole))  # (K, D)
+            spread = np.linalg.eigvalsh(family.covariance(state.cluster_stats))  # (K, D)
             if (spread[:, 0] < -_ROUNDING * spread[:, -1]).any():
                 raise ValueError("its covariances are not positive definite")
 

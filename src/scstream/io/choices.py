@@ -271,7 +271,7 @@ def first_family(
     if kind is Product:
         vague: Family = Product.from_spec(X, read_parts(choice, names), weight=weight)
     else:
-        vague = kind.vague(X, weight)
+        vague = kind.weak_prior(X, weight)
     if isinstance(prior, Mapping):
         return with_prior(vague, prior)
     if prior not in ("auto", "vague"):

@@ -15,7 +15,7 @@ from scstream.families.base import Array, Family, Labels
 
 _MOST_ROWS = 30  # clusters that are printed
 _MOST_FEATURES = 4  # entries of a mean that are printed
-_HEADINGS = ("id", "weight", "share", "age", "born", "last seen", "mean", "spread")
+_HEADINGS = ("id", "weight", "share", "age", "born", "last seen", "mean", "std")
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Cluster:
         Share of the faded number of all rows.
     age, born, last_seen : float
         Time since birth, time of birth, time of the newest row.
-    mean, spread : array of shape (D,)
+    mean, std : array of shape (D,)
         Posterior mean and standard deviation of each feature.
 
     Examples
     --------
     >>> from scstream.io.clusters import Cluster
     >>> Cluster.__match_args__
-    ('id', 'weight', 'share', 'age', 'born', 'last_seen', 'mean', 'spread')
+    ('id', 'weight', 'share', 'age', 'born', 'last_seen', 'mean', 'std')
     """
 
     id: int
@@ -49,7 +49,7 @@ class Cluster:
     born: float
     last_seen: float
     mean: Array  # (D,)
-    spread: Array  # (D,)
+    std: Array  # (D,)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -74,7 +74,7 @@ class ClusterTable:
         Time of the newest row.
     mean : array of shape (K, D)
         Posterior mean of each feature.
-    spread : array of shape (K, D)
+    std : array of shape (K, D)
         Standard deviation of each feature.
     feature_names : tuple of str
         Names of the features; ``x0``, ``x1``, ... where the rows had none.
@@ -85,7 +85,7 @@ class ClusterTable:
     >>> from scstream.io.clusters import ClusterTable
     >>> one, two = np.ones(1), np.array([[0.5, 2.0]])
     >>> ClusterTable(np.array([7]), 3 * one, one, 0 * one, one, one, two, two / 10, ("a", "b"))
-    id  weight  share  age  born  last seen  mean      spread
+    id  weight  share  age  born  last seen  mean      std
      7       3  1.000    0     1          1  [0.5, 2]  [0.05, 0.2]
     """
 
@@ -96,7 +96,7 @@ class ClusterTable:
     born: Array
     last_seen: Array
     mean: Array
-    spread: Array
+    std: Array
     feature_names: tuple[str, ...]
 
     @classmethod
@@ -108,9 +108,9 @@ class ClusterTable:
             share=state.share,
             age=state.time - state.born,
             born=state.born.copy(),
-            last_seen=state.seen.copy(),
-            mean=family.location(state.whole),
-            spread=family.spread(state.whole),
+            last_seen=state.last_seen.copy(),
+            mean=family.means(state.cluster_stats),
+            std=family.stds(state.cluster_stats),
             feature_names=feature_names,
         )
 
@@ -122,7 +122,7 @@ class ClusterTable:
             yield self._row(k)
 
     def to_dict(self) -> dict[str, Labels | Array]:
-        """Columns by name, with one column per feature for mean and spread.
+        """Columns by name, with one column per feature for mean and std.
 
         Returns
         -------
@@ -138,7 +138,7 @@ class ClusterTable:
         columns: dict[str, Labels | Array] = {
             name: getattr(self, name) for name in Cluster.__match_args__[:-2]
         }
-        for kind in ("mean", "spread"):
+        for kind in ("mean", "std"):
             for d, name in enumerate(self.feature_names):
                 columns[f"{kind}_{name}"] = getattr(self, kind)[:, d]
         return columns
@@ -147,7 +147,7 @@ class ClusterTable:
         values: dict[str, Any] = {
             name: getattr(self, name)[k].item() for name in Cluster.__match_args__[:-2]
         }
-        return Cluster(**values, mean=self.mean[k], spread=self.spread[k])
+        return Cluster(**values, mean=self.mean[k], std=self.std[k])
 
     def _cells(self) -> list[list[str]]:
         """Text of the printed rows."""
@@ -155,7 +155,7 @@ class ClusterTable:
         for k in range(min(len(self), _MOST_ROWS)):
             row = self._row(k)
             times = [f"{value:.4g}" for value in (row.age, row.born, row.last_seen)]
-            vectors = [_vector(row.mean), _vector(row.spread)]
+            vectors = [_vector(row.mean), _vector(row.std)]
             cells.append([str(row.id), f"{row.weight:.4g}", f"{row.share:.3f}", *times, *vectors])
         return cells
 

@@ -25,7 +25,7 @@ _HATCHES = ("", "//", "..", "\\\\", "xx", "--")  # of ids that share a colour
 
 
 def weights(
-    history: History, *, ax: Axes | None = None, most: int = 12, count: bool = True
+    history: History, *, ax: Axes | None = None, max_n: int = 12, count: bool = True
 ) -> Axes:
     """Draw the share of every cluster over time as stacked bands, oldest at the bottom.
 
@@ -63,7 +63,7 @@ def weights(
     ids, share = seen(history).ids.tolist(), np.nan_to_num(history.share())  # (B, I)
     ax = given_or_new(ax)
     edges = edges_of(history.time)
-    heaviest = np.sort(np.argsort(-share.max(axis=0), kind="stable")[:most])
+    heaviest = np.sort(np.argsort(-share.max(axis=0), kind="stable")[:max_n])
     base = np.zeros(len(share))
     for column in heaviest:
         top = base + share[:, column]

@@ -33,7 +33,7 @@ _MARKS = {  # marker, and what it means
 _HEIGHT = 0.8  # of the lane that the heaviest cluster fills
 
 
-def lineage(history: History, *, ax: Axes | None = None, most: int = 40) -> Axes:
+def lineage(history: History, *, ax: Axes | None = None, max_n: int = 40) -> Axes:
     """Draw a lane for every id, as long as its cluster lived and as thick as it was heavy.
 
     A dotted line is a cluster that waits without rows. A thin line across lanes leads from a
@@ -67,7 +67,7 @@ def lineage(history: History, *, ax: Axes | None = None, most: int = 40) -> Axes
     """
     ids, share, fresh = seen(history).ids, history.share(), history.fresh()
     ax = given_or_new(ax)
-    heaviest = np.sort(np.argsort(-np.nanmax(share, axis=0), kind="stable")[:most])
+    heaviest = np.sort(np.argsort(-np.nanmax(share, axis=0), kind="stable")[:max_n])
     lanes = {int(ids[column]): lane for lane, column in enumerate(heaviest)}
     scale = _HEIGHT / max(float(np.nanmax(share)), np.finfo(float).tiny)
     edges = edges_of(history.time)

@@ -146,8 +146,8 @@ def _limits(frames: Sequence[Frame], picture: Picture) -> list[tuple[float, floa
     for each in frames:
         points = picture.points(each.snapshot, each.rows, each.labels)
         centres = picture.centres(each.snapshot)
-        spread = np.sqrt(np.einsum("kaa->ka", picture.covariances(each.snapshot)))
-        corners += [points, centres - 2 * spread, centres + 2 * spread]
+        std = np.sqrt(np.einsum("kaa->ka", picture.covariances(each.snapshot)))
+        corners += [points, centres - 2 * std, centres + 2 * std]
     every = np.concatenate(corners)
     low, high = every.min(axis=0), every.max(axis=0)
     room = _ROOM * np.maximum(high - low, np.finfo(float).tiny)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from scstream.core.fading import remember
+from scstream.core.forgetting import unfade_inactive
 from scstream.families.base import Array, Labels, Rows
 from scstream.io.checkpoint import Snapshot
 from scstream.view.columns import Columns, columns_of
@@ -30,9 +30,9 @@ class Picture:
         stats = np.concatenate([shapes(each) for each in snapshots])
         weight = np.concatenate([each.state.weight for each in snapshots])
         share = weight / max(float(weight.sum()), np.finfo(float).tiny)
-        pooled = np.sqrt(share @ columns.spread(stats) ** 2)  # (C,)
+        pooled = np.sqrt(share @ columns.stds(stats) ** 2)  # (C,)
         projection = Projection.of(
-            columns.centres(stats), weight, unit=columns.unit(pooled), spread=pooled
+            columns.centres(stats), weight, unit=columns.unit(pooled), stds=pooled
         )
         names = projection.words(columns.names(snapshots[0].names))
         return cls(columns, projection, tuple(names))
@@ -68,7 +68,7 @@ class Picture:
 
 def shapes(snapshot: Snapshot) -> Array:  # (K, P)
     """Statistics of the clusters; silent ones as they were when last heard of."""
-    return remember(snapshot.config, snapshot.state).whole
+    return unfade_inactive(snapshot.config, snapshot.state).cluster_stats
 
 
 def _places(snapshot: Snapshot, labels: Labels) -> Labels:

@@ -169,14 +169,14 @@ def seen(history: History) -> History:
 def _moment(snapshot: Snapshot) -> Moment:
     state = snapshot.state
     rows = state.current[:, :, 0].sum(axis=1)  # (K,)
-    total = float(rows.sum()) + state.rest_now
+    total = float(rows.sum()) + state.unassigned_now
     return Moment(
         time=state.time,
         number=state.n_batches,
         ids=state.ids.copy(),
         share=state.share,
         fresh=rows / total if total > 0 else np.zeros_like(rows),
-        novelty=state.rest_now / total if total > 0 else float("nan"),
+        novelty=state.unassigned_now / total if total > 0 else float("nan"),
         mean_log_density=snapshot.info.mean_log_density,
     )
 

@@ -121,9 +121,9 @@ def label_rows(snapshot: Snapshot, rows: Rows) -> Labels:  # (N,)
     return mixture.labels(rows)
 
 
-def thinned(places: Labels, most: int) -> Labels:
+def thinned(places: Labels, max_n: int) -> Labels:
     """Every so many of the places, so that at most so many are left."""
-    return places[:: max(-(-len(places) // max(most, 1)), 1)]
+    return places[:: max(-(-len(places) // max(max_n, 1)), 1)]
 
 
 def _draw_rows(ax: Axes, points: Array, labels: Labels) -> None:

@@ -31,7 +31,7 @@ def verdict_answer(
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.answers import verdict_answer
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> reading = Reading(7, 1, 0.0, None, learner, Steps())
@@ -75,7 +75,7 @@ def origin(reading: Reading) -> Headers:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.answers import origin
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> origin(Reading(7, 300, 0.0, None, learner, Steps()))

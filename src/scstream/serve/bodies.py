@@ -12,9 +12,9 @@ import numpy as np
 from scstream.errors import missing_extra
 from scstream.families.base import Array
 from scstream.io.schema import LARGEST
+from scstream.preprocess.block import Block
 from scstream.serve.model import text_of
 from scstream.serve.refusals import Refusal
-from scstream.stream.block import Block
 from scstream.stream.checks import NUMBERS, number_column, quoted, text_column
 from scstream.stream.messages import Schema
 from scstream.stream.reading import Reading
@@ -109,7 +109,7 @@ class Question:
         return self.rows if isinstance(self.rows, Block) else Block.of(self.rows)
 
 
-def read_json(body: bytes, form: Form, *, most: int) -> Question:
+def read_json(body: bytes, form: Form, *, max_n: int) -> Question:
     """Read a body of JSON; raises `Refusal`.
 
     Parameters
@@ -125,17 +125,17 @@ def read_json(body: bytes, form: Form, *, most: int) -> Question:
     Examples
     --------
     >>> from scstream.serve.bodies import Form, read_json
-    >>> read_json(b'{"columns": {"y": [2, 4], "x": [1, 3]}}', Form(("x", "y")), most=9).rows
+    >>> read_json(b'{"columns": {"y": [2, 4], "x": [1, 3]}}', Form(("x", "y")), max_n=9).rows
     array([[1., 2.],
            [3., 4.]])
-    >>> read_json(b'{"rows": [[1]]}', Form(("x", "y")), most=9)
+    >>> read_json(b'{"rows": [[1]]}', Form(("x", "y")), max_n=9)
     Traceback (most recent call last):
     ...
     scstream.serve.refusals.Refusal: row 0 has 1 entries where 2 are expected, ...
     """
     if len(body) > _LONG and form.text is None:
         # Empty arrays are a few bytes in a body, and many in memory.
-        _check_count(body.count(b"[") + body.count(b"{") - form.width - len(_PARTS), most)
+        _check_count(body.count(b"[") + body.count(b"{") - form.width - len(_PARTS), max_n)
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -151,11 +151,11 @@ def read_json(body: bytes, form: Form, *, most: int) -> Question:
             raise _unfit(f"the body has a field {quoted(name)}; it may have {', '.join(_PARTS)}.")
     if ("columns" in content) == ("rows" in content):
         raise _unfit("the body must have either 'columns' or 'rows'.")
-    rows = _rows(content, body, form, most)
+    rows = _rows(content, body, form, max_n)
     return Question(rows, _time(content.get("time")), _flag(content.get("probabilities", False)))
 
 
-def read_arrow(body: bytes, form: Form, *, most: int) -> Question:
+def read_arrow(body: bytes, form: Form, *, max_n: int) -> Question:
     """Read a body that is an Arrow IPC stream; raises `Refusal`.
 
     Parameters
@@ -171,7 +171,7 @@ def read_arrow(body: bytes, form: Form, *, most: int) -> Question:
     >>> from scstream.serve.bodies import Form, read_arrow
     >>> from scstream.stream.arrow import stream_bytes
     >>> body = stream_bytes({"y": np.array([2.0]), "x": np.array([1.0])})
-    >>> read_arrow(body, Form(("x", "y")), most=9).rows.X
+    >>> read_arrow(body, Form(("x", "y")), max_n=9).rows.X
     array([[1., 2.]])
     """
     from scstream.stream.arrow import ArrowReader
@@ -181,7 +181,7 @@ def read_arrow(body: bytes, form: Form, *, most: int) -> Question:
     )
     reader = ArrowReader(schema)
     block = reader.read(body)
-    _check_count(block.n_rows, most)
+    _check_count(block.n_rows, max_n)
     if block.rejects:
         torn = len(block.rejects) == 1 and not block.X.shape[1] and form.text is None
         first = block.rejects[0]
@@ -195,14 +195,14 @@ def read_arrow(body: bytes, form: Form, *, most: int) -> Question:
     return Question(Block.of(np.ascontiguousarray(block.X.reshape(-1, len(found))[:, order])))
 
 
-def _rows(content: Mapping[str, Any], body: bytes, form: Form, most: int) -> Array | Block:
+def _rows(content: Mapping[str, Any], body: bytes, form: Form, max_n: int) -> Array | Block:
     if "rows" in content:
         entries = content["rows"]
         if form.text is not None:
             raise _unfit(f"this model reads the column of text {form.text!r}; send 'columns'.")
         if type(entries) is not list:
             raise _unfit("'rows' must be an array of arrays of numbers.")
-        _check_count(len(entries), most)
+        _check_count(len(entries), max_n)
         if not entries:
             return np.zeros((0, form.width))
         X = _at_once(entries, body)
@@ -211,7 +211,7 @@ def _rows(content: Mapping[str, Any], body: bytes, form: Form, most: int) -> Arr
     if type(columns) is not dict:
         raise _unfit("'columns' must be an object of arrays, one for each column.")
     if form.text is not None:
-        return _texts(columns, form.text, most)
+        return _texts(columns, form.text, max_n)
     try:
         lists = [columns[name] for name in form.names]
     except KeyError:
@@ -219,7 +219,7 @@ def _rows(content: Mapping[str, Any], body: bytes, form: Form, most: int) -> Arr
     if len(lists) != len(columns) or not lists:
         _check_names(tuple(columns), form.names)
     if type(lists[0]) is list:
-        _check_count(len(lists[0]), most)
+        _check_count(len(lists[0]), max_n)
     X = _at_once(lists, body)
     return _column_by_column(lists, form) if X is None else np.ascontiguousarray(X.T)
 
@@ -285,12 +285,12 @@ def _row_by_row(entries: list[Any], form: Form) -> Array:
     return _column_by_column([list(column) for column in zip(*entries, strict=True)], form)
 
 
-def _texts(columns: Mapping[str, Any], name: str, most: int) -> Block:
+def _texts(columns: Mapping[str, Any], name: str, max_n: int) -> Block:
     _check_names(tuple(columns), (name,))
     values = columns[name]
     if type(values) is not list:
         raise _unfit(f"column {quoted(name)} must be an array of texts.")
-    _check_count(len(values), most)
+    _check_count(len(values), max_n)
     bad: dict[int, str] = {}
     texts = text_column(name, values, bad)
     if bad:
@@ -314,11 +314,11 @@ def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:
             )
 
 
-def _check_count(n_rows: int, most: int) -> None:
-    if n_rows > most:
+def _check_count(n_rows: int, max_n: int) -> None:
+    if n_rows > max_n:
         raise Refusal(
             "TooManyRows",
-            f"the body has {n_rows} rows and {most} are allowed; send them in parts.",
+            f"the body has {n_rows} rows and {max_n} are allowed; send them in parts.",
         )
 
 

@@ -49,7 +49,7 @@ class Chronicle:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.chronicle import Chronicle, Known
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, labels = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> chronicle = Chronicle(600)
@@ -150,7 +150,10 @@ def _moment(reading: Reading, labels: Labels | None) -> Moment:
     """What the last batch of a state was like; without its labels from what the state knows."""
     state, info = reading.snapshot.state, reading.snapshot.info
     if labels is None:
-        rows, novel = float(state.current[:, :, 0].sum()) + state.rest_now, float(info.n_novel)
+        rows, novel = (
+            float(state.current[:, :, 0].sum()) + state.unassigned_now,
+            float(info.n_novel),
+        )
     else:
         rows, novel = float(len(labels)), float(np.count_nonzero(labels == NOVEL))
     density, n_clusters = info.mean_log_density, state.n_clusters
@@ -161,7 +164,7 @@ def _moment(reading: Reading, labels: Labels | None) -> Moment:
         novel=min(novel, rows),
         clusters=n_clusters,
         fewest=n_clusters,
-        most=n_clusters,
+        max_n=n_clusters,
         density=density,
         lowest=density,
         highest=density,

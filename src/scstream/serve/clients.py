@@ -22,17 +22,17 @@ class Buckets:
     Examples
     --------
     >>> from scstream.serve.clients import Buckets
-    >>> buckets = Buckets(2.0, burst=1.0, most=100)
+    >>> buckets = Buckets(2.0, burst=1.0, max_n=100)
     >>> buckets.wait("10.0.0.7", now=0.0), buckets.wait("10.0.0.7", now=0.1)
     (0.0, 0.4)
     >>> buckets.wait("10.0.0.8", now=0.1), buckets.wait("10.0.0.7", now=0.6)
     (0.0, 0.0)
     """
 
-    def __init__(self, rate: float, *, burst: float, most: int) -> None:
+    def __init__(self, rate: float, *, burst: float, max_n: int) -> None:
         self._rate = rate
         self._burst = max(burst, 1.0)
-        self._most = most
+        self._most = max_n
         self._known: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when
 
     def __len__(self) -> int:

@@ -26,7 +26,7 @@ def domain(reading: Reading) -> list[Range] | None:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.domain import domain
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> [(low, high)] = domain(Reading(0, 1, 0.0, None, learner, Steps()))
@@ -36,8 +36,8 @@ def domain(reading: Reading) -> list[Range] | None:
     state, family = reading.snapshot.state, reading.snapshot.family
     if reading.steps.steps or not state.n_clusters or family.n_features > _MOST:
         return None
-    heaviest = state.whole[[int(state.weight.argmax())]]
-    middle = family.location(heaviest)  # (1, D)
+    heaviest = state.cluster_stats[[int(state.weight.argmax())]]
+    middle = family.means(heaviest)  # (1, D)
     if not _is_taken(reading, middle):
         return None
     return [_range(reading, middle, j) for j in range(middle.shape[1])]

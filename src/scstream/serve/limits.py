@@ -102,7 +102,7 @@ class Limits:
         self._failed = failed
         self._token = None if settings.token is None else settings.token.encode()
         self._hosts = _own_names(settings)
-        self._buckets = Buckets(settings.rate, burst=settings.burst, most=settings.clients)
+        self._buckets = Buckets(settings.rate, burst=settings.burst, max_n=settings.clients)
         self._busy = 0  # requests that are being answered
         self.held = 0  # bytes of bodies in memory
 
@@ -145,9 +145,9 @@ class Limits:
         return direct or self.app
 
     def _count(self, visit: Visit) -> None:
-        most = self.settings.requests
-        if self._busy >= most:
-            raise Refusal("Busy", f"{most} requests are being answered already; ask again later.")
+        max_n = self.settings.requests
+        if self._busy >= max_n:
+            raise Refusal("Busy", f"{max_n} requests are being answered already; ask again later.")
         visit.is_counted = True
         self._busy += 1
 
@@ -242,10 +242,10 @@ class Visit:
 
     def _take(self, n_bytes: int, *, ahead: bool = False) -> None:
         """Count bytes of the body."""
-        limits, most = self._limits, self._limits.settings.body_bytes
-        if self.held + n_bytes > most:
+        limits, max_n = self._limits, self._limits.settings.body_bytes
+        if self.held + n_bytes > max_n:
             raise Refusal(
-                "TooLarge", f"the body has more than {most} bytes; send the rows in parts."
+                "TooLarge", f"the body has more than {max_n} bytes; send the rows in parts."
             )
         if limits.held + n_bytes > limits.settings.bodies_bytes:
             raise Refusal("Busy", "other bodies fill the memory; send this one again.")

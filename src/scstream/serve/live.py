@@ -68,7 +68,7 @@ class Live:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.live import Live
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> rows = np.random.default_rng(0).normal(size=(50, 2))
     >>> learner, labels = Learner({"random_state": 0}).learn(rows)
@@ -121,7 +121,7 @@ class Live:
             if now >= self._seen_due:
                 self._seen_due = now + EVERY
                 self._chronicle.close_moment()
-                _remember(self._learned, X, labels, most=self.n_rows // 4, at=now)
+                _remember(self._learned, X, labels, max_n=self.n_rows // 4, at=now)
             self._tick += 1
 
     def asked(self, X: Any, labels: Labels) -> None:
@@ -131,7 +131,7 @@ class Live:
             return
         with self._lock:
             self._asked_due = now + EVERY
-            _remember(self._asked, X, labels, most=max(self.n_rows // 20, 1), at=now)
+            _remember(self._asked, X, labels, max_n=max(self.n_rows // 20, 1), at=now)
             self._tick += 1
 
     def close(self) -> None:
@@ -313,10 +313,10 @@ def _json(values: Any) -> str:
     return json.dumps(values, separators=(",", ":"), allow_nan=False)
 
 
-def _remember(kept: Recent, X: Any, labels: Labels | None, *, most: int, at: float) -> None:
+def _remember(kept: Recent, X: Any, labels: Labels | None, *, max_n: int, at: float) -> None:
     """Keep some rows; rows that are on other machines stay there."""
     if labels is not None and len(labels) and (isinstance(X, np.ndarray) or sparse.issparse(X)):
-        kept.add(*spaced(X, labels, most), at=at)
+        kept.add(*spaced(X, labels, max_n), at=at)
 
 
 @cache

@@ -66,7 +66,7 @@ class Moment:
     novel: float = 0.0
     clusters: int = 0
     fewest: int = 0
-    most: int = 0
+    max_n: int = 0
     density: float = float("nan")
     lowest: float = float("nan")
     highest: float = float("nan")
@@ -85,7 +85,7 @@ class Moment:
             rows=rows,
             novel=self.novel + later.novel,
             fewest=min(self.fewest, later.fewest),
-            most=max(self.most, later.most),
+            max_n=max(self.max_n, later.max_n),
             density=_mean(self.density, self.rows, later.density, later.rows),
             lowest=_either(min, self.lowest, later.lowest),
             highest=_either(max, self.highest, later.highest),
@@ -129,8 +129,8 @@ class Moments:
     [40, 20, 20, 10, 5, 2, 2, 1]
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_n: int) -> None:
+        self.max_n = max_n
         self.n_seen = 0
         self._kept: list[Moment] = []
 
@@ -138,7 +138,7 @@ class Moments:
         """Remember a moment."""
         self._kept.append(replace(moment, first=self.n_seen, last=self.n_seen))
         self.n_seen += 1
-        if len(self._kept) > self.most:
+        if len(self._kept) > self.max_n:
             at = self._hastiest()
             self._kept[at : at + 2] = [self._kept[at].joined(self._kept[at + 1])]
 
@@ -157,7 +157,7 @@ class Moments:
         """Where the two neighbours are that are together shortest for their age."""
         last = np.array([-1, *(moment.last for moment in self._kept)])
         length, age = last[2:] - last[:-2], self.n_seen - last[2:]
-        return int(np.argmin(length / (age + _YOUTH * self.most)))
+        return int(np.argmin(length / (age + _YOUTH * self.max_n)))
 
 
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ class Lives:
     [(1, None, 6.0, 2), (2, 1, None, None)]
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, max_n: int) -> None:
+        self.max_n = max_n
         self.n_forgotten = 0
         self.changes = 0
         self._kept: dict[int, Life] = {}
@@ -233,7 +233,7 @@ class Lives:
             if share > peak:
                 self._change(name, peak=share)
                 self.changes += share > 1.2 * peak  # worth telling
-        excess = len(self._kept) - self.most
+        excess = len(self._kept) - self.max_n
         if excess > 0:
             light = sorted(self._kept.values(), key=lambda life: (life.peak, life.id))[:excess]
             for life in light:
@@ -280,7 +280,7 @@ class Recent:
     """
 
     def __init__(self, n_rows: int) -> None:
-        self.most = n_rows
+        self.max_n = n_rows
         self._chunks: deque[tuple[Rows, Labels, float]] = deque()
 
     @property
@@ -295,7 +295,7 @@ class Recent:
         self._chunks.append((X, np.array(labels, dtype=np.int64), at))
         while len(self._chunks) > 1 and self._size() > _ENTRIES:
             self._chunks.popleft()
-        excess = self.n_rows - self.most
+        excess = self.n_rows - self.max_n
         while excess > 0:
             rows, labels, at = self._chunks.popleft()
             if len(labels) > excess:
@@ -327,7 +327,7 @@ class Recent:
         return sum(X.nnz if sparse.issparse(X) else X.size for X, _, _ in self._chunks)
 
 
-def spaced(X: Rows, labels: Labels, most: int) -> tuple[Rows, Labels]:
+def spaced(X: Rows, labels: Labels, max_n: int) -> tuple[Rows, Labels]:
     """Return copies of at most so many rows, evenly spaced, fewer where they are long.
 
     Examples
@@ -338,10 +338,10 @@ def spaced(X: Rows, labels: Labels, most: int) -> tuple[Rows, Labels]:
     array([0, 4, 8])
     """
     if not sparse.issparse(X):
-        most = min(most, max(_ENTRIES // (4 * max(X.shape[1], 1)), 1))
-    if X.shape[0] <= most:
+        max_n = min(max_n, max(_ENTRIES // (4 * max(X.shape[1], 1)), 1))
+    if X.shape[0] <= max_n:
         return X.copy(), labels.copy()
-    picked = np.linspace(0, X.shape[0] - 1, most).round().astype(np.int64)
+    picked = np.linspace(0, X.shape[0] - 1, max_n).round().astype(np.int64)
     return X[picked], labels[picked]
 
 

@@ -15,9 +15,9 @@ from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.families.base import Labels, Rows
 from scstream.io._packing import read_header, write_atomically
 from scstream.io.checkpoint import DAMAGE, model_bytes
-from scstream.stream.block import Block
-from scstream.stream.prepare import Steps
-from scstream.stream.prepare.text import TextStep
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.preprocess.text import TextStep
 from scstream.stream.processor import checkpoint_from, learn_block
 from scstream.stream.reading import Reading, frozen
 from scstream.stream.runner import Announce, silent
@@ -76,8 +76,8 @@ class Owned:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.model import Owned
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> model = Owned(Reading(0, 1, 0.0, None, learner, Steps()))
@@ -188,7 +188,7 @@ def content_of(reading: Reading, *, steps: Steps | None = None) -> bytes:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.model import content_of
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> content = content_of(Reading(0, 1, 0.0, None, learner, Steps()))
@@ -213,7 +213,7 @@ def text_of(reading: Reading) -> str | None:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.model import text_of
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> steps = Steps.build([{"step": "hash_text", "column": "title"}])

@@ -64,21 +64,21 @@ def describe(app: FastAPI, service: Service) -> Schema:
 
 def _rows(service: Service) -> Schema:
     """Return the fields of a body that hold its rows, either of which it must have."""
-    most = service.settings.rows
+    max_n = service.settings.rows
     try:
         reading = service.model.current()
     except StreamError:
         return {
             "columns": {"type": "object", "description": _COLUMNS},
-            "rows": {"type": "array", "maxItems": most, "description": _ROWS},
+            "rows": {"type": "array", "maxItems": max_n, "description": _ROWS},
         }
     form = service.form(reading)
     if form.text is not None:
-        texts = {"type": "array", "items": {"type": "string"}, "maxItems": most}
+        texts = {"type": "array", "items": {"type": "string"}, "maxItems": max_n}
         return {"columns": _columns({form.text: texts})}
     ranges = domain(reading) or [(-LARGEST, LARGEST)] * form.width
     entries = [_entry(form, limits) for limits in ranges]
-    arrays = [{"type": "array", "items": entry, "maxItems": most} for entry in entries]
+    arrays = [{"type": "array", "items": entry, "maxItems": max_n} for entry in entries]
     row = {
         "type": "array",
         "prefixItems": entries,
@@ -88,7 +88,7 @@ def _rows(service: Service) -> Schema:
     }
     return {
         "columns": _columns(dict(zip(form.names, arrays, strict=True))),
-        "rows": {"type": "array", "items": row, "maxItems": most, "description": _ROWS},
+        "rows": {"type": "array", "items": row, "maxItems": max_n, "description": _ROWS},
     }
 
 

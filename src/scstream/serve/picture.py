@@ -67,7 +67,7 @@ def draw(
     >>> from scstream.learner import Learner
     >>> from scstream.serve.memory import Told
     >>> from scstream.serve.picture import draw
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> rows = np.random.default_rng(0).normal(size=(50, 3))
     >>> learner, labels = Learner({"random_state": 0}).learn(rows)
@@ -89,16 +89,16 @@ def draw(
     stats = (state.past[shown] + state.current[shown]).sum(axis=1)
     centres = columns.centres(stats)  # (k, C)
     n_round = int(np.clip(_WORK // (len(names) * columns.work), _FEWEST, N_SHOWN))
-    spread = columns.spread(stats[:n_round])
-    pooled = np.sqrt(np.average(spread**2, axis=0, weights=weight[shown[:n_round]] + 1e-300))
+    stds = columns.stds(stats[:n_round])
+    pooled = np.sqrt(np.average(stds**2, axis=0, weights=weight[shown[:n_round]] + 1e-300))
     projection = Projection.of(
-        centres, weight[shown], unit=columns.unit(pooled), spread=pooled, before=before
+        centres, weight[shown], unit=columns.unit(pooled), stds=pooled, before=before
     )
     ellipses = columns.covariances(stats[:n_round], projection.lens)
     clusters = _clusters(state, shown, weight, share) | {
         "place": _short(projection.place(centres)),
         "covariance": _short(ellipses.reshape(len(ellipses), -1)),
-        "traits": _traits(centres, spread, pooled),
+        "traits": _traits(centres, stds, pooled),
     }
     told = {int(d) for traits in clusters["traits"] for d, _, _ in traits}
     middle = np.average(centres, axis=0, weights=weight[shown] + 1e-300)
@@ -129,7 +129,7 @@ def weights_of(state: State) -> tuple[Array, Array]:  # (K,), (K,)
     (0,)
     """
     weight = state.past[:, :, 0].sum(axis=1) + state.current[:, :, 0].sum(axis=1)
-    total = float(weight.sum()) + state.rest + state.rest_now
+    total = float(weight.sum()) + state.unassigned_weight + state.unassigned_now
     return weight, weight / max(total, np.finfo(float).tiny)
 
 
@@ -168,7 +168,7 @@ def clock_of(reading: Reading) -> str:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.serve.picture import clock_of
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7, time=1.7e9)
     >>> clock_of(Reading(0, 1, 0.0, None, learner, Steps()))
@@ -186,12 +186,12 @@ def _clusters(state: State, shown: Labels, weight: Array, share: Array) -> dict[
         "share": _short(share[shown]),
         "weight": _short(weight[shown]),
         "born": state.born[shown].tolist(),
-        "seen": state.seen[shown].tolist(),
+        "seen": state.last_seen[shown].tolist(),
     }
 
 
-def _traits(centres: Array, spread: Array, pooled: Array) -> list[list[tuple[int, Any, Any]]]:
-    """Mean and spread of the columns in which a cluster differs most from the others."""
+def _traits(centres: Array, stds: Array, pooled: Array) -> list[list[tuple[int, Any, Any]]]:
+    """Mean and std of the columns in which a cluster differs most from the others."""
     n_columns = centres.shape[1]
     if n_columns <= _TRAITS:
         order = np.tile(np.arange(n_columns), (len(centres), 1))
@@ -199,10 +199,7 @@ def _traits(centres: Array, spread: Array, pooled: Array) -> list[list[tuple[int
         apart = np.abs(centres - centres.mean(axis=0)) / np.maximum(pooled, 1e-300)
         order = np.argsort(-apart, axis=1, kind="stable")[:, :_TRAITS]
     return [
-        [
-            (int(d), _short(centre[d]), _short(spread[k, d]) if k < len(spread) else None)
-            for d in picked
-        ]
+        [(int(d), _short(centre[d]), _short(stds[k, d]) if k < len(stds) else None) for d in picked]
         for k, (centre, picked) in enumerate(zip(centres, order, strict=True))
     ]
 

@@ -193,8 +193,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse("NotHttp", "this is no request of HTTP/1.1; see GET /docs.")
 
     def _refuse_head(self) -> None:
-        most = self._bounds.header_bytes
-        says = f"address and headers have more than {most} bytes; send less of them."
+        max_n = self._bounds.header_bytes
+        says = f"address and headers have more than {max_n} bytes; send less of them."
         self._refuse("HeadTooLarge", says)
 
     def _refuse(self, error: str, says: str) -> None:

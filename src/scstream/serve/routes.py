@@ -268,7 +268,7 @@ def _row(table: ClusterTable, k: int) -> dict[str, Any]:
     plain: dict[str, Any] = {
         name: getattr(table, name)[k].item() for name in Cluster.__match_args__[:-2]
     }
-    return plain | {"mean": table.mean[k], "spread": table.spread[k]}
+    return plain | {"mean": table.mean[k], "std": table.std[k]}
 
 
 def _json(reading: Reading, **values: Any) -> Response:

@@ -66,7 +66,7 @@ class Service:
     >>> from scstream.serve.model import Owned
     >>> from scstream.serve.service import Service
     >>> from scstream.serve.settings import Settings
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.reading import Reading
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> service = Service(Owned(Reading(0, 1, 0.0, None, learner, Steps())), Settings())
@@ -107,7 +107,7 @@ class Service:
     def question(self, reading: Reading, body: bytes, kind: bytes) -> Question:
         """Read a body of one of the types that are known."""
         read = read_arrow if kind == ARROW else read_json
-        return read(body, self.form(reading), most=self.settings.rows)
+        return read(body, self.form(reading), max_n=self.settings.rows)
 
     def predict(self, body: bytes, kind: bytes, *, arrow: bool = False) -> Answer:
         """Read a body and answer it, on the thread of the caller."""

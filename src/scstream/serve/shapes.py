@@ -74,7 +74,7 @@ class ClusterRow(BaseModel):
     born: float = Field(description="Time of birth.")
     last_seen: float = Field(description="Time of the newest row.")
     mean: list[float] = Field(description="Mean of every column, after the steps.")
-    spread: list[float] = Field(description="Standard deviation of every column.")
+    std: list[float] = Field(description="Standard deviation of every column.")
 
 
 class ClusterPage(Origin):
@@ -83,14 +83,14 @@ class ClusterPage(Origin):
     total: int = Field(description="Number of all clusters.")
     limit: int
     offset: int
-    columns: list[str] = Field(description="Names of the entries of mean and spread.")
+    columns: list[str] = Field(description="Names of the entries of mean and std.")
     clusters: list[ClusterRow]
 
 
 class OneCluster(Origin):
     """One cluster, and what happened to it as far as it is remembered."""
 
-    columns: list[str] = Field(description="Names of the entries of mean and spread.")
+    columns: list[str] = Field(description="Names of the entries of mean and std.")
     cluster: ClusterRow
     events: list[EventRow]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import missing_extra
-from scstream.stream.block import Block, Columns
+from scstream.preprocess.block import Block, Columns
 from scstream.stream.messages import SHOWN, Schema, judged, passed_on, to_json
 
 try:

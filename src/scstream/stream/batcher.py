@@ -1,7 +1,7 @@
 """Where one batch ends and the next begins: a cut, which must fall in the same place in a replay.
 
 Cuts by count, and by event time, follow from the rows alone. A cut by the wall clock, or one whose
-place depends on which of several lanes was faster, does not: `Batching.is_logged` says that the
+place depends on which of several partitions was faster, does not: `Batching.is_logged` says that the
 pipeline must write it down before it acts on it.
 """
 
@@ -16,39 +16,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import InputError, TimeError
-from scstream.stream.block import Block, Reject, join
+from scstream.preprocess.block import Block, Reject, join
 from scstream.stream.source import Position, Record
 
 _NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the next row of a lane is: a message, and the row within it."""
+class Offset:
+    """Where the next row of a partition is: a message, and the row within it."""
 
     position: Position
     row: int = 0
 
 
-Mark = Mapping[str, Place]  # by lane
+Offsets = Mapping[str, Offset]  # by partition
 
 
 @dataclass(frozen=True)
-class Cut:
+class BatchBoundary:
     """The end of a batch, and the time that the model is told.
 
     It counts rows, not messages: a source may hand out the same rows in other messages next time.
 
     Examples
     --------
-    >>> from scstream.stream.batcher import Cut
-    >>> cut = Cut(3, {"": 250}, time=None)
-    >>> Cut(**cut.plain()) == cut
+    >>> from scstream.stream.batcher import BatchBoundary
+    >>> cut = BatchBoundary(3, {"": 250}, time=None)
+    >>> BatchBoundary(**cut.plain()) == cut
     True
     """
 
     batch: int
-    rows: Mapping[str, int]  # by lane, behind the batch before
+    rows: Mapping[str, int]  # by partition, behind the batch before
     time: float | None
 
     def plain(self) -> dict[str, Any]:
@@ -57,21 +57,21 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Parcel:
+class SourceBatch:
     """The rows of one batch, and where each of them came from."""
 
     batch: int
-    stop: Mark
+    stop: Offsets
     time: float | None
     block: Block
-    spans: tuple[tuple[int, str, Place], ...]  # first row, lane, and place of that row
+    spans: tuple[tuple[int, str, Offset], ...]  # first row, partition, and place of that row
 
-    def origin(self, row: int) -> tuple[str, Place]:
-        """Lane and place of a row."""
-        first, lane, place = max(
+    def origin(self, row: int) -> tuple[str, Offset]:
+        """Partition and place of a row."""
+        first, partition, place = max(
             (span for span in self.spans if span[0] <= row), key=lambda span: span[0]
         )
-        return lane, replace(place, row=place.row + row - first)
+        return partition, replace(place, row=place.row + row - first)
 
 
 @dataclass(frozen=True)
@@ -133,22 +133,22 @@ class Batching:
         if self.window is not None and self.time != "event":
             raise InputError("batch.window needs batch.time = 'event' and schema.time, a column.")
 
-    def is_logged(self, lanes: Iterable[str]) -> bool:
+    def is_logged(self, partitions: Iterable[str]) -> bool:
         """Whether a cut depends on more than the rows, and must be written down.
 
-        A source with parts names its lanes, and which of them was faster is chance, also while
+        A source with parts names its partitions, and which of them was faster is chance, also while
         only one of them was seen.
         """
         by_clock = self.seconds is not None or self.time == "processing"
-        return by_clock or any(lane != "" for lane in lanes)
+        return by_clock or any(partition != "" for partition in partitions)
 
 
 @dataclass(frozen=True)
 class _Piece:
     """Rows of one message that are not in a batch yet."""
 
-    lane: str
-    place: Place
+    partition: str
+    place: Offset
     after: Position
     block: Block
     newest: NDArray[np.float64] | None  # (G,) newest event time up to and with each sound row
@@ -167,7 +167,7 @@ class Batcher:
     batch : int
         Number of the next batch.
     mark : mapping
-        Where the next rows are, by lane.
+        Where the next rows are, by partition.
     watermark : float
         Time of the last batch, where batches have times.
 
@@ -175,7 +175,7 @@ class Batcher:
     --------
     >>> import numpy as np
     >>> from scstream.stream.batcher import Batcher, Batching
-    >>> from scstream.stream.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.stream.source import Record
     >>> batcher = Batcher(Batching(rows=3))
     >>> batcher.add(Record(0, 1, b""), Block.of(np.ones((5, 1))), elapsed=0.0)
@@ -189,7 +189,7 @@ class Batcher:
     batching: Batching
     time_column: str | None = None
     batch: int = 0
-    mark: dict[str, Place] = field(default_factory=dict)
+    mark: dict[str, Offset] = field(default_factory=dict)
     watermark: float = _NEVER
     is_first: bool = True
     n_waiting: int = 0
@@ -204,20 +204,22 @@ class Batcher:
 
     def add(self, record: Record, block: Block, *, elapsed: float) -> None:
         """Take in the rows of a message; those before the mark are left out."""
-        start = self.mark.setdefault(record.lane, Place(record.position))
+        start = self.mark.setdefault(record.partition, Offset(record.position))
         skipped = start.row if start.position == record.position else 0
         if skipped >= block.n_rows:  # nothing of it is left, also where messages are cut anew
             if skipped:
-                self.mark[record.lane] = Place(record.after, skipped - block.n_rows)
+                self.mark[record.partition] = Offset(record.after, skipped - block.n_rows)
             return
-        first = Place(record.position, skipped)
+        first = Offset(record.position, skipped)
         block = block.part(skipped, block.n_rows)
         if not self._pieces:
             self._since = elapsed
-        self._pieces.append(_Piece(record.lane, first, record.after, block, self._times(block)))
+        self._pieces.append(
+            _Piece(record.partition, first, record.after, block, self._times(block))
+        )
         self.n_waiting += block.n_rows
 
-    def propose(self, *, elapsed: float, now: float, final: bool = False) -> Cut | None:
+    def propose(self, *, elapsed: float, now: float, final: bool = False) -> BatchBoundary | None:
         """Return the next cut, or None if more rows must come; `final` if no more will."""
         n_rows = self._n_ready()
         if n_rows is None:
@@ -226,46 +228,46 @@ class Batcher:
             if not self.n_waiting or not (final or (due and not self._is_long)):
                 return None
             n_rows = self.n_waiting
-        return Cut(self.batch, self._lanes_of(n_rows), self._time_at(n_rows, now))
+        return BatchBoundary(self.batch, self._lanes_of(n_rows), self._time_at(n_rows, now))
 
-    def covers(self, cut: Cut) -> bool:
+    def covers(self, cut: BatchBoundary) -> bool:
         """Whether all rows of a planned cut are here."""
         here: Counter[str] = Counter()
         for piece in self._pieces:
-            here[piece.lane] += piece.block.n_rows
-        return all(here[lane] >= n_rows for lane, n_rows in cut.rows.items())
+            here[piece.partition] += piece.block.n_rows
+        return all(here[partition] >= n_rows for partition, n_rows in cut.rows.items())
 
-    def take(self, cut: Cut) -> Parcel:
-        """Return the rows of a cut, lane by lane, and go on behind it."""
+    def take(self, cut: BatchBoundary) -> SourceBatch:
+        """Return the rows of a cut, partition by partition, and go on behind it."""
         inside: list[tuple[_Piece, int]] = []
         rest: deque[_Piece] = deque()
         left = dict(cut.rows)
         for piece in self._pieces:
-            n_rows = min(left.get(piece.lane, 0), piece.block.n_rows)
+            n_rows = min(left.get(piece.partition, 0), piece.block.n_rows)
             if n_rows:
-                left[piece.lane] -= n_rows
+                left[piece.partition] -= n_rows
                 inside.append((piece, n_rows))
             if n_rows < piece.block.n_rows:
                 rest.append(_behind(piece, n_rows))
-        inside.sort(key=lambda pair: pair[0].lane)
+        inside.sort(key=lambda pair: pair[0].partition)
         return self._handed_over(cut, inside, rest)
 
     def _handed_over(
-        self, cut: Cut, inside: list[tuple[_Piece, int]], rest: deque[_Piece]
-    ) -> Parcel:
+        self, cut: BatchBoundary, inside: list[tuple[_Piece, int]], rest: deque[_Piece]
+    ) -> SourceBatch:
         starts = np.cumsum([0, *(n for _, n in inside)]).tolist()
         spans = tuple(
-            (start, piece.lane, piece.place)
+            (start, piece.partition, piece.place)
             for start, (piece, _) in zip(starts, inside, strict=False)
         )
         block = join([piece.block.part(0, n) for piece, n in inside] or [Block.empty()])
         block = self._without_late(block)
         self._pieces, self.n_waiting = rest, self.n_waiting - starts[-1]
-        self.mark |= {piece.lane: _place_behind(piece, n) for piece, n in inside}
+        self.mark |= {piece.partition: _place_behind(piece, n) for piece, n in inside}
         self.batch, self.is_first = cut.batch + 1, False
         if cut.time is not None:
             self.watermark = cut.time
-        return Parcel(cut.batch, dict(self.mark), cut.time, block, spans)
+        return SourceBatch(cut.batch, dict(self.mark), cut.time, block, spans)
 
     def restart_timer(self, elapsed: float) -> None:
         """Count the seconds of the next batch from now, if rows of it are here already."""
@@ -354,39 +356,39 @@ class Batcher:
         )
 
     def _lanes_of(self, n_rows: int) -> dict[str, int]:
-        """How many of the next rows each lane has."""
-        lanes: Counter[str] = Counter()
+        """How many of the next rows each partition has."""
+        partitions: Counter[str] = Counter()
         for piece in self._pieces:
             taken = min(n_rows, piece.block.n_rows)
             if not taken:
                 break
-            lanes[piece.lane] += taken
+            partitions[piece.partition] += taken
             n_rows -= taken
-        return dict(lanes)
+        return dict(partitions)
 
 
-def plain_mark(mark: Mark) -> dict[str, Any]:
+def offsets_to_dict(mark: Offsets) -> dict[str, Any]:
     """Return a mark as JSON.
 
     Examples
     --------
-    >>> from scstream.stream.batcher import Place, mark_from, plain_mark
-    >>> plain_mark({"": Place(4, 2)})
+    >>> from scstream.stream.batcher import Offset, offsets_from_dict, offsets_to_dict
+    >>> offsets_to_dict({"": Offset(4, 2)})
     {'': [4, 2]}
-    >>> mark_from(plain_mark({"": Place(4, 2)}))
+    >>> offsets_from_dict(offsets_to_dict({"": Offset(4, 2)}))
     {'': Place(position=4, row=2)}
     """
-    return {lane: [place.position, place.row] for lane, place in mark.items()}
+    return {partition: [place.position, place.row] for partition, place in mark.items()}
 
 
-def mark_from(values: Mapping[str, Any]) -> dict[str, Place]:
-    """Undo `plain_mark`."""
-    return {lane: Place(position, row) for lane, (position, row) in values.items()}
+def offsets_from_dict(values: Mapping[str, Any]) -> dict[str, Offset]:
+    """Undo `offsets_to_dict`."""
+    return {partition: Offset(position, row) for partition, (position, row) in values.items()}
 
 
-def _place_behind(piece: _Piece, n_rows: int) -> Place:
+def _place_behind(piece: _Piece, n_rows: int) -> Offset:
     if n_rows == piece.block.n_rows:
-        return Place(piece.after)
+        return Offset(piece.after)
     return replace(piece.place, row=piece.place.row + n_rows)
 
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scstream.stream.batcher import Mark, plain_mark
+from scstream.stream.batcher import Offsets, offsets_to_dict
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch
-from scstream.stream.ledger import Ledger
 from scstream.stream.sink import Sink, SinkPosition
 from scstream.stream.source import Source
 
 
 @dataclass(frozen=True)
-class Work:
+class PendingCommit:
     """Everything that a checkpoint needs, as it was after one batch.
 
     Parameters
@@ -28,7 +28,7 @@ class Work:
     batch : int
         Number of the next batch.
     mark : mapping
-        Where its rows are, by lane.
+        Where its rows are, by partition.
     progress : mapping
         What else the pipeline must know to go on: digest, watermark, schema, counts.
     at : float
@@ -37,16 +37,16 @@ class Work:
 
     write: Callable[[Mapping[str, Any]], bytes]
     batch: int
-    mark: Mark
+    mark: Offsets
     progress: Mapping[str, Any]
     at: float
 
 
 def commit(
-    work: Work,
+    work: PendingCommit,
     *,
     sinks: Mapping[str, Sink],
-    ledger: Ledger,
+    ledger: CheckpointLog,
     source: Source,
     announce: Callable[..., None],
     clock: Clock,
@@ -75,12 +75,12 @@ def flush(sinks: Mapping[str, Sink]) -> dict[str, SinkPosition]:
     return {name: sink.flush() for name, sink in sinks.items()}
 
 
-def publish(work: Work, ends: Mapping[str, SinkPosition], ledger: Ledger) -> int:
+def publish(work: PendingCommit, ends: Mapping[str, SinkPosition], ledger: CheckpointLog) -> int:
     """Write the checkpoint as the next version, or find that another instance has; its size."""
     progress = {
         **work.progress,
         "batch": work.batch,
-        "mark": plain_mark(work.mark),
+        "mark": offsets_to_dict(work.mark),
         "sinks": dict(ends),
         "epoch": ledger.epoch,
         "at": work.at,
@@ -90,11 +90,11 @@ def publish(work: Work, ends: Mapping[str, SinkPosition], ledger: Ledger) -> int
     return len(content)
 
 
-def acknowledge(work: Work, source: Source) -> None:
+def acknowledge(work: PendingCommit, source: Source) -> None:
     """Tell the source what it may forget: messages whose every row is in the checkpoint."""
-    source.acknowledge({lane: place.position for lane, place in work.mark.items()})
+    source.acknowledge({partition: place.position for partition, place in work.mark.items()})
 
 
-def prune(work: Work, ledger: Ledger) -> None:
+def prune(work: PendingCommit, ledger: CheckpointLog) -> None:
     """Delete checkpoints that nobody will go back to."""
     ledger.prune(at=work.at)

@@ -17,14 +17,14 @@ from scstream.io.choices import family_kind, seed_for
 from scstream.learner import PARAMETERS, Learner, config_of
 from scstream.observe.address import check_address
 from scstream.observe.alarm import Alarm
+from scstream.preprocess import Steps
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
-from scstream.stream.ledger import Ledger
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.messages import Reader, Schema, reader
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import OneModel, Processor
-from scstream.stream.runner import Announce, Pace, Pipeline, silent
-from scstream.stream.sink import Nowhere, Sink
+from scstream.stream.runner import Announce, CheckpointPolicy, Pipeline, silent
+from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 from scstream.stream.store import Store
 
@@ -129,7 +129,7 @@ def _source(options: Mapping[str, Any]) -> tuple[Source, str]:
 
 def _sink(name: str, options: Mapping[str, Any]) -> Sink:
     if not options:
-        return Nowhere()
+        return NullSink()
     if "kind" not in options:
         raise InputError(f"{name}.kind is missing; it is one of {', '.join(connectors.SINKS)}.")
     return connectors.sink(**options)
@@ -203,7 +203,7 @@ def _processor(
             raise InputError("keys needs schema.key, the column that says which model is meant.")
         return OneModel(Learner(model), steps)
     if any(name in keys for name in _RAY):
-        from scstream.stream.ray.pool import RayPool
+        from scstream.distributed.keyed_pool import RayPool
 
         return RayPool.build(model, steps, column=column, store=store, **keys)
     from scstream.stream.pool import ModelPool
@@ -211,13 +211,17 @@ def _processor(
     return ModelPool.build(model, steps, column=column, store=store, **keys)
 
 
-def _checkpoint(options: Mapping[str, Any], store: Store | None) -> tuple[Store, Pace, Ledger]:
+def _checkpoint(
+    options: Mapping[str, Any], store: Store | None
+) -> tuple[Store, CheckpointPolicy, CheckpointLog]:
     _refuse_unknown("checkpoint", options, _CHECKPOINT)
     if store is None:
         store = connectors.store(options.get("folder", FOLDER), **options.get("options", {}))
-    pace = Pace(**{f.name: options[f.name] for f in fields(Pace) if f.name in options})
+    pace = CheckpointPolicy(
+        **{f.name: options[f.name] for f in fields(CheckpointPolicy) if f.name in options}
+    )
     kept = {name: options[name] for name in ("newest", "hourly") if name in options}
-    return store, pace, Ledger(store, **kept)
+    return store, pace, CheckpointLog(store, **kept)
 
 
 def _batching(options: Mapping[str, Any]) -> Batching:

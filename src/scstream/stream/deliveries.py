@@ -11,25 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.observe.alarm import Alert
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Columns
+from scstream.preprocess.block import Columns
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.processor import Learned
 from scstream.stream.sink import Delivery
 
 
-def labels_of(job: str, parcel: Parcel, learned: Learned, passed: Iterable[str]) -> Delivery:
+def labels_of(job: str, parcel: SourceBatch, learned: Learned, passed: Iterable[str]) -> Delivery:
     """Return the labels of a batch, with the columns that are passed on."""
     block = learned.block
     columns = {name: block.kept[name] for name in passed if name in block.kept}
     return _delivery(job, parcel.batch, block.row, {"cluster": learned.labels, **columns})
 
 
-def dead_letters_of(job: str, parcel: Parcel, learned: Learned) -> Delivery:
+def dead_letters_of(job: str, parcel: SourceBatch, learned: Learned) -> Delivery:
     """Return the rows of a batch that could not be used, with their places and reasons."""
     rejects = learned.block.rejects
     places = [parcel.origin(reject.row) for reject in rejects]
     columns = {
-        "lane": _texts(lane for lane, _ in places),
+        "partition": _texts(partition for partition, _ in places),
         "position": _texts(str(place.position) for _, place in places),
         "row": np.array([place.row for _, place in places], dtype=np.int64),
         "reason": _texts(reject.reason for reject in rejects),
@@ -39,7 +39,7 @@ def dead_letters_of(job: str, parcel: Parcel, learned: Learned) -> Delivery:
     return _delivery(job, parcel.batch, index, columns)
 
 
-def alerts_of(job: str, parcel: Parcel, alerts: Sequence[Alert]) -> Delivery:
+def alerts_of(job: str, parcel: SourceBatch, alerts: Sequence[Alert]) -> Delivery:
     """Return what somebody should look at, one row for each alert of a batch."""
     columns = {
         "kind": _texts(alert.kind for alert in alerts),
@@ -49,7 +49,7 @@ def alerts_of(job: str, parcel: Parcel, alerts: Sequence[Alert]) -> Delivery:
     return _delivery(job, parcel.batch, np.arange(len(alerts), dtype=np.int64), columns)
 
 
-def news_of(parcel: Parcel, learned: Learned) -> dict[str, Any]:
+def news_of(parcel: SourceBatch, learned: Learned) -> dict[str, Any]:
     """Return what became of a batch in plain numbers, for logs, metrics and alarms."""
     info, block = learned.info, learned.block
     return {

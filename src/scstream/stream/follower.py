@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError, StreamError
 from scstream.stream import connectors
+from scstream.stream.checkpoint_log import VERSION, CheckpointLog
 from scstream.stream.clock import Clock, MachineClock
-from scstream.stream.ledger import VERSION, Ledger
 from scstream.stream.reading import Answer, Reading
 from scstream.stream.runner import Announce, silent
 from scstream.stream.store import Store
@@ -224,7 +224,7 @@ class Follower:
         return True
 
     def _newest_sound(self) -> Reading | None:
-        for name, content in Ledger(self.store).checkpoints():
+        for name, content in CheckpointLog(self.store).checkpoints():
             if _number(name) <= self._looked:
                 break
             try:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 from scstream.stream.checks import NUMBERS, PLAIN, number, number_column, quoted
 from scstream.stream.messages import Schema, among, judged, passed_on, shown, text_lines, to_json
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io.choices import seed_for
 from scstream.learner import Learner, read_only
-from scstream.stream.block import Block, Reject
-from scstream.stream.prepare import Steps
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block, Reject
 from scstream.stream.processor import checkpoint_bytes, checkpoint_from
 
 LONGEST = 256  # characters of a key; the index holds every key
@@ -124,7 +124,7 @@ def by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]], list
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.stream.keyed import by_key
     >>> who = np.array(["b", "a", None, "b"], dtype=object)
     >>> rows, refused = by_key(Block.of(np.zeros((4, 1)), who=who), "who")
@@ -172,7 +172,7 @@ def part(block: Block, places: NDArray[np.intp]) -> Block:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.stream.keyed import part
     >>> part(Block.of(np.zeros((4, 1))), np.array([1, 3])).row
     array([1, 3])
@@ -213,7 +213,7 @@ def model_file(model: Model, key: str) -> bytes:
     --------
     >>> from scstream.learner import Learner
     >>> from scstream.stream.keyed import Model, model_file, model_of
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> blank = Model(Learner({"random_state": 0}), Steps())
     >>> model_of(model_file(blank, "a"), "a", blank=blank).learner.params
     {'random_state': 0}
@@ -244,7 +244,7 @@ def n_bytes_of(model: Model) -> int:
     --------
     >>> from scstream.learner import Learner
     >>> from scstream.stream.keyed import Model, n_bytes_of
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> n_bytes_of(Model(Learner({}), Steps()))
     16384
     """

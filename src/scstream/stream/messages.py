@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scstream.errors import InputError
 from scstream.io.schema import LARGEST
-from scstream.stream.block import Block, Reject
+from scstream.preprocess.block import Block, Reject
 from scstream.stream.checks import key_column, misfit, plain_column, text_column, time_column
 from scstream.stream.sink import Delivery, plain_rows
 
@@ -304,7 +304,7 @@ def among(
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.stream.messages import among
     >>> whole = among(Block.of(np.ones((1, 1))), [1], ["{", "[1]"], broken={0: "torn."})
     >>> whole.row, whole.rejects

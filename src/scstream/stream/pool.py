@@ -20,8 +20,9 @@ from scstream.core.state import Info
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.io.checkpoint import DAMAGE
 from scstream.learner import PARAMETERS, Learner
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block, Reject
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block, Reject
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.entries import Entry, Frozen, packed, unpacked
 from scstream.stream.keyed import (
     Keys,
@@ -33,7 +34,6 @@ from scstream.stream.keyed import (
     part,
     seed_of,
 )
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import Learned, learn_block, pipeline_bytes, pipeline_from
 from scstream.stream.segments import SegmentLog, known_segments, segment_name
 from scstream.stream.store import Store
@@ -60,17 +60,17 @@ class ModelPool:
     --------
     >>> import tempfile
     >>> import numpy as np
-    >>> from scstream.stream.batcher import Parcel
-    >>> from scstream.stream.block import Block
+    >>> from scstream.stream.batcher import SourceBatch
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.stream.pool import ModelPool
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.store import FolderStore
     >>> rows = Block.of(np.arange(12.0)[:, None] % 5, tenant=["a", "b"] * 6)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pool = ModelPool.build(
     ...         {"random_state": 0}, Steps(), column="tenant", store=FolderStore(folder)
     ...     )
-    ...     pool.learn(Parcel(0, {}, None, rows, ())).labels, sorted(pool.keys)
+    ...     pool.learn(SourceBatch(0, {}, None, rows, ())).labels, sorted(pool.keys)
     (array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), ['a', 'b'])
     """
 
@@ -132,7 +132,7 @@ class ModelPool:
             self._steps = self._steps.settle(names)
             self._learner = replace(self._learner, names=self._steps.feature_names(names))
 
-    def learn(self, parcel: Parcel) -> Learned:
+    def learn(self, parcel: SourceBatch) -> Learned:
         """Learn a batch, the rows of every key by themselves.
 
         A key that fails keeps the model it had, and its rows are refused. An error of the store is
@@ -391,7 +391,7 @@ class ModelPool:
                 self._save(key, entry)
         new = self._log.n_appended - self._n_written
         # To copy as much as was written is enough: more than that cannot have become garbage.
-        self._log.compact(list(index.values()), below=below, most=max(new, self._log.size))
+        self._log.compact(list(index.values()), below=below, max_n=max(new, self._log.size))
         self._log.flush()
         self._n_written = self._log.n_appended
 

@@ -17,9 +17,9 @@ from scstream.families.base import Labels, Rows
 from scstream.io._packing import Tensors, pack, read_header, seal, unpack, unseal
 from scstream.io.checkpoint import DAMAGE, SCHEMA, Snapshot, model_bytes, model_from
 from scstream.learner import Learner, begin
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block, Reject
-from scstream.stream.prepare import Steps
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block, Reject
+from scstream.stream.batcher import SourceBatch
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
 _FREE = ("n_threads", "executor", "max_events")  # may differ from what the checkpoint has
@@ -44,7 +44,7 @@ class Learned:
     --------
     >>> import numpy as np
     >>> from scstream.core.state import Info
-    >>> from scstream.stream.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.stream.processor import Learned
     >>> infos = [(1, Info(mean_log_density=-4.0)), (3, Info(n_novel=2, mean_log_density=0.0))]
     >>> learned = Learned(Block.of(np.zeros((4, 1))), np.zeros(4, dtype=np.int64), 2, infos)
@@ -82,7 +82,7 @@ class Processor(Protocol):
         """Be told the names of the columns, before the first batch."""
         ...
 
-    def learn(self, parcel: Parcel) -> Learned:
+    def learn(self, parcel: SourceBatch) -> Learned:
         """Learn a batch."""
         ...
 
@@ -113,13 +113,13 @@ class OneModel:
     --------
     >>> import numpy as np
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.batcher import Parcel
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.stream.batcher import SourceBatch
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.processor import OneModel
     >>> model = OneModel(Learner({"random_state": 0}), Steps())
     >>> rows = Block.of(np.array([[0.1], [0.2], [0.3], [0.4], [0.5]]))
-    >>> model.learn(Parcel(0, {}, None, rows, ())).labels
+    >>> model.learn(SourceBatch(0, {}, None, rows, ())).labels
     array([0, 0, 0, 0, 0])
     """
 
@@ -133,7 +133,7 @@ class OneModel:
             self.steps = self.steps.settle(names)
             self.learner = replace(self.learner, names=self.steps.feature_names(names))
 
-    def learn(self, parcel: Parcel) -> Learned:
+    def learn(self, parcel: SourceBatch) -> Learned:
         """Learn a batch."""
         self.learner, self.steps, block, labels = learn_block(
             self.learner, self.steps, parcel.block, time=parcel.time
@@ -231,8 +231,8 @@ def learn_block(
     --------
     >>> import numpy as np
     >>> from scstream.learner import Learner
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.processor import learn_block
     >>> counts = Block.of(np.array([[1.0, 2.0], [3.0, -1.0], [2.0, 2.0]]))
     >>> learner = Learner({"family": "multinomial", "random_state": 0})

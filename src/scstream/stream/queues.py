@@ -7,8 +7,8 @@ from queue import Empty, Full, Queue
 from threading import Condition, Event, Thread
 from typing import Any, Protocol, Self
 
-from scstream.stream.block import Block
-from scstream.stream.commit import Work
+from scstream.preprocess.block import Block
+from scstream.stream.commit import PendingCommit
 from scstream.stream.messages import Reader
 from scstream.stream.sink import Delivery, Sink
 from scstream.stream.source import Record, Source
@@ -44,7 +44,7 @@ class Outlet(Protocol):
         """Send a delivery to a sink."""
         ...
 
-    def commit(self, work: Work) -> None:
+    def commit(self, work: PendingCommit) -> None:
         """Make everything so far final."""
         ...
 
@@ -60,8 +60,8 @@ class Outlet(Protocol):
 class _Budget:
     """Bytes that may wait; one entry always may, however large."""
 
-    def __init__(self, most: int = _BYTES) -> None:
-        self._most = most
+    def __init__(self, max_n: int = _BYTES) -> None:
+        self._most = max_n
         self._used = 0
         self._changed = Condition()
 
@@ -76,7 +76,7 @@ class _Budget:
             self._changed.notify_all()
 
 
-class Straight:
+class SyncReader:
     """A feed that reads when it is asked."""
 
     def __init__(self, source: Source, reader: Reader, stop: Event) -> None:
@@ -99,7 +99,7 @@ class Straight:
         pass
 
 
-class Ahead:
+class PrefetchingReader:
     """A feed that reads ahead on a thread of its own."""
 
     def __init__(self, source: Source, reader: Reader, stop: Event) -> None:
@@ -171,10 +171,10 @@ class Ahead:
                 continue
 
 
-class Inline:
+class SyncWriter:
     """An outlet that writes at once."""
 
-    def __init__(self, sinks: Mapping[str, Sink], finish: Callable[[Work], None]) -> None:
+    def __init__(self, sinks: Mapping[str, Sink], finish: Callable[[PendingCommit], None]) -> None:
         self._sinks = sinks
         self._finish = finish
 
@@ -182,7 +182,7 @@ class Inline:
         """Write now."""
         self._sinks[name].write(delivery)
 
-    def commit(self, work: Work) -> None:
+    def commit(self, work: PendingCommit) -> None:
         """Commit now."""
         self._finish(work)
 
@@ -196,14 +196,14 @@ class Inline:
         pass
 
 
-class Behind:
+class AsyncWriter:
     """An outlet that writes behind on a thread of its own, in the order of the calls.
 
     An error there is raised here, at the next call, `check`, or the end.
     """
 
-    def __init__(self, sinks: Mapping[str, Sink], finish: Callable[[Work], None]) -> None:
-        self._inline = Inline(sinks, finish)
+    def __init__(self, sinks: Mapping[str, Sink], finish: Callable[[PendingCommit], None]) -> None:
+        self._inline = SyncWriter(sinks, finish)
         self._queue: Queue[Callable[[], None] | None] = Queue(_DEPTH)
         self._budget = _Budget()
         self._error: BaseException | None = None
@@ -220,7 +220,7 @@ class Behind:
 
         self._put(act)
 
-    def commit(self, work: Work) -> None:
+    def commit(self, work: PendingCommit) -> None:
         """Queue a commit."""
         self._put(lambda: self._inline.commit(work))
 

@@ -18,9 +18,9 @@ from scstream.families.base import Rows
 from scstream.io.checkpoint import DAMAGE, Snapshot
 from scstream.io.schema import check_entries, read_time
 from scstream.learner import Learner, executor_for
-from scstream.stream.block import Block
-from scstream.stream.prepare import Steps
-from scstream.stream.prepare.scale import Standardise
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.preprocess.scale import Standardise
 from scstream.stream.processor import checkpoint_from
 
 QUESTIONS: dict[str, Callable[[Mixture, Rows], Any]] = {
@@ -81,7 +81,7 @@ class Reading:
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.stream.reading import Reading
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess import Steps
     >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
     >>> reading = Reading(0, 1, 0.0, None, learner, Steps())
     >>> reading.ask("predict", [[900.0]]).values
@@ -184,16 +184,16 @@ class Reading:
         What can be moved may be any real number, near enough to what was learned first.
         """
         family = self.mixture.family
-        least, most = -300, 300  # powers of two, of which one is taken and the other is not
-        while family.moves_rigidly and most - least > 1:
-            middle = (least + most) // 2
+        least, max_n = -300, 300  # powers of two, of which one is taken and the other is not
+        while family.supports_translation and max_n - least > 1:
+            middle = (least + max_n) // 2
             row = np.full((1, family.n_features), 2.0**middle)
             try:
                 family.check(row)
                 family.check(-row)
                 least = middle
             except InputError:
-                most = middle
+                max_n = middle
         return 2.0**least if least > -300 else -1.0
 
     def _taken(self, block: Block) -> Rows:

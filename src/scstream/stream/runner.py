@@ -22,19 +22,26 @@ from scstream.errors import (
     SourceRegressed,
 )
 from scstream.observe.alarm import Alarm
-from scstream.stream.batcher import Batcher, Batching, Cut, Parcel, mark_from
+from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch, offsets_from_dict
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, MachineClock, Stopwatch
-from scstream.stream.commit import Work, commit
+from scstream.stream.commit import PendingCommit, commit
 from scstream.stream.deliveries import alerts_of, dead_letters_of, digest_of, labels_of, news_of
-from scstream.stream.ledger import Ledger
 from scstream.stream.messages import Reader, Schema
 from scstream.stream.processor import Learned, Processor
-from scstream.stream.queues import Ahead, Behind, Feed, Inline, Outlet, Straight
-from scstream.stream.sink import Nowhere, Sink
+from scstream.stream.queues import (
+    AsyncWriter,
+    Feed,
+    Outlet,
+    PrefetchingReader,
+    SyncReader,
+    SyncWriter,
+)
+from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Resume, Source
 
 Announce = Callable[..., None]  # kind of event, and its values by name
-Witness = Callable[[Parcel, Learned], None]
+Witness = Callable[[SourceBatch, Learned], None]
 _GAPS = (SourceChanged, SourceGap, SourceRegressed)
 _LINEAGE = 1_000_000_000  # batches; what cannot be the same as before has other numbers
 
@@ -43,12 +50,12 @@ def silent(kind: str, /, **values: Any) -> None:
     """Announce nothing."""
 
 
-def blind(parcel: Parcel, learned: Learned) -> None:
+def blind(parcel: SourceBatch, learned: Learned) -> None:
     """Look at nothing."""
 
 
 @dataclass(frozen=True)
-class Pace:
+class CheckpointPolicy:
     """When to write a checkpoint: after so many batches, or seconds, whichever comes first.
 
     Parameters
@@ -62,8 +69,8 @@ class Pace:
 
     Examples
     --------
-    >>> from scstream.stream.runner import Pace
-    >>> Pace(batches=10).seconds
+    >>> from scstream.stream.runner import CheckpointPolicy
+    >>> CheckpointPolicy(batches=10).seconds
     10.0
     """
 
@@ -119,15 +126,15 @@ class Pipeline:
     reader: Reader
     processor: Processor
     sink: Sink
-    ledger: Ledger
-    dead: Sink = field(default_factory=Nowhere)
+    ledger: CheckpointLog
+    dead: Sink = field(default_factory=NullSink)
     batching: Batching = field(default_factory=Batching)
-    pace: Pace = field(default_factory=Pace)
+    pace: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     clock: Clock = field(default_factory=MachineClock)
     announce: Announce = silent
     witness: Witness = blind
     alarm: Alarm = field(default_factory=Alarm)
-    alerts: Sink = field(default_factory=Nowhere)
+    alerts: Sink = field(default_factory=NullSink)
     threads: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -215,7 +222,7 @@ class Pipeline:
                 batching,
                 column,
                 batch=progress["batch"],
-                mark=mark_from(progress["mark"]),
+                mark=offsets_from_dict(progress["mark"]),
                 watermark=progress["watermark"],
                 is_first=progress["rows"] == 0,
             )
@@ -228,7 +235,7 @@ class Pipeline:
         for name, sink in self._sinks.items():
             sink.open(progress["sinks"].get(name) if progress else None)
         self._committed = self._batcher.batch if progress else -1
-        with Inline(self._sinks, self._finish) as outlet:
+        with SyncWriter(self._sinks, self._finish) as outlet:
             self._commit(outlet)  # before anything is written, so that sinks know where they began
 
     def _last_progress(self, savepoint: str | None) -> Mapping[str, Any]:
@@ -269,7 +276,9 @@ class Pipeline:
     def _open_source(self, progress: Mapping[str, Any], *, accept_gap: bool) -> None:
         resume = None
         if progress:
-            positions = {lane: place.position for lane, place in self._batcher.mark.items()}
+            positions = {
+                partition: place.position for partition, place in self._batcher.mark.items()
+            }
             resume = Resume(progress["identity"], positions)
         try:
             self.source.open(resume)
@@ -292,7 +301,7 @@ class Pipeline:
         self._batcher.batch = (self._batcher.batch // _LINEAGE + 1) * _LINEAGE
         self._planned = {}
 
-    def _next_parcel(self, feed: Feed, outlet: Outlet, stop: Event) -> Parcel | None:
+    def _next_parcel(self, feed: Feed, outlet: Outlet, stop: Event) -> SourceBatch | None:
         """Rows of the next batch; None if the source has ended or it is time to stop."""
         batcher = self._batcher
         while not stop.is_set():
@@ -320,15 +329,15 @@ class Pipeline:
 
     def _check_reached(self) -> None:
         """Raise if the source has ended within a message of which rows were read before."""
-        for lane, place in self._batcher.mark.items():
+        for partition, place in self._batcher.mark.items():
             if place.row and self._batcher.batch % _LINEAGE:  # a gap that was accepted begins anew
                 raise SourceRegressed(
                     f"the source ends before row {place.row} of the message at {place.position}"
-                    f"{f' of lane {lane}' if lane else ''}, which was read already; bring its rows "
+                    f"{f' of partition {partition}' if partition else ''}, which was read already; bring its rows "
                     "back, or start with --accept-gap."
                 )
 
-    def _next_cut(self, *, final: bool) -> Cut | None:
+    def _next_cut(self, *, final: bool) -> BatchBoundary | None:
         batcher = self._batcher
         if batcher.batch not in self._planned:
             elapsed, now = self.clock.elapsed(), self.clock.now()
@@ -342,7 +351,7 @@ class Pipeline:
         cut = self._planned[batcher.batch]
         return self._planned.pop(batcher.batch) if batcher.covers(cut) else None
 
-    def _deliver(self, parcel: Parcel, learned: Learned, outlet: Outlet) -> None:
+    def _deliver(self, parcel: SourceBatch, learned: Learned, outlet: Outlet) -> None:
         block, schema = learned.block, self.reader.schema
         key = () if schema.key is None else (schema.key,)
         labels = labels_of(self.job, parcel, learned, dict.fromkeys((*key, *schema.keep)))
@@ -355,7 +364,9 @@ class Pipeline:
         self._n_rows += block.n_rows
         self._n_rejected += len(block.rejects)
 
-    def _tell(self, parcel: Parcel, learned: Learned, outlet: Outlet, watch: Stopwatch) -> None:
+    def _tell(
+        self, parcel: SourceBatch, learned: Learned, outlet: Outlet, watch: Stopwatch
+    ) -> None:
         """Say what happened, to whoever listens; alerts are delivered as labels are."""
         news = news_of(parcel, learned)
         alerts = self.alarm.hear(news)
@@ -393,7 +404,7 @@ class Pipeline:
             "rejected": self._n_rejected,
             "alarm": self.alarm.save(),
         }
-        work = Work(
+        work = PendingCommit(
             self.processor.freeze(), batcher.batch, dict(batcher.mark), progress, self.clock.now()
         )
         outlet.commit(work)
@@ -404,12 +415,12 @@ class Pipeline:
         return {"labels": self.sink, "dead": self.dead, "alerts": self.alerts}
 
     def _feed(self, stop: Event) -> Feed:
-        return (Ahead if self.threads else Straight)(self.source, self.reader, stop)
+        return (PrefetchingReader if self.threads else SyncReader)(self.source, self.reader, stop)
 
     def _outlet(self) -> Outlet:
-        return (Behind if self.threads else Inline)(self._sinks, self._finish)
+        return (AsyncWriter if self.threads else SyncWriter)(self._sinks, self._finish)
 
-    def _finish(self, work: Work) -> None:
+    def _finish(self, work: PendingCommit) -> None:
         commit(
             work,
             sinks=self._sinks,

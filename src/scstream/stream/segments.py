@@ -142,7 +142,7 @@ class SegmentLog:
         The content is empty where the segment is gone.
         """
         order = sorted(range(len(extents)), key=lambda i: (id(extents[i][0]), extents[i].start))
-        for run in _runs([extents[i] for i in order], most=self.size):
+        for run in _runs([extents[i] for i in order], max_n=self.size):
             first, last = extents[order[run.start]], extents[order[run.stop - 1]]
             length = last.start + last.length - first.start
             try:
@@ -153,8 +153,8 @@ class SegmentLog:
                 start = extents[i].start - first.start
                 yield i, whole[start : start + extents[i].length]
 
-    def compact(self, entries: Sequence[Placed], *, below: int, most: int) -> int:
-        """Copy what is left of sparse segments to the end of the log, about `most` bytes of it.
+    def compact(self, entries: Sequence[Placed], *, below: int, max_n: int) -> int:
+        """Copy what is left of sparse segments to the end of the log, about `max_n` bytes of it.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class SegmentLog:
         """
         copied = 0
         for segment, inside in _sparse(entries, below, size=self.size):
-            if copied >= most:
+            if copied >= max_n:
                 break
             whole = self.read(Extent(segment, 0, segment.size))
             for entry in inside:
@@ -300,14 +300,14 @@ def _sparse(
         yield segments[i], [entries[j] for j in np.flatnonzero(which == i).tolist()]
 
 
-def _runs(extents: Sequence[Extent], *, most: int) -> Iterator[range]:
+def _runs(extents: Sequence[Extent], *, max_n: int) -> Iterator[range]:
     """Ranges of extents that lie so close together that one read takes them all."""
     start = 0
     for i in range(1, len(extents) + 1):
         if i < len(extents):
             first, before, here = extents[start], extents[i - 1], extents[i]
             near = here.start - before.start - before.length <= _GAP
-            fits = here.start + here.length - first.start <= most
+            fits = here.start + here.length - first.start <= max_n
             if here.segment is first.segment and near and fits:
                 continue
         yield range(start, i)

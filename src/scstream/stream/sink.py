@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from scstream.stream.block import Columns
+from scstream.preprocess.block import Columns
 
 SinkPosition = Any  # plain JSON
 
@@ -71,13 +71,13 @@ class Sink(Protocol):
         ...
 
 
-class Nowhere:
+class NullSink:
     """A sink that keeps nothing.
 
     Examples
     --------
-    >>> from scstream.stream.sink import Nowhere
-    >>> Nowhere().flush()
+    >>> from scstream.stream.sink import NullSink
+    >>> NullSink().flush()
     """
 
     def open(self, position: SinkPosition | None) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 
 Position = Any  # plain JSON: a number, a string, or a dict or list of them
-Positions = Mapping[str, Position]  # by lane: where to read next
+Positions = Mapping[str, Position]  # by partition: where to read next
 
 
 @dataclass(frozen=True)
@@ -21,26 +21,26 @@ class Record:
     position : Position
         Where the message is: to read from here is to read it again.
     after : Position
-        Where the next message of the lane is.
+        Where the next message of the partition is.
     value : bytes or Block
         What it holds: bytes for `scstream.stream.messages` to read, or rows already read.
-    lane : str
+    partition : str
         Part of the source with an order of its own, such as a partition; a source without parts
-        has one lane with an empty name.
+        has one partition with an empty name.
     time : float or None
         When the source took the message, in seconds since 1970, if it says so.
 
     Examples
     --------
     >>> from scstream.stream.source import Record
-    >>> Record(position=7, after=8, value=b'{"x": 1.5}').lane
+    >>> Record(position=7, after=8, value=b'{"x": 1.5}').partition
     ''
     """
 
     position: Position
     after: Position
     value: bytes | Block
-    lane: str = ""
+    partition: str = ""
     time: float | None = None
 
 
@@ -53,7 +53,7 @@ class Resume:
     identity : mapping of str to str
         `Source.identity` of then.
     positions : mapping
-        Where to go on, by lane.
+        Where to go on, by partition.
 
     Examples
     --------
@@ -67,9 +67,9 @@ class Resume:
 
 
 class Source(Protocol):
-    """A stream of messages in lanes, each lane in its order.
+    """A stream of messages in partitions, each partition in its order.
 
-    Within a lane the order and the content of messages never change, so that reading from the same
+    Within a partition the order and the content of messages never change, so that reading from the same
     position twice gives the same twice. Connectors raise `SourceChanged` where the source is not
     the one that the checkpoint knows, `SourceRegressed` where it ends before a position that was
     read already, and `SourceGap` where messages at a position are gone; the last two may be
@@ -84,7 +84,7 @@ class Source(Protocol):
         """Go to where `resume` says, or to the beginning; check that it is still there."""
         ...
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next messages, at most so many; none if none comes in `timeout` seconds."""
         ...
 
@@ -133,9 +133,9 @@ class Wrapped:
         """Go to where `resume` says."""
         self._source.open(resume, accept_gap=accept_gap)
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next messages."""
-        return self._source.read(most, timeout)
+        return self._source.read(max_n, timeout)
 
     def acknowledge(self, positions: Positions) -> None:
         """Tell the source what is safe with us."""

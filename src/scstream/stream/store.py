@@ -46,7 +46,7 @@ class Store(Protocol):
         ...
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other instances out while inside, as far as this store can; see `Ledger.claim`."""
+        """Keep other instances out while inside, as far as this store can; see `CheckpointLog.claim`."""
         ...
 
 

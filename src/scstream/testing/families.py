@@ -168,7 +168,7 @@ def _law_empty(case: _Case) -> None:
     stats = family.stats(case.X, nobody, 2)
     case.all(stats == 0.0, "the statistics of no rows are not zero")
     case.equal(family.log_marginal(stats), np.zeros(2), "the marginal likelihood of no rows is one")
-    case.shape(family.predictive(stats[:0]), (0, None), "the predictive table of no groups")
+    case.shape(family.predictive_params(stats[:0]), (0, None), "the predictive table of no groups")
     several = np.stack([case.stats, 2.0 * case.stats])
     marginals = np.stack([family.log_marginal(stats) for stats in several])
     case.equal(family.log_marginal(several), marginals, "log_marginal accepts (..., P)")
@@ -184,7 +184,7 @@ def _law_marginal(case: _Case) -> None:
         whole = family.log_marginal(past + each.sum(axis=0)) - family.log_marginal(past)
         for order in (np.arange(n), case.rng.permutation(n)):
             before = past + np.vstack([0.0 * each[:1], np.cumsum(each[order[:-1]], axis=0)])
-            log_p = family.log_predictive(family.predictive(before), X[order])
+            log_p = family.log_predictive(family.predictive_params(before), X[order])
             case.shape(log_p, (n, n), "log_predictive")
             steps = np.diag(log_p)
             size = 1.0 + np.abs(steps).sum() + np.abs(family.log_marginal(before)).max()
@@ -197,7 +197,7 @@ def _law_gain(case: _Case) -> None:
     family, X, n = case.family, case.few, case.few.shape[0]
     group, weight = np.arange(n) % 2, case.weights[:n]
     stats = case.stats[:2] + family.stats(X, group, 2, weight)
-    gain = family.log_gain(X, weight, group, stats)
+    gain = family.log_leave_one_out(X, weight, group, stats)
     rest = stats[group] - family.stats(X, np.arange(n), n, weight)
     marginal = family.log_marginal(stats)[group]
     size = 1.0 + np.abs(marginal)
@@ -221,7 +221,7 @@ def _law_draws(case: _Case) -> None:
     for past in (np.zeros_like(case.stats[:1]), case.family.stats(case.X, 0 * case.groups, 1)):
         power, log_mean, variance = _tame(family, past, weights, each)
         draws = _NumpyDraws(_N_DRAWS, case.rng)
-        params = family.draw(past.repeat(_N_DRAWS, axis=0), draws)
+        params = family.sample_posterior(past.repeat(_N_DRAWS, axis=0), draws)
         case.shape(params, (_N_DRAWS, None), "draw")
         log_f = family.log_likelihood(params, X)
         case.shape(log_f, (n, _N_DRAWS), "log_likelihood")
@@ -268,9 +268,9 @@ def _law_tables(case: _Case) -> None:
     """A row's density under a group depends on no other row or group."""
     family, X = case.family, case.few
     some, groups = np.array([2, 0]), np.array([1, 3, 0])
-    params = family.draw(case.stats, _NumpyDraws(len(case.stats), case.rng))
+    params = family.sample_posterior(case.stats, _NumpyDraws(len(case.stats), case.rng))
     for density, table in (
-        (family.log_predictive, family.predictive(case.stats)),
+        (family.log_predictive, family.predictive_params(case.stats)),
         (family.log_likelihood, params),
     ):
         log_p = density(table, X)
@@ -281,26 +281,26 @@ def _law_tables(case: _Case) -> None:
         case.shape(density(table[:0], X), (X.shape[0], 0), f"{name} of no groups")
 
 
-def _law_cut(case: _Case) -> None:
+def _law_bisect(case: _Case) -> None:
     """A cut gives each half half the count, and halves that could be groups."""
     family, stats = case.family, case.stats
     for along in (stats, stats[::-1].copy()):
-        cut = family.cut(stats, along)
-        case.shape(cut, stats.shape, "cut")
-        case.all(cut[:, 0] == 0.0, "a cut gives its halves different counts")
-        case.all(stats[-1, 0] * cut[-1] == 0.0, "a cut makes something of an empty group")
+        offset = family.bisect(stats, along)
+        case.shape(offset, stats.shape, "cut")
+        case.all(offset[:, 0] == 0.0, "a cut gives its halves different counts")
+        case.all(stats[-1, 0] * offset[-1] == 0.0, "a cut makes something of an empty group")
         for sign in (1.0, -1.0):
-            half = stats / 2 + sign * stats[:, :1] * cut
+            half = stats / 2 + sign * stats[:, :1] * offset
             case.shape(family.log_marginal(half), (len(stats),), "log_marginal of a half")
-            log_p = family.log_predictive(family.predictive(half), case.few)
+            log_p = family.log_predictive(family.predictive_params(half), case.few)
             case.shape(log_p, (case.few.shape[0], len(stats)), "log_predictive of a half")
-    case.shape(family.cut(stats[:0], stats[:0]), (0, stats.shape[1]), "cut of no groups")
+    case.shape(family.bisect(stats[:0], stats[:0]), (0, stats.shape[1]), "cut of no groups")
 
 
 def _law_translation(case: _Case) -> None:
     """Statistics of moved rows are the moved statistics."""
     family = case.family
-    if not family.moves_rigidly:
+    if not family.supports_translation:
         return
     X, group = case.X, case.groups
     shift = case.rng.standard_normal((_N_GROUPS, family.n_features))
@@ -319,8 +319,8 @@ def _law_missing(case: _Case) -> None:
     nothing = np.full_like(X, np.nan)
     gone = family.log_marginal(case.stats) - family.log_marginal(case.stats + case.each(nothing)[0])
     case.all(gone == 0.0, "a row without entries changes the marginal likelihood")
-    params = family.draw(case.stats, _NumpyDraws(len(case.stats), case.rng))
-    table = family.predictive(case.stats)
+    params = family.sample_posterior(case.stats, _NumpyDraws(len(case.stats), case.rng))
+    table = family.predictive_params(case.stats)
     for density, rows in ((family.log_likelihood, params), (family.log_predictive, table)):
         case.all(density(rows, nothing) == 0.0, f"{density.__name__} of nothing is not 0")
     past = case.stats[:1]
@@ -353,8 +353,8 @@ def _law_sparse(case: _Case) -> None:
         return
     thin = sparse.csr_array(case.X)
     dense = thin.toarray()
-    table = family.predictive(case.stats)
-    params = family.draw(case.stats, _NumpyDraws(len(case.stats), case.rng))
+    table = family.predictive_params(case.stats)
+    params = family.sample_posterior(case.stats, _NumpyDraws(len(case.stats), case.rng))
     computations: tuple[tuple[str, Callable[[Rows], Array]], ...] = (
         ("stats", lambda X: family.stats(X, case.groups, _N_GROUPS, case.weights)),
         ("log_predictive", lambda X: family.log_predictive(table, X)),
@@ -392,7 +392,7 @@ def _is_plain(value: Any) -> bool:
 def _law_candidates(case: _Case) -> None:
     """Candidates are the same family under other priors, on the same statistics."""
     stats = case.stats[case.stats[:, 0] > 0]
-    for candidate in case.family.candidates(stats):
+    for candidate in case.family.prior_grid(stats):
         case.all(type(candidate) is type(case.family), "a candidate is of another family")
         case.all(candidate.n_stats == case.family.n_stats, "a candidate has other statistics")
         case.shape(candidate.log_marginal(stats), (len(stats),), "log_marginal of a candidate")
@@ -404,9 +404,9 @@ def _law_reports(case: _Case) -> None:
     """Locations, spreads and coordinates are finite and of the right shape."""
     family, X, stats = case.family, case.X, case.stats
     n, g, d = X.shape[0], len(stats), family.n_features
-    case.shape(family.location(stats), (g, d), "location")
-    case.shape(family.spread(stats), (g, d), "spread")
-    case.all(family.spread(stats) >= 0.0, "a spread is negative")
+    case.shape(family.means(stats), (g, d), "location")
+    case.shape(family.stds(stats), (g, d), "spread")
+    case.all(family.stds(stats) >= 0.0, "a spread is negative")
     case.shape(family.log_base(X), (n,), "log_base")
     points = family.coordinates(X)
     case.shape(points, (n, None), "coordinates")
@@ -433,7 +433,7 @@ FAMILY_LAWS: dict[str, Callable[[_Case], None]] = {
     "gain": _law_gain,
     "draws": _law_draws,
     "tables": _law_tables,
-    "cut": _law_cut,
+    "bisect": _law_bisect,
     "translation": _law_translation,
     "missing": _law_missing,
     "sparse": _law_sparse,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scstream.errors import SourceChanged, SourceRegressed
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 from scstream.stream.source import Position, Record, Resume, Source
 from scstream.testing.case import Case, is_plain, named, through_json
 
@@ -49,15 +49,15 @@ class SourceCase(Case):
         """Everything that is there, read once; the first call fills the source."""
         new = self.add()
         with self.opened() as source:
-            records = self.rest(source, len(new), most=3)
+            records = self.rest(source, len(new), max_n=3)
             self.identity = through_json(dict(source.identity()))
         self.check_all(new, records)
         return records
 
     @property
-    def lanes(self) -> dict[str, list[Record]]:
-        """The same by lane."""
-        return _by_lane(self.records)
+    def partitions(self) -> dict[str, list[Record]]:
+        """The same by partition."""
+        return _by_partition(self.records)
 
     @property
     def end(self) -> Resume:
@@ -65,8 +65,8 @@ class SourceCase(Case):
         return self.at({})
 
     def at(self, positions: Mapping[str, Position]) -> Resume:
-        """The checkpoint with these positions, and the end of all other lanes."""
-        ends = {lane: records[-1].after for lane, records in self.lanes.items()}
+        """The checkpoint with these positions, and the end of all other partitions."""
+        ends = {partition: records[-1].after for partition, records in self.partitions.items()}
         return Resume(self.identity, through_json({**ends, **positions}))
 
     def add(self) -> list[int]:
@@ -93,7 +93,7 @@ class SourceCase(Case):
             source.close()
 
     def rest(
-        self, source: Source, n_rows: int, *, most: int = 100, and_more: bool = True
+        self, source: Source, n_rows: int, *, max_n: int = 100, and_more: bool = True
     ) -> list[Record]:
         """Read until so many rows have come, and a moment longer in case there are too many."""
         records: list[Record] = []
@@ -101,8 +101,8 @@ class SourceCase(Case):
         while not source.done and left >= 0 and time.monotonic() < until:
             if left == 0 and not and_more:
                 break
-            found = source.read(most, _MOMENT)
-            self.ensure(len(found) <= most, f"read({most}) returned {len(found)} messages")
+            found = source.read(max_n, _MOMENT)
+            self.ensure(len(found) <= max_n, f"read({max_n}) returned {len(found)} messages")
             if left == 0 and not found:
                 break
             records += found
@@ -114,19 +114,21 @@ class SourceCase(Case):
         return [number for record in records for number in self._numbers(record.value)]
 
     def check_all(self, new: list[int], records: list[Record]) -> None:
-        """These numbers came once each, in every lane in their order."""
+        """These numbers came once each, in every partition in their order."""
         found = self.numbers(records)
         self.ensure(sorted(found) == new, f"of the numbers {new[0]} to {new[-1]} it gave {found}")
-        for lane, own in _by_lane(records).items():
+        for partition, own in _by_partition(records).items():
             came = self.numbers(own)
-            self.ensure(came == sorted(came), f"lane {lane!r} gave {came}, which is out of order")
+            self.ensure(
+                came == sorted(came), f"partition {partition!r} gave {came}, which is out of order"
+            )
 
     def check_same(self, records: list[Record], expected: list[Record], when: str) -> None:
-        """The same rows came again in each lane, in whatever messages."""
-        found, wanted = _by_lane(records), _by_lane(expected)
-        for lane in sorted({*found, *wanted}):
-            came, due = (self.numbers(some.get(lane, [])) for some in (found, wanted))
-            self.ensure(came == due, f"lane {lane!r} gave {came} instead of {due} {when}")
+        """The same rows came again in each partition, in whatever messages."""
+        found, wanted = _by_partition(records), _by_partition(expected)
+        for partition in sorted({*found, *wanted}):
+            came, due = (self.numbers(some.get(partition, [])) for some in (found, wanted))
+            self.ensure(came == due, f"partition {partition!r} gave {came} instead of {due} {when}")
 
     def check_refused(self, source: Source, resume: Resume, kind: type[Exception]) -> None:
         """Such a checkpoint is refused, unless a gap is accepted."""
@@ -147,7 +149,7 @@ class SourceCase(Case):
 
 
 def _law_order(case: SourceCase) -> None:
-    """Every row comes once, and those of a lane in their order."""
+    """Every row comes once, and those of a partition in their order."""
     _ = case.records
 
 
@@ -156,7 +158,9 @@ def _law_plain(case: SourceCase) -> None:
     for record in case.records:
         for name, position in (("position", record.position), ("after", record.after)):
             case.ensure(is_plain(position), f"{name} is {position!r}, which is no plain JSON")
-        case.ensure(type(record.lane) is str, f"a lane is {record.lane!r}, which is no text")
+        case.ensure(
+            type(record.partition) is str, f"a partition is {record.partition!r}, which is no text"
+        )
 
 
 def _law_identity(case: SourceCase) -> None:
@@ -176,7 +180,7 @@ def _law_identity(case: SourceCase) -> None:
 
 def _law_replay(case: SourceCase) -> None:
     """From every position come the rows that came from there, however messages are cut."""
-    for lane, records in case.lanes.items():
+    for partition, records in case.partitions.items():
         places = {json.dumps(record.position): i for i, record in enumerate(records)}
         for i, record in enumerate(records, 1):
             case.ensure(
@@ -185,8 +189,8 @@ def _law_replay(case: SourceCase) -> None:
             )
         for place, first in places.items():
             left = records[first:]
-            with case.opened(case.at({lane: json.loads(place)})) as source:
-                again = case.rest(source, len(case.numbers(left)), most=(1, 2, 100)[first % 3])
+            with case.opened(case.at({partition: json.loads(place)})) as source:
+                again = case.rest(source, len(case.numbers(left)), max_n=(1, 2, 100)[first % 3])
             case.check_same(again, left, f"when read from {place}")
 
 
@@ -196,10 +200,10 @@ def _law_restarts(case: SourceCase) -> None:
     resume = Resume(case.identity, {})
     while left > 0:
         with case.opened(resume) as source:
-            found = case.rest(source, 1, most=1, and_more=False)
+            found = case.rest(source, 1, max_n=1, and_more=False)
             identity = through_json(dict(source.identity()))
         case.ensure(bool(found), f"nothing comes from {dict(resume.positions)} on")
-        after = through_json({record.lane: record.after for record in found})
+        after = through_json({record.partition: record.after for record in found})
         resume = Resume(identity, {**resume.positions, **after})
         walked += found
         left -= len(case.numbers(found))
@@ -228,7 +232,7 @@ def _law_reopen(case: SourceCase) -> None:
     source.close()
     for n_read in (1, n_rows):
         source.open(None)
-        again = case.rest(source, n_read, most=1, and_more=n_read > 1)
+        again = case.rest(source, n_read, max_n=1, and_more=n_read > 1)
         source.close()
         source.close()
     case.check_same(again, case.records, "when it was opened a second time")
@@ -254,8 +258,8 @@ def _law_threads(case: SourceCase) -> None:
     n_rows = len(case.numbers(case.records))
     told: list[Any] = []
     with case.opened() as source:
-        records = case.rest(source, n_rows // 2, most=1, and_more=False)
-        safe = {record.lane: record.after for record in records}
+        records = case.rest(source, n_rows // 2, max_n=1, and_more=False)
+        safe = {record.partition: record.after for record in records}
 
         def tell() -> None:
             try:
@@ -292,8 +296,8 @@ def _check_lags(case: SourceCase, source: Source, told: list[Any]) -> None:
 def _law_regressed(case: SourceCase) -> None:
     """A position behind the end is an error: what was read there is lost."""
     if case.beyond is not None:
-        for lane, position in case.end.positions.items():
-            resume = case.at({lane: case.beyond(position)})
+        for partition, position in case.end.positions.items():
+            resume = case.at({partition: case.beyond(position)})
             case.check_refused(case.made(), resume, SourceRegressed)
 
 
@@ -311,11 +315,11 @@ def one_number(value: bytes | Block) -> list[int]:
     return [int(value)]
 
 
-def _by_lane(records: Iterable[Record]) -> dict[str, list[Record]]:
-    lanes: dict[str, list[Record]] = {}
+def _by_partition(records: Iterable[Record]) -> dict[str, list[Record]]:
+    partitions: dict[str, list[Record]] = {}
     for record in records:
-        lanes.setdefault(record.lane, []).append(record)
-    return lanes
+        partitions.setdefault(record.partition, []).append(record)
+    return partitions
 
 
 SOURCE_LAWS: dict[str, Callable[[SourceCase], None]] = {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from scstream.errors import InputError
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 from scstream.stream.sink import Sink
 from scstream.stream.source import Position, Source
 from scstream.testing.case import check_laws
@@ -39,14 +39,14 @@ def check_source(
         Builds a source, not opened yet; every call one of the same place, which is empty at first.
     fill : callable
         Adds a row for each of some numbers to that place, in this order. Rows may share a message,
-        and lanes may share the rows. It may be called while a source is open.
+        and partitions may share the rows. It may be called while a source is open.
     numbers : callable, optional
         Which numbers the value of a record holds. By default a value of bytes is one number in
         digits, and a block has the numbers in its first column.
     ends : bool
         Whether it is done after the last message that is there, as a file that is not followed.
     beyond : callable, optional
-        Turns the last position of a lane into one behind its end; without it the law "regressed"
+        Turns the last position of a partition into one behind its end; without it the law "regressed"
         is not checked.
     other : callable, optional
         Builds a source of the same kind that is another one; without it the law "changed" is not
@@ -79,8 +79,8 @@ def check_source(
     ...     def open(self, resume, *, accept_gap=False):
     ...         self.at = resume.positions.get("", 0) if resume else 0
     ...
-    ...     def read(self, most, timeout):
-    ...         start, self.at = self.at, min(self.at + most, len(self.messages))
+    ...     def read(self, max_n, timeout):
+    ...         start, self.at = self.at, min(self.at + max_n, len(self.messages))
     ...         return [Record(i, i + 1, self.messages[i]) for i in range(start, self.at)]
     ...
     ...     def acknowledge(self, positions):

@@ -52,15 +52,15 @@ class Columns:
 
     def centres(self, stats: Array) -> Array:  # (K, P) -> (K, C)
         """Where the clusters are."""
-        return self.family.location(stats)
+        return self.family.means(stats)
 
-    def spread(self, stats: Array) -> Array:  # (K, P) -> (K, C)
+    def stds(self, stats: Array) -> Array:  # (K, P) -> (K, C)
         """Standard deviation of a row of each cluster."""
-        return self.family.spread(stats)
+        return self.family.stds(stats)
 
     def covariances(self, stats: Array, axes: Array) -> Array:  # (K, P), (C, A) -> (K, A, A)
         """Covariance of ``row @ axes`` within each cluster."""
-        return _along(self.spread(stats) ** 2, axes)
+        return _along(self.stds(stats) ** 2, axes)
 
     def unit(self, pooled: Array) -> Array:  # (C,) -> (C,)
         """What counts as one step in each column, given the spread within clusters."""
@@ -97,11 +97,11 @@ class FullColumns(Columns):
             parts.append(axes.T @ self.full.covariance(stats[start : start + step]) @ axes)
         return np.concatenate(parts)
 
-    def spread(self, stats: Array) -> Array:
+    def stds(self, stats: Array) -> Array:
         """Standard deviations, some clusters at a time."""
         step = max(1, _CHUNK // self.full.n_features**2)
         starts = range(0, max(len(stats), 1), step)
-        return np.concatenate([self.full.spread(stats[start : start + step]) for start in starts])
+        return np.concatenate([self.full.stds(stats[start : start + step]) for start in starts])
 
 
 class ShareColumns(Columns):
@@ -130,21 +130,21 @@ class ShareColumns(Columns):
             return sparse.diags_array(each) @ sparse.csr_array(X, dtype=np.float64)
         return np.asarray(X, dtype=np.float64) * each[:, None]
 
-    def spread(self, stats: Array) -> Array:
+    def stds(self, stats: Array) -> Array:
         """Standard deviation of a share, for rows with as many draws as those of the cluster."""
-        share = self.family.location(stats)
+        share = self.family.means(stats)
         return np.asarray(np.sqrt(share * (1.0 - share) / self._draws(stats)))
 
     def covariances(self, stats: Array, axes: Array) -> Array:
         """Covariances of shares, which sum to one: where one is larger, others are smaller."""
-        share = self.family.location(stats)
+        share = self.family.means(stats)
         middle = share @ axes
         single = _along(share, axes) - middle[:, :, None] * middle[:, None, :]
         return np.asarray(single / self._draws(stats)[:, :, None])
 
     def _draws(self, stats: Array) -> Array:  # (K, 1)
         """Mean number of draws of a row."""
-        drawn = self.counts.predictive(stats).sum(axis=1) - self.counts.concentration.sum()
+        drawn = self.counts.predictive_params(stats).sum(axis=1) - self.counts.concentration.sum()
         each = np.asarray(drawn / np.maximum(stats[:, 0], _TINY))
         return np.asarray(np.maximum(each, 1.0))[:, None]
 
@@ -179,7 +179,7 @@ class LevelColumns(Columns):
         """Probabilities of levels."""
         return self.family.coordinates_of(stats)
 
-    def spread(self, stats: Array) -> Array:
+    def stds(self, stats: Array) -> Array:
         """Standard deviations of indicators."""
         share = self.centres(stats)
         return np.asarray(np.sqrt(share * (1.0 - share)))
@@ -243,9 +243,9 @@ class JoinedColumns(Columns):
         """Centres in the parts, side by side."""
         return self._joined("centres", stats)
 
-    def spread(self, stats: Array) -> Array:
+    def stds(self, stats: Array) -> Array:
         """Spread in the parts, side by side."""
-        return self._joined("spread", stats)
+        return self._joined("stds", stats)
 
     def covariances(self, stats: Array, axes: Array) -> Array:
         """Sums of the covariances that the parts add."""

@@ -62,7 +62,7 @@ class Projection:
         weight: Array,
         *,
         unit: Array,
-        spread: Array | None = None,
+        stds: Array | None = None,
         before: Self | None = None,
     ) -> Self:
         """Choose the picture of clusters; near to the one before, where there is one.
@@ -93,7 +93,7 @@ class Projection:
             centre = before.centre + RATE * (centre - before.centre)
             unit = before.unit * (unit / before.unit) ** RATE
         scattered = np.sqrt(share)[:, None] * (centres - share @ centres) / unit  # (K, C)
-        wide = np.ones(n_columns) if spread is None else spread / unit
+        wide = np.ones(n_columns) if stds is None else stds / unit
         axes = _leading(scattered, wide, None if before is None else before.axes)
         if before is not None:
             axes = _held_back(before.axes, axes)

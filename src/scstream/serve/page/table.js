@@ -97,13 +97,13 @@ export function detailLines() {
   const k = shown?.id?.indexOf(store.selected) ?? -1;
   if (k < 0) return [`Cluster ${store.selected}`, gone(store.selected)];
   const traits = shown.traits[k].map(
-    ([d, mean, spread]) =>
-      `${store.picture.names[d]} ${number(mean)}${spread === null ? "" : ` ± ${number(spread)}`}`,
+    ([d, mean, std]) =>
+      `${store.picture.names[d]} ${number(mean)}${std === null ? "" : ` ± ${number(std)}`}`,
   );
   const more = store.picture.features > traits.length ? ", …" : "";
   return [
     `Cluster ${store.selected}: ${percent(shown.share[k])} of the weight`,
-    `mean ± spread: ${traits.join(", ")}${more}`,
+    `mean ± std: ${traits.join(", ")}${more}`,
   ];
 }
 

@@ -11,7 +11,7 @@ from queue import Empty, Full, Queue
 from typing import BinaryIO
 
 from scstream.errors import InputError, SourceChanged
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 from scstream.stream.connectors.files import CsvReader, csv_line, json_lines
 from scstream.stream.findings import Finding
 from scstream.stream.messages import Reader, Schema, reader, shown
@@ -90,10 +90,10 @@ class StdinSource:
             )
             self._thread.start()
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the lines that came, some 64 kB of them in a record."""
         records: list[Record] = []
-        while len(records) < most and not self._finished:
+        while len(records) < max_n and not self._finished:
             try:
                 lines = self._lines.get(timeout=0 if records else max(timeout, 0))
             except Empty:

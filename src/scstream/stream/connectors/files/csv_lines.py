@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 from scstream.stream.checks import number_column
 from scstream.stream.messages import Schema, among, judged, passed_on, text_lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 from scstream.stream.connectors.files.marks import HEAD, mark_of
 from scstream.stream.source import Position, Record
 

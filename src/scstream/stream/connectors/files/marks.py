@@ -86,10 +86,10 @@ def _tail(path: Path, offset: int) -> bytes:
         return file.read(offset - start)
 
 
-def mark_of(path: Path, most: int) -> str:
+def mark_of(path: Path, max_n: int) -> str:
     """Return the mark of a file by its first bytes, as far as there are any."""
     with path.open("rb") as file:
-        head = file.read(most)
+        head = file.read(max_n)
         return as_mark(os.fstat(file.fileno()).st_ino, len(head), digest=hash_of(head))
 
 

@@ -139,11 +139,11 @@ class FileSource:
             position = self._end(files)
         self._go(position, files)
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next records, each of some whole lines or rows."""
         deadline = time.monotonic() + timeout
         while True:
-            records = self._take(most)
+            records = self._take(max_n)
             left = deadline - time.monotonic()
             if records or self._finished or left <= 0:
                 return records
@@ -217,12 +217,12 @@ class FileSource:
             )
         return format
 
-    def _take(self, most: int) -> list[Record]:
+    def _take(self, max_n: int) -> list[Record]:
         records: list[Record] = []
         n_bytes = 0
         if self._follow and self._current is not None:
             self._current.verify()
-        while len(records) < most and n_bytes < _READ_BYTES and not self._finished:
+        while len(records) < max_n and n_bytes < _READ_BYTES and not self._finished:
             if self._current is None and not self._next_file():
                 self._finished = not self._follow
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 from scstream.stream.connectors.files.marks import HEAD, as_mark, compare, hash_of, read_mark
 from scstream.stream.messages import shown
 from scstream.stream.source import Position, Record

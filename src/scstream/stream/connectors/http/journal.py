@@ -154,7 +154,7 @@ class Journal:
         with self._grown:
             self._grown.notify_all()
 
-    def read(self, number: int, most: int = 1000) -> list[Entry]:
+    def read(self, number: int, max_n: int = 1000) -> list[Entry]:
         """Return bodies from a number on, about a megabyte of them at once."""
         with self._grown:
             segments = [s for s in self._segments if s.first <= number < s.stop]
@@ -169,7 +169,7 @@ class Journal:
                 found.append(entry)
                 n_bytes += len(entry.body)
                 self._cursor = (entry.number + 1, path, end)
-            if len(found) >= most or n_bytes >= _READ_BYTES:
+            if len(found) >= max_n or n_bytes >= _READ_BYTES:
                 break
         if not found:
             raise SourceRegressed(

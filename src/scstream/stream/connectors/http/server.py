@@ -195,8 +195,8 @@ class _Request(BaseHTTPRequestHandler):
             while left > 0 and (chunk := self._more(left)):
                 left -= len(chunk)
 
-    def _more(self, most: int) -> bytes:
-        return self.rfile.read(min(most, 65_536))
+    def _more(self, max_n: int) -> bytes:
+        return self.rfile.read(min(max_n, 65_536))
 
     def _answer(self, status: int, /, **answer: Any) -> None:
         content = json.dumps(answer).encode()

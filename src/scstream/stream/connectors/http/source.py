@@ -143,11 +143,11 @@ class HttpSource:
         self._door.open()
         server.start()
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next bodies."""
         if not self._journal.wait(self._position, timeout):
             return []
-        entries = self._journal.read(self._position, most)
+        entries = self._journal.read(self._position, max_n)
         self._position = entries[-1].number + 1
         return [Record(e.number, e.number + 1, e.body, time=e.time) for e in entries]
 

@@ -33,7 +33,7 @@ _log = logging.getLogger("scstream.kafka")
 
 
 class KafkaSource:
-    """A Kafka topic; its partitions are lanes, and a position is the offset that is read next.
+    """A Kafka topic; its partitions are those of the source, and a position is the offset that is read next.
 
     Partitions are assigned with explicit offsets, so that nothing depends on what the brokers
     remember of a consumer group, and an offset that is not there is an error instead of a jump.
@@ -130,18 +130,18 @@ class KafkaSource:
     def _begin(self, consumer: Consumer, resume: Resume | None, accept_gap: bool) -> None:
         known = dict(resume.identity) if resume else {}
         partitions = self._survey(consumer, known, accept_gap=accept_gap)
-        lanes: dict[str, int] = dict(resume.positions) if resume else {}
+        saved: dict[str, int] = dict(resume.positions) if resume else {}
         is_new = known and _differs(known, self._identity)
-        gone = [lane for lane in lanes if int(lane) not in partitions]
+        gone = [partition for partition in saved if int(partition) not in partitions]
         if gone and not accept_gap:
             raise SourceChanged(
                 f"{self._link} has no partition {gone[0]} any more, of which offset "
-                f"{lanes[gone[0]]} comes next: it was made anew. {_ACCEPT}"
+                f"{saved[gone[0]]} comes next: it was made anew. {_ACCEPT}"
             )
         if is_new or gone:
-            lanes = {}
+            saved = {}
         for partition in partitions:
-            position = lanes.get(str(partition))
+            position = saved.get(str(partition))
             if position is None:
                 self._next[partition] = self._first(consumer, partition, fresh=resume is None)
             else:
@@ -220,7 +220,7 @@ class KafkaSource:
                         *(place.offset, self._next[place.partition]),
                     )
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next messages, at most so many; none while the brokers are away."""
         consumer = self._consumer
         if consumer is None:
@@ -230,13 +230,13 @@ class KafkaSource:
             self._held += consumer.consume(1, 0.0)  # hears what the connections have to say
             self._link.closing.wait(min(0.1, max(0.0, until - time.monotonic())))
             return []
-        messages = self._held or _taken(consumer, most, timeout)
+        messages = self._held or _taken(consumer, max_n, timeout)
         self._held = []
         if self._link.shaken.is_set():
             self._held = messages  # look first whether they come from the topic that we know
             return []
-        self._held = messages[most:]
-        return self._records(messages[:most])
+        self._held = messages[max_n:]
+        return self._records(messages[:max_n])
 
     def _is_trusted(self, consumer: Consumer, timeout: float) -> bool:
         """Look at the topic now and then, and after a connection was lost; False if it is away."""
@@ -306,7 +306,7 @@ class KafkaSource:
                     position=offset,
                     after=offset + 1,
                     value=message.value() or b"",
-                    lane=str(partition),
+                    partition=str(partition),
                     time=milliseconds / 1000.0 if kind else None,
                 )
             )
@@ -334,7 +334,9 @@ class KafkaSource:
         consumer = self._consumer
         if not self.group or consumer is None or not positions:
             return
-        places = [Place(self._link.topic, int(lane), at) for lane, at in positions.items()]
+        places = [
+            Place(self._link.topic, int(partition), at) for partition, at in positions.items()
+        ]
         with contextlib.suppress(KafkaException, RuntimeError):
             consumer.commit(offsets=places, asynchronous=True)
 
@@ -377,12 +379,12 @@ def _differs(known: Mapping[str, str], found: Mapping[str, str]) -> str:
     return shared[0] if shared else ""
 
 
-def _taken(consumer: Consumer, most: int, timeout: float) -> list[Any]:
+def _taken(consumer: Consumer, max_n: int, timeout: float) -> list[Any]:
     """Take what is here already, else wait for one message and take what came with it."""
-    messages = consumer.consume(most, 0.0)
+    messages = consumer.consume(max_n, 0.0)
     if messages:
         return messages
     first = consumer.poll(timeout)
     if first is None:
         return []
-    return [first, *(consumer.consume(most - 1, 0.0) if most > 1 else [])]
+    return [first, *(consumer.consume(max_n - 1, 0.0) if max_n > 1 else [])]

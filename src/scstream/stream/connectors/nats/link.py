@@ -259,15 +259,15 @@ class Link:
         message: dict[str, Any] = found["message"]
         return message
 
-    async def fetch(self, client: Client, consumer: str, *, most: int) -> list[Message]:
+    async def fetch(self, client: Client, consumer: str, *, max_n: int) -> list[Message]:
         """Messages that a consumer ("stream.name") has ready, at most so many."""
         inbox = client.new_inbox()
         subscription = await client.subscribe(inbox)
-        request = json.dumps({"batch": most, "no_wait": True}).encode()
+        request = json.dumps({"batch": max_n, "no_wait": True}).encode()
         await client.publish(self.api(f"CONSUMER.MSG.NEXT.{consumer}"), request, reply=inbox)
         messages: list[Message] = []
         try:
-            while len(messages) < most:
+            while len(messages) < max_n:
                 message = await subscription.next_msg(timeout=_ANSWER_SECONDS)
                 if not message.reply:  # a status: there are no more
                     break

@@ -148,9 +148,9 @@ class NatsSource:
             self.close()
             raise
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next messages, at most so many, and not many more bytes than 16 MB."""
-        return self._open_reading().take(most, timeout)
+        return self._open_reading().take(max_n, timeout)
 
     def acknowledge(self, positions: Positions) -> None:
         """Tell the durable consumer, if there is one; a server that is away is told next time."""
@@ -220,13 +220,13 @@ class _Reading:
         self._heard_at = 0.0
         self._held: list[tuple[int, str]] = []  # messages of the durable consumer: how to confirm
 
-    def take(self, most: int, timeout: float) -> list[Record]:
+    def take(self, max_n: int, timeout: float) -> list[Record]:
         """Take messages out of the buffer."""
         records: list[Record] = []
         n_bytes = 0
         with self._news:
             self._news.wait_for(lambda: self._buffer or self._error, timeout)
-            while self._buffer and len(records) < most and n_bytes < _READ_BYTES:
+            while self._buffer and len(records) < max_n and n_bytes < _READ_BYTES:
                 records.append(self._buffer.popleft())
                 n_bytes += len(records[-1].value)  # type: ignore[arg-type]
             self._n_bytes -= n_bytes
@@ -264,7 +264,7 @@ class _Reading:
         client = self.session[0]
         while not any(held >= sequence for held, _ in self._held):
             consumer = f"{self.guard.stream}.{self._durable}"
-            fetched = await self._link.fetch(client, consumer, most=500)
+            fetched = await self._link.fetch(client, consumer, max_n=500)
             self._held += [(_numbers(message.reply)[0], message.reply) for message in fetched]
             if not fetched:
                 break

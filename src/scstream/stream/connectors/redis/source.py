@@ -129,7 +129,7 @@ class RedisSource:
             self.close()
             raise
 
-    def read(self, most: int, timeout: float) -> list[Record]:
+    def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next entries, at most so many, and about 16 MB of them."""
         link = self._open_link()
         try:
@@ -138,10 +138,10 @@ class RedisSource:
             if self._must_check:
                 self._check(link)
                 self._must_check = False
-            entries = self._fetch(link, most)
+            entries = self._fetch(link, max_n)
             if not entries and timeout > 0:
                 self._await_news(link, timeout)
-                entries = self._fetch(link, most)
+                entries = self._fetch(link, max_n)
         except Away:
             self._must_check = True
             return []
@@ -286,9 +286,9 @@ class RedisSource:
             "--accept-gap to go on without them."
         )
 
-    def _fetch(self, link: Link, most: int) -> list[tuple[EntryId, bytes]]:
+    def _fetch(self, link: Link, max_n: int) -> list[tuple[EntryId, bytes]]:
         """Read entries, and look at the same time whether any are missing before them."""
-        count = max(1, min(most, _READ_BYTES // max(1, self._size)))
+        count = max(1, min(max_n, _READ_BYTES // max(1, self._size)))
         told, found = link.ask_in_turn(
             ("XINFO", "STREAM", self.stream),
             ("XRANGE", self.stream, f"({shown_id(self._place.last)}", "+", "COUNT", count),

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.families.base import Rows
-from scstream.stream.block import Block
+from scstream.preprocess.block import Block
 from scstream.stream.keyed import part
 
 N_PARTITIONS = 1024  # they cost nothing, and the more there are the more even are the shares
@@ -29,7 +29,7 @@ def partition_of(key: str) -> int:
 
     Examples
     --------
-    >>> from scstream.stream.ray.partitions import partition_of
+    >>> from scstream.distributed.partitions import partition_of
     >>> partition_of("device-17"), partition_of("device-18")
     (248, 361)
     """
@@ -42,7 +42,7 @@ def homes(workers: tuple[str, ...]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from scstream.stream.ray.partitions import homes
+    >>> from scstream.distributed.partitions import homes
     >>> two, three = homes(("w0", "w1")), homes(("w0", "w1", "w2"))
     >>> {new for old, new in zip(two, three) if old != new}
     {'w2'}
@@ -80,8 +80,8 @@ class Task:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.ray.partitions import Task, homes
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.distributed.partitions import Task, homes
     >>> block = Block.of(np.arange(4.0)[:, None], who=["a", "b", "a", "b"])
     >>> task = Task(block, None, {"a": np.array([0, 2]), "b": np.array([1, 3])}, [])
     >>> pieces = task.split(homes(("w0",)), task.partitions)

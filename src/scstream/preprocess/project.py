@@ -13,8 +13,8 @@ from scstream.compute.threads import one_blas_thread
 from scstream.core.rng import key_for, normals, uniforms
 from scstream.errors import InputError
 from scstream.families.base import Array
-from scstream.stream.block import Block
-from scstream.stream.prepare.base import Names, Step, is_whole, option, without_missing
+from scstream.preprocess.base import Names, Step, is_whole, option, without_missing
+from scstream.preprocess.block import Block
 
 KINDS = ("gaussian", "signs")
 MOST_COLUMNS = 1000  # of `pca`, whose work grows with their cube
@@ -41,8 +41,8 @@ class RandomProjection(Step):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.project import RandomProjection
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.project import RandomProjection
     >>> _, block = RandomProjection(n=2, seed=1).take(Block.of(np.eye(5)), time=None)
     >>> block.X.shape
     (5, 2)
@@ -79,7 +79,7 @@ def mixtures(n_columns: int, n: int, seed: int, kind: str) -> Any:  # (D, n)
 
     Examples
     --------
-    >>> from scstream.stream.prepare.project import mixtures
+    >>> from scstream.preprocess.project import mixtures
     >>> mixtures(3, 2, 7, "gaussian").shape, mixtures(100, 2, 7, "signs").nnz < 50
     ((3, 2), True)
     """
@@ -114,8 +114,8 @@ class Pca(Step):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.project import Pca
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.project import Pca
     >>> rows = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
     >>> step, block = Pca(n=1).take(Block.of(rows), time=None)
     >>> block.X.ravel()
@@ -170,7 +170,7 @@ def principal_axes(X: Array, n: int, *, whiten: bool = False) -> dict[str, Array
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.prepare.project import principal_axes
+    >>> from scstream.preprocess.project import principal_axes
     >>> found = principal_axes(np.array([[0.0, 3.0], [0.0, 5.0]]), 1)
     >>> found["mean"], found["axes"].ravel()
     (array([0., 4.]), array([0., 1.]))

@@ -12,8 +12,8 @@ from scipy import sparse
 from scstream.core.window import Exponential
 from scstream.errors import InputError
 from scstream.families.base import Array, Rows
-from scstream.stream.block import Block
-from scstream.stream.prepare.base import Step, is_positive, option
+from scstream.preprocess.base import Step, is_positive, option
+from scstream.preprocess.block import Block
 
 _CONSTANT = 1e-14  # a spread below this part of the mean is round-off
 MODES = ("frozen", "running")
@@ -44,8 +44,8 @@ class Standardise(Step):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.scale import Standardise
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.scale import Standardise
     >>> step, block = Standardise().take(Block.of(np.array([[1.0], [3.0]])), time=None)
     >>> block.X.ravel()
     array([-1.,  1.])
@@ -106,7 +106,7 @@ class Standardise(Step):
 
     def _scaled(self, X: Rows) -> Rows:
         assert self.learned is not None
-        mean, scale = self.learned["mean"], spread(self.learned)
+        mean, scale = self.learned["mean"], std(self.learned)
         if sparse.issparse(X):
             out: Any = sparse.csr_array((X.data / scale[X.indices], X.indices, X.indptr), X.shape)
         else:
@@ -126,7 +126,7 @@ def moments(X: Rows) -> dict[str, Array]:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.prepare.scale import moments
+    >>> from scstream.preprocess.scale import moments
     >>> found = moments(np.array([[1.0, 5.0], [3.0, np.nan]]))
     >>> found["weight"], found["mean"], found["squares"]
     (array([2., 1.]), array([2., 5.]), array([2., 0.]))
@@ -158,7 +158,7 @@ def pooled(old: Moments, new: Moments, *, fading: float, late: float) -> dict[st
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.prepare.scale import moments, pooled
+    >>> from scstream.preprocess.scale import moments, pooled
     >>> halves = [moments(np.array([[1.0], [2.0]])), moments(np.array([[3.0]]))]
     >>> pooled(*halves, fading=1.0, late=1.0)["mean"]
     array([2.])
@@ -171,14 +171,14 @@ def pooled(old: Moments, new: Moments, *, fading: float, late: float) -> dict[st
     return {"weight": weight, "mean": old["mean"] + share * step, "squares": squares}
 
 
-def spread(known: Moments) -> Array:  # (D,)
+def std(known: Moments) -> Array:  # (D,)
     """Return the standard deviation of each column, one where it has not varied.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.prepare.scale import moments, spread
-    >>> spread(moments(np.array([[7.0, 0.0], [7.0, 4.0]])))
+    >>> from scstream.preprocess.scale import moments, std
+    >>> std(moments(np.array([[7.0, 0.0], [7.0, 4.0]])))
     array([1., 2.])
     """
     scale = np.sqrt(known["squares"] / np.where(known["weight"] > 0, known["weight"], 1.0))

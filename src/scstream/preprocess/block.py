@@ -30,7 +30,7 @@ class Reject:
 
     Examples
     --------
-    >>> from scstream.stream.block import Reject
+    >>> from scstream.preprocess.block import Reject
     >>> Reject(3, "column 'x' holds NaN").row
     3
     """
@@ -42,7 +42,7 @@ class Reject:
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of one lane of a source.
+    """Consecutive rows of one partition of a source.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Block:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> block = Block.of(np.array([[1.0], [2.0], [3.0]]), name=np.array(["a", "b", "c"]))
     >>> block.part(1, 3).kept["name"].tolist()
     ['b', 'c']
@@ -127,7 +127,7 @@ def join(blocks: Sequence[Block]) -> Block:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block, join
+    >>> from scstream.preprocess.block import Block, join
     >>> both = join([Block.refused("torn"), Block.of(np.ones((2, 1)))])
     >>> both.n_rows, both.row.tolist(), both.rejects[0].reason
     (3, [1, 2], 'torn')

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from scipy import sparse
 
-from scstream.compute.ray.engine import get, ray
-from scstream.compute.ray.worker import Part, stacked
 from scstream.compute.rows import RemoteRows, canonical
+from scstream.distributed.engine import get, ray
+from scstream.distributed.worker import Part, stacked
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
 
@@ -28,7 +28,7 @@ class Asks(Protocol):
 class ShardedRows(RemoteRows):
     """Rows in blocks in the object store, in the order in which the blocks were given.
 
-    `scstream.compute.ray.RayExecutor.rows` makes them; `partial_fit` takes them like an array. What
+    `scstream.distributed.RayExecutor.rows` makes them; `partial_fit` takes them like an array. What
     is asked of them is answered where they are.
     """
 
@@ -223,7 +223,7 @@ def block_rows(block: Any, columns: Sequence[str] | None) -> tuple[Rows, int, Co
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.compute.ray.shards import block_rows
+    >>> from scstream.distributed.shards import block_rows
     >>> block_rows(np.array([[1, 2]]), None)
     (array([[1., 2.]]), 1, Columns(n=2, names=None, is_sparse=False))
     """

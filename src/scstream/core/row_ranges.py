@@ -25,7 +25,7 @@ def slice_length(n_rows: int) -> int:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class RowRange:
     """Some neighbouring slices of a batch."""
 
     n_rows: int  # of the whole batch
@@ -34,7 +34,7 @@ class Stretch:
     stop: int
 
     @classmethod
-    def whole(cls, n_rows: int) -> Self:
+    def full(cls, n_rows: int) -> Self:
         """All slices of a batch; an empty batch has one too."""
         length = slice_length(n_rows)
         return cls(n_rows, length, 0, max(1, -(-n_rows // length)))
@@ -44,7 +44,7 @@ class Stretch:
         """Places of the rows in the batch."""
         return range(self.first * self.length, min(self.stop * self.length, self.n_rows))
 
-    def shared(self, n_hands: int) -> list[Stretch]:
+    def shared(self, n_hands: int) -> list[RowRange]:
         """Share the slices out evenly; nobody gets none, rather there are fewer shares.
 
         Where slices are many the cuts are at round numbers: a share then has few subtrees, whose
@@ -55,7 +55,7 @@ class Stretch:
         round_ = 1 << max(n // (8 * n_hands), 1).bit_length() - 1
         cuts = [self.first + n * i // n_hands // round_ * round_ for i in range(n_hands)]
         bounds = [*cuts, self.stop]
-        return [Stretch(self.n_rows, self.length, first, stop) for first, stop in pairwise(bounds)]
+        return [RowRange(self.n_rows, self.length, first, stop) for first, stop in pairwise(bounds)]
 
     def subtrees(self) -> list[range]:
         """Cut into the largest subtrees of the tree in which `add_up` adds."""
@@ -86,12 +86,12 @@ def add_up(parts: Iterable[tuple[range, Array]]) -> Array:
     return trees[0].sums
 
 
-def add_stretches(stretches: Iterable[Stretch], sums: Iterable[Array]) -> Array:
+def add_row_ranges(row_ranges: Iterable[RowRange], sums: Iterable[Array]) -> Array:
     """Add the sums of the subtrees of all stretches of a batch, from left to right."""
     return add_up(
         tree
-        for stretch, rows in zip(stretches, sums, strict=True)
-        for tree in zip(stretch.subtrees(), rows, strict=True)
+        for row_range, rows in zip(row_ranges, sums, strict=True)
+        for tree in zip(row_range.subtrees(), rows, strict=True)
     )
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from scstream.compute.ray.engine import connect, fault, lost, nodes, ray, said
-from scstream.compute.ray.worker import Worker
+from scstream.distributed.engine import connect, fault, lost, nodes, ray, said
+from scstream.distributed.worker import Worker
 from scstream.errors import EngineError
 from scstream.native import in_use
 
@@ -188,8 +188,8 @@ class _Round:
         self._waiting[answer] = _Asked(place, worker, time.monotonic(), stay)
 
     def _take(self, reference: Any) -> None:
-        asked = self._waiting.pop(reference)
-        if asked.place in self._answers:
+        sampled = self._waiting.pop(reference)
+        if sampled.place in self._answers:
             return
         errors = ray().exceptions
         try:
@@ -197,19 +197,19 @@ class _Round:
         except errors.RayTaskError as error:
             raise fault(error) from None
         except lost() as error:
-            self._ask_again(asked, error)
+            self._ask_again(sampled, error)
         except errors.RayError as error:
             raise fault(error) from error
         else:
-            self._answers[asked.place] = (asked.stay, answer) if asked.stay else answer
-            self._homes[asked.place] = asked.worker
-            took = time.monotonic() - asked.since
+            self._answers[sampled.place] = (sampled.stay, answer) if sampled.stay else answer
+            self._homes[sampled.place] = sampled.worker
+            took = time.monotonic() - sampled.since
             self._longest = max(self._longest, _LATE * took)
 
-    def _ask_again(self, asked: _Asked, error: Exception) -> None:
+    def _ask_again(self, sampled: _Asked, error: Exception) -> None:
         """Ask another, or the same worker if there is no other: it may be back."""
         if isinstance(error, ray().exceptions.ActorDiedError):
-            self._crew.bury(asked.worker)
+            self._crew.bury(sampled.worker)
             if error.actor_init_failed:
                 raise EngineError(
                     f"a worker cannot start ({said(error)}); install the same scstream on every "
@@ -218,19 +218,21 @@ class _Round:
         self._missing = f"last a worker was lost, {said(error)}"
         time.sleep(_REST)
         workers = self._crew.muster()
-        others = [worker for worker in workers if worker != asked.worker] or workers
-        self._put(asked.place, others[asked.place % len(others)])
+        others = [worker for worker in workers if worker != sampled.worker] or workers
+        self._put(sampled.place, others[sampled.place % len(others)])
 
     def _ask_another_too(self) -> None:
         """Ask a second worker what the first is late with, if one has nothing else to do."""
-        open_ = [asked for asked in self._waiting.values() if asked.place not in self._answers]
-        places = [asked.place for asked in open_]
+        open_ = [
+            sampled for sampled in self._waiting.values() if sampled.place not in self._answers
+        ]
+        places = [sampled.place for sampled in open_]
         workers = list(self._crew.workers.values())
         if 2 * len(set(places)) > len(workers):
             return
-        busy = {asked.worker for asked in self._waiting.values()}
+        busy = {sampled.worker for sampled in self._waiting.values()}
         idle = [worker for worker in workers if worker not in busy]
         late = time.monotonic() - self._longest
-        for asked in open_:
-            if idle and places.count(asked.place) == 1 and asked.since < late:
-                self._put(asked.place, idle.pop(0))
+        for sampled in open_:
+            if idle and places.count(sampled.place) == 1 and sampled.since < late:
+                self._put(sampled.place, idle.pop(0))

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scstream.core.state import NOVEL, Config, Draft
-from scstream.core.surgery import (
+from scstream.core.cluster_edits import (
     add_clusters,
-    bury_clusters,
     merge_clusters,
+    remove_clusters,
     split_clusters,
     take,
 )
+from scstream.core.state import NOVEL, Config, Transition
 from tests.core.states import FAMILIES, random_halves, random_state
 
 LAYERS = ("past", "current", "history")
@@ -38,10 +38,10 @@ def assert_orderly(state):
     assert (np.diff(state.ids) > 0).all()
     assert state.next_id > state.ids.max(initial=-1)
     n = state.n_clusters
-    for name in ("age", "born", "seen", "peak", "velocity", "past", "current"):
+    for name in ("age", "born", "last_seen", "peak", "velocity", "past", "current"):
         assert len(getattr(state, name)) == n, name
     assert state.history.shape[1:] == state.past.shape
-    assert (state.halves[..., 0] >= 0).all()
+    assert (state.subclusters[..., 0] >= 0).all()
 
 
 @every_family
@@ -49,19 +49,21 @@ def assert_orderly(state):
 @pytest.mark.parametrize("n_history", [0, 3])
 def test_a_split_conserves_statistics(name, algorithm, n_history):
     state = random_state(name, SIZES, n_history=n_history)
-    draft = split_clusters(FAMILIES[name], CONFIGS[algorithm], Draft.of(state), np.array([0, 1, 3]))
+    draft = split_clusters(
+        FAMILIES[name], CONFIGS[algorithm], Transition.of(state), np.array([0, 1, 3])
+    )
     assert_same_totals(state, draft.state)
     assert_orderly(draft.state)
     assert draft.state.n_clusters == 7
     assert draft.state.total_weight == pytest.approx(state.total_weight)
-    assert np.isfinite(FAMILIES[name].log_marginal(draft.state.halves)).all()
+    assert np.isfinite(FAMILIES[name].log_marginal(draft.state.subclusters)).all()
 
 
 @every_family
 @every_config
 def test_the_halves_of_a_split_become_clusters(name, algorithm):
     state = random_state(name, SIZES, n_history=2)
-    draft = split_clusters(FAMILIES[name], CONFIGS[algorithm], Draft.of(state), np.array([1]))
+    draft = split_clusters(FAMILIES[name], CONFIGS[algorithm], Transition.of(state), np.array([1]))
     event = draft.events[-1]
     assert event.kind == "split"
     assert event.other == state.next_id
@@ -70,10 +72,12 @@ def test_the_halves_of_a_split_become_clusters(name, algorithm):
             getattr(draft.state, layer)[..., np.searchsorted(draft.state.ids, i), :, :].sum(axis=-2)
             for i in (event.id, event.other)
         ]
-        halves = getattr(state, layer)[..., 1, :, :]
-        leaver = int(np.flatnonzero(draft.names[1] == event.other)[0])
-        np.testing.assert_allclose(children[1], halves[..., leaver, :], rtol=1e-12, atol=1e-11)
-        np.testing.assert_allclose(children[0], halves[..., 1 - leaver, :], rtol=1e-12, atol=1e-11)
+        subclusters = getattr(state, layer)[..., 1, :, :]
+        leaver = int(np.flatnonzero(draft.label_ids[1] == event.other)[0])
+        np.testing.assert_allclose(children[1], subclusters[..., leaver, :], rtol=1e-12, atol=1e-11)
+        np.testing.assert_allclose(
+            children[0], subclusters[..., 1 - leaver, :], rtol=1e-12, atol=1e-11
+        )
 
 
 @pytest.mark.parametrize(("sizes", "leaver"), [([9, 4], 1), ([4, 9], 0)])
@@ -81,19 +85,19 @@ def test_the_heavier_half_keeps_the_id(sizes, leaver):
     """Rows of the lighter half are renamed; the paper's rule renames the right one."""
     state = random_state("gaussian", [[5, 5], sizes])
     family = FAMILIES["gaussian"]
-    draft = split_clusters(family, Config(), Draft.of(state), np.array([1]))
-    assert draft.names[1, leaver] == state.next_id
-    assert draft.names[1, 1 - leaver] == state.ids[1]
-    assert draft.names[0].tolist() == [state.ids[0]] * 2
-    draft = split_clusters(family, Config.paper(), Draft.of(state), np.array([1]))
-    assert draft.names[1].tolist() == [state.ids[1], state.next_id]
+    draft = split_clusters(family, Config(), Transition.of(state), np.array([1]))
+    assert draft.label_ids[1, leaver] == state.next_id
+    assert draft.label_ids[1, 1 - leaver] == state.ids[1]
+    assert draft.label_ids[0].tolist() == [state.ids[0]] * 2
+    draft = split_clusters(family, Config.paper(), Transition.of(state), np.array([1]))
+    assert draft.label_ids[1].tolist() == [state.ids[1], state.next_id]
 
 
 def test_children_start_young():
     state = random_state("gaussian", SIZES)
     aged = np.full(4, 9)
     draft = split_clusters(
-        FAMILIES["gaussian"], Config(), Draft.of(replace(state, age=aged)), np.array([2])
+        FAMILIES["gaussian"], Config(), Transition.of(replace(state, age=aged)), np.array([2])
     )
     assert draft.state.age.tolist() == [9, 9, 0, 9, 0]
     assert draft.state.born[-1] == state.time
@@ -104,7 +108,7 @@ def test_children_start_young():
 @pytest.mark.parametrize("n_history", [0, 3])
 def test_a_merge_conserves_statistics(name, algorithm, n_history):
     state = random_state(name, SIZES, n_history=n_history)
-    draft = merge_clusters(CONFIGS[algorithm], Draft.of(state), [(0, 3), (1, 2)])
+    draft = merge_clusters(CONFIGS[algorithm], Transition.of(state), [(0, 3), (1, 2)])
     assert_same_totals(state, draft.state)
     assert_orderly(draft.state)
     assert draft.state.n_clusters == 2
@@ -113,34 +117,34 @@ def test_a_merge_conserves_statistics(name, algorithm, n_history):
 
 def test_two_clusters_become_the_halves_of_their_union():
     state = random_state("gaussian", [[4, 4], [9, 9], [2, 2]])
-    draft = merge_clusters(Config(), Draft.of(state), [(0, 1)])
-    union = draft.state.halves[np.searchsorted(draft.state.ids, 1)]
+    draft = merge_clusters(Config(), Transition.of(state), [(0, 1)])
+    union = draft.state.subclusters[np.searchsorted(draft.state.ids, 1)]
     order = np.argsort(union[:, 0])
-    np.testing.assert_allclose(union[order], state.whole[[0, 1]])
+    np.testing.assert_allclose(union[order], state.cluster_stats[[0, 1]])
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (1, 2)])
 def test_the_heavier_cluster_keeps_the_id(pair):
     """Cluster 1 is the heaviest, on either side of a pair; the paper's rule keeps the older."""
     state = random_state("gaussian", [[4, 4], [9, 9], [2, 2]])
-    draft = merge_clusters(Config(), Draft.of(state), [pair])
+    draft = merge_clusters(Config(), Transition.of(state), [pair])
     gone = 0 if pair == (0, 1) else 2
     assert gone not in draft.state.ids
-    assert draft.names[gone].tolist() == [1, 1]
+    assert draft.label_ids[gone].tolist() == [1, 1]
     assert draft.events[-1].id == 1
     assert draft.events[-1].other == gone
     assert draft.events[-1].weight == pytest.approx(state.weight[list(pair)].sum())
-    paper = merge_clusters(Config.paper(), Draft.of(state), [pair])
+    paper = merge_clusters(Config.paper(), Transition.of(state), [pair])
     assert pair[0] in paper.state.ids
     assert pair[1] not in paper.state.ids
 
 
 def test_a_union_is_as_old_as_the_older_and_as_fresh_as_the_fresher():
     state = random_state("gaussian", [[4, 4], [9, 9]])
-    state = replace(state, born=np.array([-3.0, 2.0]), seen=np.array([1.0, 3.0]))
-    union = merge_clusters(Config(), Draft.of(state), [(0, 1)]).state
+    state = replace(state, born=np.array([-3.0, 2.0]), last_seen=np.array([1.0, 3.0]))
+    union = merge_clusters(Config(), Transition.of(state), [(0, 1)]).state
     assert union.born.tolist() == [-3.0]
-    assert union.seen.tolist() == [3.0]
+    assert union.last_seen.tolist() == [3.0]
     share = state.weight / state.weight.sum()
     np.testing.assert_allclose(union.velocity[0], share @ state.velocity)
 
@@ -148,12 +152,14 @@ def test_a_union_is_as_old_as_the_older_and_as_fresh_as_the_fresher():
 @every_family
 def test_merging_undoes_a_split(name):
     state = random_state(name, SIZES, n_history=2)
-    split = split_clusters(FAMILIES[name], Config(), Draft.of(state), np.array([2]))
+    split = split_clusters(FAMILIES[name], Config(), Transition.of(state), np.array([2]))
     k = int(np.flatnonzero(split.state.ids == state.ids[2])[0])
     again = merge_clusters(Config(), split, [(k, split.state.n_clusters - 1)])
-    np.testing.assert_allclose(again.state.whole, state.whole, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(
+        again.state.cluster_stats, state.cluster_stats, rtol=1e-12, atol=1e-11
+    )
     assert again.state.ids.tolist() == state.ids.tolist()
-    assert again.names.tolist() == np.repeat(state.ids[:, None], 2, axis=1).tolist()
+    assert again.label_ids.tolist() == np.repeat(state.ids[:, None], 2, axis=1).tolist()
 
 
 @every_family
@@ -161,16 +167,21 @@ def test_merging_undoes_a_split(name):
 def test_a_burial_hands_the_weight_to_the_rest(name, archive):
     state = random_state(name, SIZES, n_history=2)
     dead = np.array([False, True, False, True])
-    draft = bury_clusters(Config(archive=archive), Draft.of(state), dead)
+    draft = remove_clusters(Config(archive=archive), Transition.of(state), dead)
     buried = take(state, np.flatnonzero(dead))
     assert draft.state.ids.tolist() == [0, 2]
     assert draft.state.total_weight == pytest.approx(state.total_weight)
-    assert draft.state.rest == pytest.approx(state.rest + buried.past[..., 0].sum())
-    assert draft.state.rest_now == pytest.approx(state.rest_now + buried.current[..., 0].sum())
-    np.testing.assert_allclose(
-        draft.state.history_rest, state.history_rest + buried.history[..., 0].sum(axis=(1, 2))
+    assert draft.state.unassigned_weight == pytest.approx(
+        state.unassigned_weight + buried.past[..., 0].sum()
     )
-    assert (draft.names[dead] == NOVEL).all()
+    assert draft.state.unassigned_now == pytest.approx(
+        state.unassigned_now + buried.current[..., 0].sum()
+    )
+    np.testing.assert_allclose(
+        draft.state.history_unassigned,
+        state.history_unassigned + buried.history[..., 0].sum(axis=(1, 2)),
+    )
+    assert (draft.label_ids[dead] == NOVEL).all()
     assert [e.kind for e in draft.events] == ["died", "died"]
     assert len(draft.state.archive.ids) == (2 if archive else 0)
     assert_orderly(draft.state)
@@ -178,7 +189,7 @@ def test_a_burial_hands_the_weight_to_the_rest(name, archive):
 
 def test_ids_of_the_dead_are_not_given_again():
     state = random_state("gaussian", SIZES)
-    draft = bury_clusters(Config(), Draft.of(state), np.array([False, False, False, True]))
+    draft = remove_clusters(Config(), Transition.of(state), np.array([False, False, False, True]))
     rng = np.random.default_rng(1)
     draft = add_clusters(draft, random_halves("gaussian", [[3, 3]], rng), np.array([NOVEL]))
     assert draft.state.ids.tolist() == [0, 1, 2, 4]
@@ -188,29 +199,29 @@ def test_ids_of_the_dead_are_not_given_again():
 def test_a_retired_cluster_returns_under_its_id():
     state = random_state("gaussian", SIZES)
     config = Config(archive=True)
-    draft = bury_clusters(config, Draft.of(state), np.array([False, True, True, False]))
+    draft = remove_clusters(config, Transition.of(state), np.array([False, True, True, False]))
     assert draft.state.archive.ids.tolist() == [1, 2]
-    halves = random_halves("gaussian", [[3, 3], [4, 2]], np.random.default_rng(1))
-    again = add_clusters(draft, halves, np.array([NOVEL, 2]))
+    subclusters = random_halves("gaussian", [[3, 3], [4, 2]], np.random.default_rng(1))
+    again = add_clusters(draft, subclusters, np.array([NOVEL, 2]))
     assert again.state.ids.tolist() == [0, 2, 3, 4]
     assert again.state.next_id == 5
     assert again.state.archive.ids.tolist() == [1]
     assert [(e.kind, e.id) for e in again.events[-2:]] == [("born", 4), ("returned", 2)]
-    np.testing.assert_array_equal(again.state.current[[3, 1]], halves)
+    np.testing.assert_array_equal(again.state.current[[3, 1]], subclusters)
     assert_orderly(again.state)
 
 
 def test_newborns_have_no_past():
     state = random_state("gaussian", SIZES, n_history=2)
-    halves = random_halves("gaussian", [[3, 2], [8, 8]], np.random.default_rng(1))
-    draft = add_clusters(Draft.of(state), halves, np.full(2, NOVEL))
+    subclusters = random_halves("gaussian", [[3, 2], [8, 8]], np.random.default_rng(1))
+    draft = add_clusters(Transition.of(state), subclusters, np.full(2, NOVEL))
     grown = draft.state
     assert grown.ids.tolist() == [0, 1, 2, 3, 4, 5]
     assert (grown.past[4:] == 0).all()
     assert (grown.history[:, 4:] == 0).all()
     assert (grown.velocity[4:] == 0).all()
     assert (grown.born[4:] == state.time).all()
-    np.testing.assert_array_equal(grown.current[4:], halves)
+    np.testing.assert_array_equal(grown.current[4:], subclusters)
     assert [(e.kind, e.id) for e in draft.events] == [("born", 4), ("born", 5)]
     assert_orderly(grown)
 
@@ -218,8 +229,8 @@ def test_newborns_have_no_past():
 def test_surgery_does_not_touch_its_input():
     state = random_state("gaussian", SIZES, n_history=2)
     before = {layer: getattr(state, layer).copy() for layer in (*LAYERS, "ids", "age", "velocity")}
-    split_clusters(FAMILIES["gaussian"], Config(), Draft.of(state), np.array([0, 2]))
-    merge_clusters(Config(), Draft.of(state), [(0, 1)])
-    bury_clusters(Config(), Draft.of(state), np.array([True, False, False, False]))
+    split_clusters(FAMILIES["gaussian"], Config(), Transition.of(state), np.array([0, 2]))
+    merge_clusters(Config(), Transition.of(state), [(0, 1)])
+    remove_clusters(Config(), Transition.of(state), np.array([True, False, False, False]))
     for name, values in before.items():
         np.testing.assert_array_equal(getattr(state, name), values)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from scstream.compute.ray.engine import connect, fault, lost, nodes, ray
+from scstream.distributed.engine import connect, fault, lost, nodes, ray
+from scstream.distributed.keyed_worker import MARK, Worker
 from scstream.errors import EngineError
-from scstream.stream.ray.worker import MARK, Worker
 from scstream.stream.store import Store
 
 _START = 60.0  # seconds that workers may take to start
@@ -29,7 +29,7 @@ class Crew:
     store : Store
         That of the pool.
     address : str or None
-        Of the cluster; see `scstream.compute.ray.engine.connect`.
+        Of the cluster; see `scstream.distributed.engine.connect`.
     n_wanted : int or None
         How many there should be; None for one on every processor of the cluster.
     deadline : float
@@ -38,7 +38,7 @@ class Crew:
     Examples
     --------
     >>> from scstream.stream.connectors.s3 import S3Store
-    >>> from scstream.stream.ray.crew import Crew
+    >>> from scstream.distributed.keyed_workers import Crew
     >>> store = S3Store("memory:///")
     >>> Crew(tuple, store, address=None, n_wanted=2, deadline=600.0).names
     ()
@@ -107,13 +107,13 @@ class Crew:
             Answers of those who are still there.
         """
         library, until = ray(), time.monotonic() + self._deadline
-        asked = {
+        sampled = {
             name: getattr(self._actors[name], method).remote(**arguments)
             for name, arguments in questions.items()
             if name in self._actors
         }
         answers = {}
-        for name, reference in asked.items():
+        for name, reference in sampled.items():
             try:
                 left = max(until - time.monotonic(), 0.0)
                 answers[name] = library.get(reference, timeout=left)
@@ -191,7 +191,7 @@ def number_of(name: str) -> int:
 
     Examples
     --------
-    >>> from scstream.stream.ray.crew import number_of
+    >>> from scstream.distributed.keyed_workers import number_of
     >>> number_of("w12")
     12
     """

@@ -9,8 +9,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from scstream.errors import InputError
-from scstream.stream.block import Block
-from scstream.stream.prepare.base import Names, Step, option
+from scstream.preprocess.base import Names, Step, option
+from scstream.preprocess.block import Block
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +27,8 @@ class Select(Step):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.columns import Select
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.columns import Select
     >>> step = Select(drop=["id"]).settle(("x", "id", "y"))
     >>> _, block = step.take(Block.of(np.array([[1.0, 2.0, 3.0]])), time=None)
     >>> block.X, step.feature_names(("x", "id", "y"))

@@ -16,19 +16,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from scstream.core.state import Info
+from scstream.distributed.keyed_worker import Part, places
+from scstream.distributed.keyed_workers import Crew, number_of
+from scstream.distributed.partitions import N_PARTITIONS, Task, homes, partition_of
 from scstream.errors import EngineError, InputError
 from scstream.learner import Learner
 from scstream.native import in_use
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.entries import Entry, unpacked
 from scstream.stream.keyed import Keys, Model, by_key, read_size
 from scstream.stream.pool import ModelPool, index_bytes
-from scstream.stream.prepare import Steps
 from scstream.stream.processor import Learned
-from scstream.stream.ray.crew import Crew, number_of
-from scstream.stream.ray.partitions import N_PARTITIONS, Task, homes, partition_of
-from scstream.stream.ray.worker import Part, places
 from scstream.stream.segments import Segment, extent_of
 from scstream.stream.store import FolderStore, Store
 
@@ -57,7 +57,7 @@ class RayKeys(Keys):
 
     Examples
     --------
-    >>> from scstream.stream.ray.pool import RayKeys
+    >>> from scstream.distributed.keyed_pool import RayKeys
     >>> RayKeys(workers=2).replay_bytes
     256000000
     """
@@ -85,7 +85,7 @@ def check_workers(workers: Any) -> None:
 
     Examples
     --------
-    >>> from scstream.stream.ray.pool import check_workers
+    >>> from scstream.distributed.keyed_pool import check_workers
     >>> check_workers(0)
     Traceback (most recent call last):
     ...
@@ -119,8 +119,8 @@ class RayPool(ModelPool):
     Examples
     --------
     >>> import tempfile
-    >>> from scstream.stream.prepare import Steps
-    >>> from scstream.stream.ray.pool import RayPool
+    >>> from scstream.preprocess import Steps
+    >>> from scstream.distributed.keyed_pool import RayPool
     >>> from scstream.stream.store import FolderStore
     >>> with tempfile.TemporaryDirectory() as folder:  # connects when the first batch comes
     ...     pool = RayPool.build(
@@ -172,7 +172,7 @@ class RayPool(ModelPool):
         super().settle(names)
         self.close()  # workers are made of the steps
 
-    def learn(self, parcel: Parcel) -> Learned:
+    def learn(self, parcel: SourceBatch) -> Learned:
         """Learn a batch; every worker gets its rows in one piece.
 
         After an error of the store or the cluster the pipeline has to go back to a checkpoint.

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.core.state import Info
+from scstream.distributed.partitions import partition_of
 from scstream.families.base import Labels
 from scstream.learner import Learner
 from scstream.native import use
-from scstream.stream.batcher import Parcel
-from scstream.stream.block import Block, Reject
+from scstream.preprocess import Steps
+from scstream.preprocess.block import Block, Reject
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.entries import Entry, Frozen, packed, unpacked
 from scstream.stream.keyed import Keys
 from scstream.stream.pool import ModelPool
-from scstream.stream.prepare import Steps
-from scstream.stream.ray.partitions import partition_of
 from scstream.stream.segments import Extent, known_segments
 from scstream.stream.store import Store
 
@@ -52,10 +52,10 @@ class Worker(ModelPool):
     >>> import numpy as np
     >>> from scstream.learner import Learner
     >>> from scstream.native import in_use
-    >>> from scstream.stream.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.stream.keyed import Keys
-    >>> from scstream.stream.prepare import Steps
-    >>> from scstream.stream.ray.worker import Worker
+    >>> from scstream.preprocess import Steps
+    >>> from scstream.distributed.keyed_worker import Worker
     >>> from scstream.stream.store import FolderStore
     >>> learner = Learner({"random_state": 0})
     >>> rows = Block.of(np.arange(12.0)[:, None] % 5, who=["a", "b"] * 6)
@@ -84,7 +84,7 @@ class Worker(ModelPool):
 
     def learn_part(self, block: Block, time: float | None, forgotten: Iterable[str]) -> Part:
         """Learn rows, then drop keys that have been silent for too long."""
-        learned = self.learn(Parcel(0, {}, time, block, ()))
+        learned = self.learn(SourceBatch(0, {}, time, block, ()))
         failures, self._failures = self._failures, {}
         self._drop(forgotten)
         return Part(

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scstream.core.slices import Stretch, add_up, slice_length
+from scstream.core.row_ranges import RowRange, add_up, slice_length
 
 N_SLICES = st.integers(1, 300)
 
 
-def stretch_of(n_slices: int) -> Stretch:
-    return Stretch(n_rows=3 * n_slices, length=3, first=0, stop=n_slices)
+def stretch_of(n_slices: int) -> RowRange:
+    return RowRange(n_rows=3 * n_slices, length=3, first=0, stop=n_slices)
 
 
 def rounds(values: list[np.ndarray]) -> np.ndarray:
@@ -31,7 +31,7 @@ def test_sums_depend_on_the_slices_alone(n_slices, cuts):
     bounds = sorted({0, n_slices, *(cut for cut in cuts if cut < n_slices)})
     parts = []
     for first, stop in pairwise(bounds):
-        for tree in Stretch(3 * n_slices, 3, first, stop).subtrees():
+        for tree in RowRange(3 * n_slices, 3, first, stop).subtrees():
             parts.append((tree, add_up((range(i, i + 1), values[i]) for i in tree)))
     before = values.copy()
     np.testing.assert_array_equal(add_up(parts), rounds(list(values)))
@@ -57,12 +57,12 @@ def test_shares_are_even_and_complete(n_slices, n_hands):
 def test_there_are_never_many_slices(n_rows):
     length = slice_length(n_rows)
     assert length % 4096 == 0
-    assert Stretch.whole(n_rows).stop <= 1024
+    assert RowRange.full(n_rows).stop <= 1024
     assert length == 4096 or n_rows > 1024 * 4096
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])
 def test_the_smallest_batches_have_a_slice(n_rows):
-    whole = Stretch.whole(n_rows)
+    whole = RowRange.full(n_rows)
     assert whole.subtrees() == [range(0, 1)]
     assert len(whole.rows) == n_rows

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from scstream.compute.ray.engine import put
-from scstream.compute.ray.shards import Asks
+from scstream.distributed.engine import put
+from scstream.distributed.shards import Asks
 from scstream.families.base import Array, Family, Labels
 from scstream.native import compiled
 
@@ -27,7 +27,7 @@ _BY_CLUSTER = {
 }
 
 
-def equipped(family: Family, asks: Asks, *, n_parts: int, least: float) -> Family:
+def with_kernels(family: Family, asks: Asks, *, n_parts: int, least: float) -> Family:
     """Return the family with a kernel that lets workers answer what is large."""
     if family.kernel is None:
         return family
@@ -65,22 +65,22 @@ class SpreadKernel:
         if args[cut[0]].ndim < 2 or n < max(self._least_groups, 2):
             return here(*args)
         parts = np.array_split(np.arange(n), min(self._n_parts, n))
-        asked = [
+        sampled = [
             [arg[part[0] : part[-1] + 1] if i in cut else arg for i, arg in enumerate(args)]
             for part in parts
         ]
-        return _joined(self._ask(name, asked))
+        return _joined(self._ask(name, sampled))
 
     def _unions(self, here: Callable[..., Any], stats: Array, *pairs: Labels) -> Any:
         n = len(pairs[0])
         if n < max(self._least_groups, 2):
             return here(stats, *pairs)
-        asked = []
+        sampled = []
         for part in np.array_split(np.stack(pairs), min(self._n_parts, n), axis=1):
             used, inverse = np.unique(part, return_inverse=True)
             first, second = inverse.reshape(part.shape)
-            asked.append([stats[used], first, second])
-        return np.concatenate(self._ask("log_marginal_of_unions", asked))
+            sampled.append([stats[used], first, second])
+        return np.concatenate(self._ask("log_marginal_of_unions", sampled))
 
     def _likely_unions(self, here: Callable[..., Any], *args: Any) -> Any:
         if len(args[1]) < max(self._least_groups, 2):

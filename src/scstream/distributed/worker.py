@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from scstream.compute.ray.engine import ray
 from scstream.compute.rows import LocalRows
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
-from scstream.core.assign import Plan
-from scstream.core.slices import Stretch, add_stretches
+from scstream.core.assign import AssignmentParams
+from scstream.core.row_ranges import RowRange, add_row_ranges
 from scstream.core.state import Batch
+from scstream.distributed.engine import ray
 from scstream.families.base import Array, Labels, Rows
 from scstream.machine import usable_cores
 from scstream.native import threads, use
@@ -35,7 +35,7 @@ class Share:
     """The rows of a stretch of a batch, and where they are: all that a worker needs to know."""
 
     batch: str
-    stretch: Stretch
+    row_range: RowRange
     parts: tuple[Part, ...]
     weight: Any  # reference, or None
     family: Any  # reference
@@ -46,7 +46,7 @@ class Told:
     """A plan, and which one of the batch it is."""
 
     number: int
-    plan: Plan
+    plan: AssignmentParams
 
 
 class Worker:
@@ -72,9 +72,9 @@ class Worker:
         sums = self._hold(share).sums(told)
         return (*np.array_split(sums, n_parts, axis=1), True)
 
-    def added(self, stretches: Sequence[Stretch], *parts: Array) -> Array:
+    def added(self, row_ranges: Sequence[RowRange], *parts: Array) -> Array:
         """Add up one part of the sums of all workers."""
-        return add_stretches(stretches, parts)
+        return add_row_ranges(row_ranges, parts)
 
     def labels(self, share: Share, told: Told, names: Labels) -> tuple[Labels, int]:
         """Return the ids of the rows, and how many have none."""
@@ -82,7 +82,7 @@ class Worker:
 
     def novel_places(self, share: Share, told: Told) -> Labels:
         """Return where in the batch the rows are that chose no cluster."""
-        return share.stretch.rows.start + self._hold(share).after(told).novel_places()
+        return share.row_range.rows.start + self._hold(share).after(told).novel_places()
 
     def apply(self, block: Rows, function: Callable[[Rows], Any]) -> Any:
         """Return what a function says of the rows of a block."""
@@ -107,9 +107,9 @@ class Worker:
     def _hold(self, share: Share) -> Held:
         if share.batch != self._batch:
             self._batch, self._held = share.batch, {}
-        if share.stretch.first not in self._held:
-            self._held[share.stretch.first] = Held(self._executor, share)
-        return self._held[share.stretch.first]
+        if share.row_range.first not in self._held:
+            self._held[share.row_range.first] = Held(self._executor, share)
+        return self._held[share.row_range.first]
 
 
 class Held:
@@ -130,7 +130,7 @@ class Held:
         ]
         weight = None if share.weight is None else ray().get(share.weight)
         batch = Batch(stacked(rows), 0.0, weight)
-        return self._executor.hold(ray().get(share.family), batch, share.stretch)
+        return self._executor.hold(ray().get(share.family), batch, share.row_range)
 
     def sums(self, told: Told) -> Array:  # (subtrees, ...)
         """Let every row choose by a plan."""

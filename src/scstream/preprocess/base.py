@@ -14,7 +14,7 @@ from scipy import sparse
 from scstream.errors import InputError
 from scstream.families.base import Rows
 from scstream.io.schema import LARGEST
-from scstream.stream.block import Block, Reject
+from scstream.preprocess.block import Block, Reject
 
 Names = tuple[str, ...] | None
 
@@ -28,7 +28,7 @@ class Step(ABC):
 
     Examples
     --------
-    >>> from scstream.stream.prepare.scale import Standardise
+    >>> from scstream.preprocess.scale import Standardise
     >>> step = Standardise(clip=5.0)
     >>> step.options()["clip"], step.learned is None
     (5.0, True)
@@ -74,8 +74,8 @@ def option(step: Step, condition: bool, name: str, must: str) -> None:
 
     Examples
     --------
-    >>> from scstream.stream.prepare.base import option
-    >>> from scstream.stream.prepare.project import RandomProjection
+    >>> from scstream.preprocess.base import option
+    >>> from scstream.preprocess.project import RandomProjection
     >>> option(RandomProjection(n=2), True, "n", "a whole number from 1")
     """
     if not condition:
@@ -88,7 +88,7 @@ def is_whole(value: Any, least: int) -> bool:
 
     Examples
     --------
-    >>> from scstream.stream.prepare.base import is_whole
+    >>> from scstream.preprocess.base import is_whole
     >>> is_whole(3, 1), is_whole(True, 1), is_whole(2.5, 1)
     (True, False, False)
     """
@@ -100,7 +100,7 @@ def is_positive(value: Any) -> bool:
 
     Examples
     --------
-    >>> from scstream.stream.prepare.base import is_positive
+    >>> from scstream.preprocess.base import is_positive
     >>> is_positive(0.5), is_positive(0), is_positive("1")
     (True, False, False)
     """
@@ -122,8 +122,8 @@ def refused(block: Block, bad: NDArray[np.bool_], reasons: str | Sequence[str]) 
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.base import refused
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.base import refused
     >>> block = refused(Block.of(np.ones((3, 1))), np.array([False, True, False]), "too wide")
     >>> block.row.tolist(), block.rejects[0].reason
     ([0, 2], 'too wide')
@@ -139,8 +139,8 @@ def without_missing(block: Block, name: str) -> Block:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.base import without_missing
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.base import without_missing
     >>> without_missing(Block.of(np.array([[1.0], [np.nan]])), "pca").rejects[0].reason
     'an entry is missing, and pca needs every entry'
     """
@@ -158,8 +158,8 @@ def within_bounds(before: Block, after: Block, name: str) -> Block:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.base import within_bounds
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.base import within_bounds
     >>> grown = Block.of(np.array([[1.0], [1e200]]))
     >>> within_bounds(grown, grown, "standardise").rejects[0].reason
     'standardise makes an entry of the row 1e+200, which no model can take'

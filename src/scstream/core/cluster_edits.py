@@ -13,12 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.core.archive import born_before, retire, without
-from scstream.core.state import NOVEL, Config, Draft, Event, Kind, State
+from scstream.core.state import NOVEL, Config, Event, Kind, State, Transition
 from scstream.families.base import Array, Family, Labels
 
 _MOST_ADDED = 32  # by births or by the splits of a sweep, or half the number of clusters
 _LAYERS = ("past", "current", "history")
-_PER_CLUSTER = ("ids", "age", "born", "seen", "peak", "velocity", "jitter", "split_evidence")
+_PER_CLUSTER = (
+    "ids",
+    "age",
+    "born",
+    "last_seen",
+    "peak",
+    "velocity",
+    "velocity_noise",
+    "split_evidence",
+)
 
 
 def room_to_grow(config: Config, state: State) -> int:
@@ -26,32 +35,32 @@ def room_to_grow(config: Config, state: State) -> int:
     return min(config.max_clusters - state.n_clusters, max(_MOST_ADDED, state.n_clusters // 2))
 
 
-def add_clusters(draft: Draft, current: Array, known: Labels) -> Draft:
+def add_clusters(transition: Transition, current: Array, known: Labels) -> Transition:
     """Add clusters without a past; `current` (G, 2, P) are the statistics of their halves.
 
     `known` (G,) is the id of a retired cluster that returns, or NOVEL for a newborn one.
     """
-    state, n = draft.state, len(current)
+    state, n = transition.state, len(current)
     returns = known != NOVEL
     n_born = int((~returns).sum())
     ids = known.copy()
     ids[~returns] = np.arange(state.next_id, state.next_id + n_born)
     weight = current[:, :, 0].sum(axis=1)
-    added = state.but(
+    added = state.replace(
         ids=ids,
         age=np.zeros(n, dtype=np.int64),
         born=born_before(state.archive, known, state.time),
-        seen=np.full(n, state.time),
+        last_seen=np.full(n, state.time),
         peak=weight,
         velocity=np.zeros((n, state.velocity.shape[1])),
-        jitter=np.zeros(n),
+        velocity_noise=np.zeros(n),
         split_evidence=np.zeros(n),
         past=np.zeros_like(current),
         current=current,
         history=np.zeros((len(state.history), *current.shape)),
     )
     grown = _by_id(_join(state, added))
-    grown = grown.but(
+    grown = grown.replace(
         next_id=state.next_id + n_born, archive=without(state.archive, known[returns])
     )
     kinds: list[Kind] = ["returned" if back else "born" for back in returns]
@@ -59,44 +68,48 @@ def add_clusters(draft: Draft, current: Array, known: Labels) -> Draft:
         Event(kind, state.time, int(i), float(w))
         for kind, i, w in zip(kinds, ids, weight, strict=True)
     ]
-    return draft.after(grown, *events)
+    return transition.after(grown, *events)
 
 
-def split_clusters(family: Family, config: Config, draft: Draft, which: Labels) -> Draft:
+def split_clusters(
+    family: Family, config: Config, transition: Transition, which: Labels
+) -> Transition:
     """Make clusters of the halves of the clusters at indices `which`."""
-    state, n = draft.state, len(which)
-    weight = state.halves[which, :, 0]  # (n, 2)
+    state, n = transition.state, len(which)
+    weight = state.subclusters[which, :, 0]  # (n, 2)
     leaver = np.ones(n, dtype=np.int64)
     if config.keep_heavier_id:
         leaver = (weight[:, 1] <= weight[:, 0]).astype(np.int64)
     ids = np.arange(state.next_id, state.next_id + n)
     stayer = take(state, which)
-    stayer = stayer.but(
+    stayer = stayer.replace(
         **_child_layers(family, config, stayer, 1 - leaver),
         age=np.zeros(n, dtype=np.int64),
         split_evidence=np.zeros(n),
     )
-    child = stayer.but(
+    child = stayer.replace(
         **_child_layers(family, config, take(state, which), leaver),
         ids=ids,
         born=np.full(n, state.time),
     )
-    stayer, child = (part.but(peak=part.weight) for part in (stayer, child))
+    stayer, child = (part.replace(peak=part.weight) for part in (stayer, child))
     others = np.setdiff1d(np.arange(state.n_clusters), which)
     grown = _by_id(_join(_join(take(state, others), stayer), child))
-    grown = _forget_pairs(grown, state.ids[which]).but(next_id=state.next_id + n)
-    names = draft.names.copy()
+    grown = _forget_pairs(grown, state.ids[which]).replace(next_id=state.next_id + n)
+    label_ids = transition.label_ids.copy()
     events = []
     for k, side, new_id, w in zip(which, leaver, ids, weight, strict=True):
         old_id = int(state.ids[k])
-        names[names[:, side] == old_id, side] = new_id
+        label_ids[label_ids[:, side] == old_id, side] = new_id
         events.append(Event("split", state.time, old_id, float(w[side]), other=int(new_id)))
-    return draft.after(grown, *events, names=names)
+    return transition.after(grown, *events, label_ids=label_ids)
 
 
-def merge_clusters(config: Config, draft: Draft, pairs: Sequence[tuple[int, int]]) -> Draft:
+def merge_clusters(
+    config: Config, transition: Transition, pairs: Sequence[tuple[int, int]]
+) -> Transition:
     """Unite disjoint pairs of clusters; the two become the halves of the union."""
-    state, names = draft.state, draft.names.copy()
+    state, label_ids = transition.state, transition.label_ids.copy()
     weight, events = state.weight, []
     keep, gone = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
     if config.keep_heavier_id:
@@ -105,51 +118,56 @@ def merge_clusters(config: Config, draft: Draft, pairs: Sequence[tuple[int, int]
     changed: dict[str, Any] = {name: getattr(state, name).copy() for name in _PER_CLUSTER}
     for layer in _LAYERS:
         values = getattr(state, layer).copy()
-        halves = values.sum(axis=-2)  # (..., K, P)
-        values[..., keep, :, :] = np.stack([halves[..., keep, :], halves[..., gone, :]], axis=-2)
+        subclusters = values.sum(axis=-2)  # (..., K, P)
+        values[..., keep, :, :] = np.stack(
+            [subclusters[..., keep, :], subclusters[..., gone, :]], axis=-2
+        )
         changed[layer] = values
     total = np.maximum(weight[keep] + weight[gone], np.finfo(float).tiny)
     share = (weight[gone] / total)[:, None]
     changed["velocity"][keep] = (1 - share) * state.velocity[keep] + share * state.velocity[gone]
-    changed["seen"][keep] = np.maximum(state.seen[keep], state.seen[gone])
+    changed["last_seen"][keep] = np.maximum(state.last_seen[keep], state.last_seen[gone])
     changed["born"][keep] = np.minimum(state.born[keep], state.born[gone])
     changed["peak"][keep] = np.maximum(total, state.peak[keep])
     changed["split_evidence"][keep] = 0.0
     for k, g, w in zip(state.ids[keep], state.ids[gone], total, strict=True):
-        names[names == g] = k
+        label_ids[label_ids == g] = k
         events.append(Event("merged", state.time, int(k), float(w), other=int(g)))
-    united = _forget_pairs(state.but(**changed), state.ids[np.append(keep, gone)])
-    rest = np.setdiff1d(np.arange(state.n_clusters), gone)
-    return draft.after(take(united, rest), *events, names=names)
+    united = _forget_pairs(state.replace(**changed), state.ids[np.append(keep, gone)])
+    stay = np.setdiff1d(np.arange(state.n_clusters), gone)
+    return transition.after(take(united, stay), *events, label_ids=label_ids)
 
 
-def bury_clusters(config: Config, draft: Draft, dead: NDArray[np.bool_]) -> Draft:
+def remove_clusters(config: Config, transition: Transition, dead: NDArray[np.bool_]) -> Transition:
     """Remove clusters; their weight goes to the rest, their rows belong to no cluster."""
-    state, weight = draft.state, draft.state.weight
+    state, weight = transition.state, transition.state.weight
     events = [
         Event("died", state.time, int(state.ids[k]), float(weight[k])) for k in np.flatnonzero(dead)
     ]
-    smaller = _forget_pairs(state, state.ids[dead]).but(
-        rest=state.rest + float(state.past[dead, :, 0].sum()),
-        rest_now=state.rest_now + float(state.current[dead, :, 0].sum()),
-        history_rest=state.history_rest + state.history[:, dead][..., 0].sum(axis=(1, 2)),
+    smaller = _forget_pairs(state, state.ids[dead]).replace(
+        unassigned_weight=state.unassigned_weight + float(state.past[dead, :, 0].sum()),
+        unassigned_now=state.unassigned_now + float(state.current[dead, :, 0].sum()),
+        history_unassigned=state.history_unassigned
+        + state.history[:, dead][..., 0].sum(axis=(1, 2)),
         archive=retire(config, state, dead & (state.born < state.time)),
     )
-    names = np.where(np.isin(draft.names, state.ids[dead]), NOVEL, draft.names)
-    return draft.after(take(smaller, np.flatnonzero(~dead)), *events, names=names)
+    label_ids = np.where(
+        np.isin(transition.label_ids, state.ids[dead]), NOVEL, transition.label_ids
+    )
+    return transition.after(take(smaller, np.flatnonzero(~dead)), *events, label_ids=label_ids)
 
 
-def number_from_zero(draft: Draft) -> Draft:
+def number_from_zero(transition: Transition) -> Transition:
     """Number the clusters of a first batch 0 .. K-1: ids that nobody saw need not be spent."""
-    state = draft.state
+    state = transition.state
     ids = np.arange(state.n_clusters)
-    place = np.searchsorted(state.ids, np.maximum(draft.names, 0))
-    numbered = _forget_pairs(state, state.ids).but(ids=ids, next_id=state.n_clusters)
+    place = np.searchsorted(state.ids, np.maximum(transition.label_ids, 0))
+    numbered = _forget_pairs(state, state.ids).replace(ids=ids, next_id=state.n_clusters)
     events = [
         Event("born", state.time, int(k), float(w)) for k, w in zip(ids, state.weight, strict=True)
     ]
-    names = np.where(draft.names == NOVEL, NOVEL, place)
-    return draft.but(state=numbered, names=names, events=tuple(events))
+    label_ids = np.where(transition.label_ids == NOVEL, NOVEL, place)
+    return transition.replace(state=numbered, label_ids=label_ids, events=tuple(events))
 
 
 def take(state: State, index: Labels) -> State:
@@ -157,7 +175,7 @@ def take(state: State, index: Labels) -> State:
     kept: dict[str, Any] = {
         name: getattr(state, name)[index] for name in (*_PER_CLUSTER, "past", "current")
     }
-    return state.but(history=state.history[:, index], **kept)
+    return state.replace(history=state.history[:, index], **kept)
 
 
 def _join(first: State, second: State) -> State:
@@ -166,7 +184,7 @@ def _join(first: State, second: State) -> State:
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in (*_PER_CLUSTER, "past", "current")
     }
-    return first.but(history=np.concatenate([first.history, second.history], axis=1), **both)
+    return first.replace(history=np.concatenate([first.history, second.history], axis=1), **both)
 
 
 def _by_id(state: State) -> State:
@@ -176,28 +194,28 @@ def _by_id(state: State) -> State:
 def _child_layers(family: Family, config: Config, state: State, side: Labels) -> dict[str, Any]:
     """Layers of the clusters that one side of each cluster becomes: halves of that side."""
     every = np.arange(state.n_clusters)
-    along = state.halves[every, side]
+    along = state.subclusters[every, side]
 
     def bisect(stats: Array) -> Array:  # (..., K, P) -> (..., K, 2, P)
         flat = stats.reshape(-1, stats.shape[-1])
         axis = np.broadcast_to(along, stats.shape).reshape(flat.shape)
         shape = (*stats.shape[:-1], 2, stats.shape[-1])
-        return halves_of(family, config, flat, axis).reshape(*shape)
+        return subclusters_of(family, config, flat, axis).reshape(*shape)
 
     return {layer: bisect(getattr(state, layer)[..., every, side, :]) for layer in _LAYERS}
 
 
-def halves_of(family: Family, config: Config, stats: Array, along: Array) -> Array:
+def subclusters_of(family: Family, config: Config, stats: Array, along: Array) -> Array:
     """Halves (G, 2, P) of groups known by their statistics (G, P) only; nothing is lost."""
-    cut = np.zeros_like(stats)
+    offset = np.zeros_like(stats)
     if config.cut_past and len(stats):
-        cut = stats[:, :1] * family.cut(stats, along)
-    return np.stack([stats / 2.0 + cut, stats / 2.0 - cut], axis=1)
+        offset = stats[:, :1] * family.bisect(stats, along)
+    return np.stack([stats / 2.0 + offset, stats / 2.0 - offset], axis=1)
 
 
 def _forget_pairs(state: State, ids: Labels) -> State:
     keep = ~np.isin(state.merge_pairs, ids).any(axis=1)
-    return state.but(
+    return state.replace(
         merge_pairs=state.merge_pairs[keep],
         merge_evidence=state.merge_evidence[keep],
     )

@@ -9,17 +9,17 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from scstream.compute.ray.crew import Crew, ask
-from scstream.compute.ray.engine import put
-from scstream.compute.ray.shards import ShardedLabels, ShardedRows, blocks_of
-from scstream.compute.ray.spread import equipped
-from scstream.compute.ray.worker import Part, Share, Told
 from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.assign import LoadedRows, Plan, Tally
+from scstream.core.assign import AssignmentParams, AssignmentStats, LoadedRows
 from scstream.core.rng import sample_rows
-from scstream.core.slices import Stretch, add_stretches
+from scstream.core.row_ranges import RowRange, add_row_ranges
 from scstream.core.state import Batch
+from scstream.distributed.engine import put
+from scstream.distributed.family_kernel import with_kernels
+from scstream.distributed.shards import ShardedLabels, ShardedRows, blocks_of
+from scstream.distributed.worker import Part, Share, Told
+from scstream.distributed.worker_pool import Crew, ask
 from scstream.errors import InputError, PartsLost
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.machine import usable_cores
@@ -62,7 +62,7 @@ class RayExecutor:
     Examples
     --------
     >>> from scstream import ScStream
-    >>> from scstream.compute.ray import RayExecutor
+    >>> from scstream.distributed import RayExecutor
     >>> executor = RayExecutor("10.0.0.1:6379")
     >>> model = ScStream(executor=executor)
     >>> executor
@@ -104,7 +104,7 @@ class RayExecutor:
             return self._here.load(family, batch)
         return RayRows(self, self._crew, family, batch)
 
-    def equipped(self, family: Family) -> Family:
+    def with_kernels(self, family: Family) -> Family:
         """Return the family with kernels that let the workers answer what is large."""
         least = self._least_work
         if least is None:
@@ -112,7 +112,7 @@ class RayExecutor:
             least = _LEAST_WORK if family.n_features >= _WIDE * self.n_threads else np.inf
         if least / family.n_features**3 > _MOST_CLUSTERS:
             return family
-        return equipped(family, self, n_parts=len(self._crew.muster()), least=least)
+        return with_kernels(family, self, n_parts=len(self._crew.muster()), least=least)
 
     def rows(self, source: Any, *, columns: Sequence[str] | None = None) -> ShardedRows:
         """Make rows of what is in the object store already; they never come to this process.
@@ -168,32 +168,32 @@ class RayRows:
         self._n_plans, self._told = 0, None
         workers, about = crew.muster(), put(family)
         self._shares = [
-            Share(self._name, stretch, self._parts(stretch), self._weight(stretch), about)
-            for stretch in Stretch.whole(batch.n_rows).shared(len(workers))
+            Share(self._name, row_range, self._parts(row_range), self._weight(row_range), about)
+            for row_range in RowRange.full(batch.n_rows).shared(len(workers))
         ]
         self._homes = workers[: len(self._shares)]
 
-    def sample(self, most: int, key: int) -> tuple[LoadedRows, float]:
+    def sample(self, max_n: int, key: int) -> tuple[LoadedRows, float]:
         """Return at most so many of the rows, at random, and how many each of them stands for."""
-        if self._batch.n_rows <= most:
+        if self._batch.n_rows <= max_n:
             return self, 1.0
-        batch, share = self._batch.sample(most, key)
+        batch, share = self._batch.sample(max_n, key)
         return self._executor.load(self._family, batch), share
 
-    def assign(self, plan: Plan) -> Tally:
+    def assign(self, plan: AssignmentParams) -> AssignmentStats:
         """Let every row choose; remember the choices."""
         self._n_plans += 1
         self._told = put(Told(self._n_plans, plan))
         many = len(self._shares) >= self._executor.scatter_from
         sums = self._at_last(self._scattered if many else self._gathered)
-        return Tally.unpacked(sums, len(plan.whole), len(plan.pairs))
+        return AssignmentStats.unpacked(sums, len(plan.clusters), len(plan.pairs))
 
-    def novel(self, most: int, key: int) -> tuple[Rows, Array | None]:
-        """Return rows that chose no cluster, a random `most` of them, with their weights."""
+    def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
+        """Return rows that chose no cluster, a random `max_n` of them, with their weights."""
         places = self._at_last(
             lambda: self._ask(lambda worker, share: worker.novel_places.remote(share, self._told))
         )
-        picked = sample_rows(key, np.concatenate(places), most)
+        picked = sample_rows(key, np.concatenate(places), max_n)
         rows = self._at_last(lambda: self._batch.rows[picked])
         weight = self._batch.weight
         return rows, None if weight is None else weight[picked]
@@ -213,7 +213,7 @@ class RayRows:
         n_novel = sum(n for _, n in answers)
         if not stay:
             return np.concatenate([ids for ids, _ in answers]), n_novel
-        lengths = [len(share.stretch.rows) for share in self._shares]
+        lengths = [len(share.row_range.rows) for share in self._shares]
         pieces = [ids for (ids,), _ in answers]
         return ShardedLabels(pieces, lengths, deadline=self._executor.deadline), n_novel
 
@@ -231,7 +231,7 @@ class RayRows:
     def _gathered(self) -> Array:
         """Sums of all workers, added here."""
         found = self._ask(lambda worker, share: worker.sums.remote(share, self._told))
-        sums = add_stretches(self._stretches(), found)
+        sums = add_row_ranges(self._stretches(), found)
         return np.require(sums, requirements="W")  # a copy, if it is still that of the store
 
     def _scattered(self) -> Array:
@@ -249,21 +249,21 @@ class RayRows:
 
         return np.concatenate(self._executor.everywhere([question(part) for part in range(n)]))
 
-    def _stretches(self) -> list[Stretch]:
-        return [share.stretch for share in self._shares]
+    def _stretches(self) -> list[RowRange]:
+        return [share.row_range for share in self._shares]
 
     def _ask(self, question: Callable[[Any, Share], Any]) -> list[Any]:
         """Ask about every share, whoever has it."""
         questions = [lambda worker, share=share: question(worker, share) for share in self._shares]
         return ask(self._crew, self._homes, questions, deadline=self._executor.deadline)
 
-    def _parts(self, stretch: Stretch) -> tuple[Part, ...]:
+    def _parts(self, row_range: RowRange) -> tuple[Part, ...]:
         if isinstance(self._batch.rows, ShardedRows):
-            return self._batch.rows.parts(stretch.rows)
-        rows = self._batch.rows[stretch.rows.start : stretch.rows.stop]
+            return self._batch.rows.parts(row_range.rows)
+        rows = self._batch.rows[row_range.rows.start : row_range.rows.stop]
         return (Part(put(rows), 0, rows.shape[0]),)
 
-    def _weight(self, stretch: Stretch) -> Any:
+    def _weight(self, row_range: RowRange) -> Any:
         if self._batch.weight is None:
             return None
-        return put(self._batch.weight[stretch.rows.start : stretch.rows.stop])
+        return put(self._batch.weight[row_range.rows.start : row_range.rows.stop])

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Self
 
-from scstream.compute.ray import engine
+from scstream.distributed import engine
+from scstream.distributed.replica import Replica, Standing
+from scstream.distributed.seats import Seat, Seats
 from scstream.errors import EngineError, InputError
 from scstream.stream.follower import NONE
-from scstream.stream.ray.replica import Replica, Standing
-from scstream.stream.ray.seats import Seat, Seats
 from scstream.stream.reading import QUESTIONS, Answer
 
 _PAUSE = 0.01  # seconds between two looks at replicas of which none can answer
@@ -65,12 +65,12 @@ class Replicas:
     n_threads : int
         Most threads of a replica for one question, -1 for one per core.
     address : str, optional
-        Of the cluster, as in `scstream.compute.ray.RayExecutor`; it is joined at the first
+        Of the cluster, as in `scstream.distributed.RayExecutor`; it is joined at the first
         question, unless this program is in one already.
 
     Examples
     --------
-    >>> from scstream.stream.ray.replicas import Replicas
+    >>> from scstream.distributed.replicas import Replicas
     >>> replicas = Replicas("s3://models/orders", n=2, every=0.5)
     >>> replicas.seen
     -1
@@ -89,23 +89,23 @@ class Replicas:
         options: Mapping[str, Any] | None = None,
         n: int | None = None,
         every: float = 1.0,
-        most: int = 8,
+        max_n: int = 8,
         deadline: float = 30.0,
         n_cpus: float = 0.0,
         n_threads: int = -1,
         address: str | None = None,
     ) -> None:
-        if (n is not None and n < 1) or most < 1 or every <= 0:
+        if (n is not None and n < 1) or max_n < 1 or every <= 0:
             raise InputError(
                 "n and most must be whole numbers from 1 and every a positive number of seconds, "
-                f"got n={n}, most={most}, every={every}."
+                f"got n={n}, most={max_n}, every={every}."
             )
         self.deadline = deadline
         self.seen = NONE  # highest version that an answer came from
         self._arguments = (place, dict(options or {}))
         self._follow = {"every": every, "n_threads": n_threads}
         self._n_cpus, self._address = n_cpus, address
-        self._seats = Seats(self._start, n, most)
+        self._seats = Seats(self._start, n, max_n)
         self._lock = Lock()
 
     def predict(
@@ -139,7 +139,7 @@ class Replicas:
         at_least: int = NONE,
         deadline: float | None = None,
     ) -> Pending:
-        """Ask without waiting for the answer; wait only while every replica has `most` questions.
+        """Ask without waiting for the answer; wait only while every replica has `max_n` questions.
 
         Parameters
         ----------
@@ -169,8 +169,8 @@ class Replicas:
         until = self._until(deadline)
         with self._lock:
             self._tend()
-            asked = [seat.actor.standing.remote() for seat in self._seats.seats]
-        return [_answered(each, until) for each in asked]
+            sampled = [seat.actor.standing.remote() for seat in self._seats.seats]
+        return [_answered(each, until) for each in sampled]
 
     def close(self) -> None:
         """End every replica."""
@@ -207,9 +207,9 @@ class Replicas:
                 seat = self._seats.next_free()
                 if seat is not None:
                     at_least = max(call.at_least, self.seen)
-                    asked = seat.actor.ask.remote(call.question, call.rows, call.time, at_least)
-                    seat.calls.append(asked)
-                    return seat, seat.actor, asked
+                    sampled = seat.actor.ask.remote(call.question, call.rows, call.time, at_least)
+                    seat.calls.append(sampled)
+                    return seat, seat.actor, sampled
                 under_way = self._seats.under_way()
             left = until - clock.monotonic()
             if left <= 0:
@@ -229,9 +229,9 @@ class Replicas:
                 return found
         return None
 
-    def _done(self, seat: Seat, asked: Any) -> None:
+    def _done(self, seat: Seat, sampled: Any) -> None:
         with self._lock:
-            seat.drop(asked)
+            seat.drop(sampled)
 
     def _lost(self, seat: Seat, actor: Any, why: Exception) -> None:
         with self._lock:
@@ -314,9 +314,9 @@ class Pending:
         return answer
 
 
-def _answered(asked: Any, until: float) -> Standing:
+def _answered(sampled: Any, until: float) -> Standing:
     try:
-        found: Standing = ray.get(asked, timeout=max(until - clock.monotonic(), 0.0))
+        found: Standing = ray.get(sampled, timeout=max(until - clock.monotonic(), 0.0))
     except ray.exceptions.RayError as error:
         return Standing(NONE, f"it does not answer: {str(error).splitlines()[0]}")
     return found

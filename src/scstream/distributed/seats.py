@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scstream.compute.ray import engine
+from scstream.distributed import engine
+from scstream.distributed.replica import Standing
 from scstream.stream.follower import NONE
-from scstream.stream.ray.replica import Standing
 
 _ROUND = 1.0  # seconds between two looks at the nodes of the cluster
 _REST = 1.0  # seconds after its start before an actor that died is replaced
@@ -27,14 +27,14 @@ class Seat:
     since: float  # when the actor was started
     is_up: bool = False
     standing: Standing = _STARTING
-    asked: Any = None  # the question after its standing, while it is not up
+    sampled: Any = None  # the question after its standing, while it is not up
     calls: list[Any] = field(default_factory=list)  # under way
 
-    def has_room(self, most: int) -> bool:
-        """Whether fewer than `most` calls are under way."""
-        if len(self.calls) >= most:
+    def has_room(self, max_n: int) -> bool:
+        """Whether fewer than `max_n` calls are under way."""
+        if len(self.calls) >= max_n:
             self.calls = ray.wait(self.calls, num_returns=len(self.calls), timeout=0)[1]
-        return len(self.calls) < most
+        return len(self.calls) < max_n
 
     def drop(self, call: Any) -> None:
         """Count a call no more."""
@@ -59,14 +59,14 @@ class Seats:
 
     Examples
     --------
-    >>> from scstream.stream.ray.seats import Seats
-    >>> Seats(start=print, n=2, most=8).why_nobody()
+    >>> from scstream.distributed.seats import Seats
+    >>> Seats(start=print, n=2, max_n=8).why_nobody()
     'the cluster has no node with a processor; add one with `ray start --address`.'
     """
 
     start: Callable[[Any], Any]
     n: int | None
-    most: int
+    max_n: int
     seats: list[Seat] = field(default_factory=list)
     _turn: int = 0
     _looked: float = -float("inf")  # when nodes were looked at last
@@ -86,7 +86,7 @@ class Seats:
         for _ in self.seats:
             self._turn = (self._turn + 1) % len(self.seats)
             seat = self.seats[self._turn]
-            if seat.is_up and seat.has_room(self.most):
+            if seat.is_up and seat.has_room(self.max_n):
                 return seat
         return None
 
@@ -102,7 +102,7 @@ class Seats:
         if time.monotonic() - seat.since >= _REST:
             ray.kill(seat.actor)
             seat.actor, seat.since = self.start(_where(seat.node)), time.monotonic()
-            seat.asked, seat.calls = None, []
+            seat.sampled, seat.calls = None, []
 
     def close(self) -> None:
         """End every actor."""
@@ -115,7 +115,7 @@ class Seats:
         up = [seat for seat in self.seats if seat.is_up]
         if up:
             return (
-                f"every one of {len(up)} replicas has {self.most} questions to answer; ask more "
+                f"every one of {len(up)} replicas has {self.max_n} questions to answer; ask more "
                 "slowly, wait longer for room (deadline), or start more replicas."
             )
         if not self.seats:
@@ -139,13 +139,13 @@ class Seats:
         return Seat(node, self.start(_where(node)), time.monotonic())
 
     def _look_after(self, seat: Seat) -> None:
-        if seat.asked is None:
-            seat.asked = seat.actor.standing.remote()
-        if not ray.wait([seat.asked], timeout=0)[0]:
+        if seat.sampled is None:
+            seat.sampled = seat.actor.standing.remote()
+        if not ray.wait([seat.sampled], timeout=0)[0]:
             return
-        asked, seat.asked = seat.asked, None
+        sampled, seat.sampled = seat.sampled, None
         try:
-            seat.standing = ray.get(asked)
+            seat.standing = ray.get(sampled)
         except ray.exceptions.RayError as error:
             self.replace(seat, error)
         else:

@@ -24,7 +24,7 @@ class Standing:
 
     Examples
     --------
-    >>> from scstream.stream.ray.replica import Standing
+    >>> from scstream.distributed.replica import Standing
     >>> Standing(7).trouble
     ''
     """
@@ -52,7 +52,7 @@ class Replica:
 
     Examples
     --------
-    >>> from scstream.stream.ray.replica import Replica
+    >>> from scstream.distributed.replica import Replica
     >>> Replica("memory:///", {}, every=60.0, n_threads=1).standing().version
     -1
     """

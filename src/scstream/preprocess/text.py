@@ -15,9 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from scstream.errors import InputError
-from scstream.stream.block import Block
-from scstream.stream.prepare.base import Names, Step, is_whole, option, refused
-from scstream.stream.prepare.stop_words import ENGLISH
+from scstream.preprocess.base import Names, Step, is_whole, option, refused
+from scstream.preprocess.block import Block
+from scstream.preprocess.stop_words import ENGLISH
 
 _WORD = re.compile(r"\w\w+")
 
@@ -27,7 +27,7 @@ def words(text: str, stop: frozenset[str] = frozenset()) -> list[str]:
 
     Examples
     --------
-    >>> from scstream.stream.prepare.text import words
+    >>> from scstream.preprocess.text import words
     >>> words("The cat, a CAT.", frozenset(["the"]))
     ['cat', 'cat']
     """
@@ -41,7 +41,7 @@ def stable_hash(word: str) -> int:
 
     Examples
     --------
-    >>> from scstream.stream.prepare.text import stable_hash
+    >>> from scstream.preprocess.text import stable_hash
     >>> stable_hash("cluster") % 1000
     287
     """
@@ -68,8 +68,8 @@ class TextStep(Step):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.text import HashText
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.text import HashText
     >>> step = HashText(column="title", stop_words="english")
     >>> block, found = step.read(Block.of(np.zeros((2, 0)), title=["Rain and sun", None]))
     >>> found, block.rejects[0].reason
@@ -137,8 +137,8 @@ class HashText(TextStep):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.text import HashText
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.text import HashText
     >>> block = Block.of(np.zeros((2, 0)), text=["red red blue", "green"])
     >>> _, block = HashText(n=100).take(block, time=None)
     >>> block.X.shape, block.X.sum(axis=1)
@@ -170,8 +170,8 @@ class CountWords(TextStep):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare.text import CountWords
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.text import CountWords
     >>> block = Block.of(np.zeros((2, 0)), text=["red red blue", "blue green"])
     >>> step, block = CountWords(n=2, min_count=2).take(block, time=None)
     >>> step.feature_names(None), block.X.toarray().tolist()

@@ -17,7 +17,7 @@ from typing import Any
 
 from scstream.errors import CheckpointCorrupt, Fenced, InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
-from scstream.stream.batcher import Cut
+from scstream.stream.batcher import BatchBoundary
 from scstream.stream.segments import PREFIX as _SEGMENT
 from scstream.stream.store import Store, checked_name
 
@@ -27,7 +27,7 @@ _HOUR = 3600.0
 
 
 @dataclass
-class Ledger:
+class CheckpointLog:
     """The log of one pipeline.
 
     Parameters
@@ -42,10 +42,10 @@ class Ledger:
     Examples
     --------
     >>> import tempfile
-    >>> from scstream.stream.ledger import Ledger
+    >>> from scstream.stream.checkpoint_log import CheckpointLog
     >>> from scstream.stream.store import FolderStore
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ours, theirs = Ledger(FolderStore(folder)), Ledger(FolderStore(folder))
+    ...     ours, theirs = CheckpointLog(FolderStore(folder)), CheckpointLog(FolderStore(folder))
     ...     _ = ours.claim(at=0.0), theirs.claim(at=0.0)
     ...     ours.publish(b"labels of an instance that was overtaken", at=1.0, batch=1)
     Traceback (most recent call last):
@@ -92,17 +92,17 @@ class Ledger:
         """Count a checkpoint no more: it is damaged."""
         self._kept = [entry for entry in self._kept if _name(VERSION, entry[0]) != name]
 
-    def agree(self, cut: Cut) -> Cut:
+    def agree(self, cut: BatchBoundary) -> BatchBoundary:
         """Write a cut down before it is acted on; return the one that holds."""
         name, content = _name(_CUT, cut.batch), json.dumps(cut.plain()).encode()
         if self.store.put_new(name, content):
             return cut
-        return Cut(**json.loads(self.store.get(name)))
+        return BatchBoundary(**json.loads(self.store.get(name)))
 
-    def planned(self, *, after: int) -> dict[int, Cut]:
+    def planned(self, *, after: int) -> dict[int, BatchBoundary]:
         """Cuts of batches from `after` on that were written down already."""
         names = [name for name in self.store.names(_CUT) if _number(_CUT, name) >= after]
-        cuts = [Cut(**json.loads(self.store.get(name))) for name in names]
+        cuts = [BatchBoundary(**json.loads(self.store.get(name))) for name in names]
         return {cut.batch: cut for cut in cuts}
 
     def confirm(self, batch: int, digest: str) -> None:

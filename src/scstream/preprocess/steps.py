@@ -10,12 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from scstream.errors import InputError
-from scstream.stream.block import Block
-from scstream.stream.prepare.base import Names, Step, within_bounds
-from scstream.stream.prepare.columns import Select
-from scstream.stream.prepare.project import Pca, RandomProjection
-from scstream.stream.prepare.scale import Standardise
-from scstream.stream.prepare.text import CountWords, HashText
+from scstream.preprocess.base import Names, Step, within_bounds
+from scstream.preprocess.block import Block
+from scstream.preprocess.columns import Select
+from scstream.preprocess.project import Pca, RandomProjection
+from scstream.preprocess.scale import Standardise
+from scstream.preprocess.text import CountWords, HashText
 
 STEPS: Mapping[str, type[Step]] = {
     kind.name: kind for kind in (Select, Standardise, RandomProjection, Pca, HashText, CountWords)
@@ -34,8 +34,8 @@ class Steps:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.block import Block
-    >>> from scstream.stream.prepare import Steps
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess import Steps
     >>> steps = Steps.build([{"step": "standardise"}, {"step": "pca", "n": 1}])
     >>> steps = steps.settle(("x", "y"))
     >>> block = Block.of(np.array([[1.0, 2.0], [3.0, 6.0], [5.0, 10.0]]))

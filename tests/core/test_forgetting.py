@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.fading import advance
+from scstream.core.forgetting import advance
 from scstream.core.query import expected_at
 from scstream.core.state import Batch, Config, State
 from scstream.core.step import step
@@ -25,7 +25,7 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).
 def young(name="gaussian"):
     """A state that has seen one batch, at time 3."""
     state = random_state(name, SIZES)
-    return replace(state, past=np.zeros_like(state.past), rest=0.0)
+    return replace(state, past=np.zeros_like(state.past), unassigned_weight=0.0)
 
 
 def test_the_first_batch_sets_the_clock():
@@ -42,10 +42,10 @@ def test_no_time_at_all_forgets_nothing(kernel):
     later = advance(FAMILIES["gaussian"], Config(kernel=kernel), state, state.time)
     np.testing.assert_allclose(later.past, state.current, rtol=1e-15)
     assert (later.current == 0).all()
-    assert later.rest == state.rest_now
-    assert later.rest_now == 0.0
+    assert later.unassigned_weight == state.unassigned_now
+    assert later.unassigned_now == 0.0
     assert later.total_weight == pytest.approx(state.total_weight)
-    assert later.stride == state.stride
+    assert later.batch_interval == state.batch_interval
 
 
 @every_kernel
@@ -56,9 +56,9 @@ def test_a_batch_fades_by_its_age(kernel, elapsed):
     later = advance(FAMILIES["gaussian"], config, state, state.time + elapsed)
     factor = float(kernel.weight(np.asarray(elapsed)))
     np.testing.assert_allclose(later.past, factor * state.current, rtol=1e-12)
-    assert later.rest == pytest.approx(factor * state.rest_now)
+    assert later.unassigned_weight == pytest.approx(factor * state.unassigned_now)
     assert later.time == state.time + elapsed
-    assert later.stride == elapsed
+    assert later.batch_interval == elapsed
 
 
 @every_kernel
@@ -69,7 +69,7 @@ def test_two_strides_are_one_long_one(kernel):
     twice = advance(family, config, state, state.time + 1.0)
     twice = advance(family, config, twice, state.time + 3.0)
     np.testing.assert_allclose(twice.past, once.past, rtol=1e-12)
-    assert twice.rest == pytest.approx(once.rest)
+    assert twice.unassigned_weight == pytest.approx(once.unassigned_weight)
 
 
 def test_dust_is_swept_away():
@@ -78,7 +78,7 @@ def test_dust_is_swept_away():
     state = young()
     later = advance(family, config, state, state.time + 60.0)
     assert (later.past == 0).all()
-    assert np.isfinite(family.log_marginal(later.halves)).all()
+    assert np.isfinite(family.log_marginal(later.subclusters)).all()
 
 
 @pytest.mark.parametrize("name", ["gaussian", "diagonal"])
@@ -117,7 +117,7 @@ def test_a_constant_velocity_is_learned():
     np.testing.assert_allclose(state.velocity[0], velocity, atol=0.05)
     due = expected_at(family, config, state, None)
     assert due.time == 60.0
-    np.testing.assert_allclose(family.location(due.whole)[0], velocity * 60.0, atol=0.5)
+    np.testing.assert_allclose(family.means(due.cluster_stats)[0], velocity * 60.0, atol=0.5)
 
 
 def test_asking_about_the_past_of_a_state_changes_nothing():

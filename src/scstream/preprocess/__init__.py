@@ -4,6 +4,6 @@ A step is a frozen value: taking a block gives the next step and the block with 
 steps have learned is saved with the model, and a replayed batch comes out bit for bit as before.
 """
 
-from scstream.stream.prepare.steps import STEPS, Steps
+from scstream.preprocess.steps import STEPS, Steps
 
 __all__ = ["STEPS", "Steps"]
