@@ -12,7 +12,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,16 +130,9 @@ def mixed() -> list[Array]:
         z = rng.integers(3, size=130)
         stray = rng.integers(3, size=(130, 2))
         level = np.where(rng.random((130, 2)) < 0.2, stray, z[:, None])
-        out.append(
-            np.column_stack(
-                [
-                    centre[z] + rng.normal(size=(130, 2)),
-                    level,
-                    rng.poisson(rate[z]),
-                    rng.random(130) < np.array([0.1, 0.5, 0.9])[z],
-                ]
-            )
-        )
+        place, count = centre[z] + rng.normal(size=(130, 2)), rng.poisson(rate[z])
+        yes = rng.random(130) < np.array([0.1, 0.5, 0.9])[z]
+        out.append(np.column_stack([place, level, count, yes]))
     return holes(out, 32)
 
 
@@ -169,15 +161,9 @@ def topics() -> list[Array]:
     for t in range(16):
         part = min(max(0.0, 0.1 * (t - 3)), 1.0)  # the last grows out of the first
         join = min(0.12 * t, 1.0)  # the third becomes the second
-        now = np.array(
-            [
-                topic[0],
-                topic[1],
-                join * topic[1] + (1 - join) * topic[2],
-                topic[3],
-                part * topic[4] + (1 - part) * topic[0],
-            ]
-        )
+        now = topic.copy()
+        now[2] = join * topic[1] + (1 - join) * topic[2]
+        now[4] = part * topic[4] + (1 - part) * topic[0]
         share = np.array([0.25, 0.2, 0.2, 0.2 if 3 <= t < 8 else 0.0, 0.25])
         out.append(rng.multinomial(25, now[rng.choice(5, size=200, p=share / share.sum())]) + 0.0)
     return out
@@ -187,127 +173,80 @@ def many_rows() -> list[Array]:
     return clouds(41, n=20_000, k=4, d=3, batches=2)
 
 
-# Families -----------------------------------------------------------------------------------------
-
-FAMILIES: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
-    "gaussian": (lambda: clouds(1, d=3), {}),
-    "gaussian_many_columns": (lambda: clouds(2, d=12, n=200, batches=4), {}),
-    "gaussian_vague": (lambda: clouds(3), {"prior": "vague"}),
-    "gaussian_prior_by_hand": (
-        lambda: clouds(4),
-        {"prior": {"kappa": 0.05, "mean": 0, "nu": 6, "psi": 1.5}, "alpha": 10.0},
-    ),
-    "gaussian_sweeps": (lambda: clouds(5), {"n_sweeps": 2}),
-    "gaussian_few_clusters": (lambda: clouds(6, k=6), {"max_clusters": 3}),
-    "gaussian_paper": (lambda: clouds(7, n=120, batches=5), {"algorithm": "paper"}),
-    "diagonal": (lambda: clouds(8, d=4), {"family": "diagonal"}),
-    "diagonal_holes": (lambda: holes(clouds(9, d=4), 10), {"family": "diagonal"}),
-    "multinomial": (lambda: counts(11), {"family": "multinomial"}),
-    "multinomial_csr": (
-        lambda: [sparse.csr_array(rows) for rows in counts(12, d=40)],
-        {"family": "multinomial"},
-    ),
-    "multinomial_vague": (lambda: counts(13), {"family": "multinomial", "prior": "vague"}),
-    "multinomial_paper": (
-        lambda: counts(14, n=80, batches=4),
-        {"family": "multinomial", "algorithm": "paper"},
-    ),
-    "bernoulli": (lambda: levels(15, d=10), {"family": "bernoulli"}),
-    "categorical": (lambda: levels(16, most=4), {"family": "categorical"}),
-    "categorical_holes": (lambda: holes(levels(18, most=4), 19), {"family": "categorical"}),
-    "poisson": (lambda: rates(20), {"family": "poisson"}),
-    "mixed": (
-        mixed,
-        {
-            "family": [
-                ("diagonal", [0, 1]),
-                ("categorical", [2, 3]),
-                ("poisson", [4]),
-                ("bernoulli", [5]),
-            ]
-        },
-    ),
-    "gaussian_beside_categorical": (
-        lambda: [
-            np.column_stack([a, b[:, :2]])
-            for a, b in zip(clouds(21), levels(22, most=3), strict=True)
-        ],
-        {"family": {"gaussian": [0, 1], "categorical": [2, 3]}, "prior": "vague"},
-    ),
-    # Time, weights and forgetting
-    "box": (lambda: clouds(23, batches=8), {"kernel": Box(3.0)}),
-    "box_multinomial": (
-        lambda: counts(24, batches=8),
-        {"family": "multinomial", "kernel": Box(4.0, capacity=2)},
-    ),
-    "kernel_function": (lambda: clouds(25), {"kernel": lambda age: 1.0 / (1.0 + age)}),
-    "never_forgets": (lambda: clouds(26), {"half_life": None}),
-    # Clusters that come and go
-    "lives": (lives, {"half_life": 2.0}),
-    "lives_diagonal": (lives, {"half_life": 2.0, "family": "diagonal"}),
-    "lives_multinomial": (topics, {"half_life": 1.0, "family": "multinomial"}),
-    # What does not matter
-    "lives_saved": (lives, {"half_life": 2.0, "reload_at": 11}),
-    "lives_box": (lives, {"kernel": Box(4.0)}),
-    "lives_paper": (lives, {"half_life": 2.0, "algorithm": "paper"}),
-    "many_rows": (many_rows, {}),
-    "many_rows_two_threads": (many_rows, {"n_threads": 2}),
-}
+# Streams ------------------------------------------------------------------------------------------
 
 
-def _of(data: Callable[[], list[Any]], params: dict[str, Any], **more: Any) -> Run:
-    return learn(data(), **params, **more)
+def at(times: Iterable[Any], batches: list[Any]) -> list[Item]:
+    return [Item(rows, {"time": t}) for rows, t in zip(batches, times, strict=True)]
 
 
-STREAMS |= {name: partial(_of, *stream) for name, stream in FAMILIES.items()}
+def weighed(seed: int, batches: list[Any]) -> list[Item]:
+    """Batches with weights of rows, some of them zero."""
+    rng = np.random.default_rng(seed)
+    weights = [np.maximum(3.0 * rng.random(rows.shape[0]) - 0.3, 0.0) for rows in batches]
+    return [Item(rows, {"sample_weight": w}) for rows, w in zip(batches, weights, strict=True)]
 
 
-@named
-def weights() -> Run:
-    rng = np.random.default_rng(27)
-    batches = clouds(28)
-    return learn([Item(rows, {"sample_weight": 3 * rng.random(len(rows))}) for rows in batches])
+def csr(batches: list[Array]) -> list[Any]:
+    return [sparse.csr_array(rows) for rows in batches]
 
 
-@named
-def weights_csr() -> Run:
-    rng = np.random.default_rng(29)
-    items = [
-        Item(sparse.csr_array(rows), {"sample_weight": rng.integers(0, 3, len(rows)) + 0.0})
-        for rows in counts(30)
-    ]
-    return learn(items, family="multinomial")
-
-
-@named
-def irregular_times() -> Run:
-    times = (10.0, 10.5, 10.5, 17.25, 17.5, 40.0)
-    return learn([Item(rows, {"time": t}) for rows, t in zip(clouds(33), times, strict=True)])
-
-
-@named
-def dates() -> Run:
-    begin = np.datetime64("2024-02-28T23:59:30")
-    steps = (0, 60, 75, 3600, 3660, 90000)
-    items = [
-        Item(rows, {"time": begin + np.timedelta64(step, "s")})
-        for rows, step in zip(clouds(34), steps, strict=True)
-    ]
-    return learn(items, half_life=600.0)
-
-
-@named
-def late() -> Run:
-    times = (0.0, 3.0, 1.0, 4.0, 2.5, 6.0)
-    items = [Item(rows, {"time": t}) for rows, t in zip(clouds(35), times, strict=True)]
-    return learn(items, late="add")
-
-
-@named
-def empty_batches() -> Run:
-    batches = clouds(36)
+def with_pauses(batches: list[Array]) -> list[Array]:
     none = batches[0][:0]
-    return learn([*batches[:2], none, *batches[2:4], none, none, *batches[4:]])
+    return [*batches[:2], none, *batches[2:4], none, none, *batches[4:]]
+
+
+def beside(left: list[Array], right: list[Array]) -> list[Array]:
+    return [np.hstack(pair) for pair in zip(left, right, strict=True)]
+
+
+DATES = np.datetime64("2024-02-28T23:59:30") + np.array([0, 60, 75, 3600, 3660, 90000])
+BY_HAND = {"kappa": 0.05, "mean": 0, "nu": 6, "psi": 1.5}
+PARTS = [("diagonal", [0, 1]), ("categorical", [2, 3]), ("poisson", [4]), ("bernoulli", [5])]
+PAIR = {"gaussian": [0, 1], "categorical": [2, 3]}
+
+
+def keep(name: str, data: Callable[[], list[Any]], family: Any = "gaussian", **params: Any) -> None:
+    STREAMS[name] = lambda **more: learn(data(), family=family, **params, **more)
+
+
+keep("gaussian", lambda: clouds(1, d=3))
+keep("gaussian_many_columns", lambda: clouds(2, d=12, n=200, batches=4))
+keep("gaussian_vague", lambda: clouds(3), prior="vague")
+keep("gaussian_prior_by_hand", lambda: clouds(4), prior=BY_HAND, alpha=10.0)
+keep("gaussian_sweeps", lambda: clouds(5), n_sweeps=2)
+keep("gaussian_few_clusters", lambda: clouds(6, k=6), max_clusters=3)
+keep("gaussian_paper", lambda: clouds(7, n=120, batches=5), algorithm="paper")
+keep("diagonal", lambda: clouds(8, d=4), "diagonal")
+keep("diagonal_holes", lambda: holes(clouds(9, d=4), 10), "diagonal")
+keep("multinomial", lambda: counts(11), "multinomial")
+keep("multinomial_csr", lambda: csr(counts(12, d=40)), "multinomial")
+keep("multinomial_vague", lambda: counts(13), "multinomial", prior="vague")
+keep("multinomial_paper", lambda: counts(14, n=80, batches=4), "multinomial", algorithm="paper")
+keep("bernoulli", lambda: levels(15, d=10), "bernoulli")
+keep("categorical", lambda: levels(16, most=4), "categorical")
+keep("categorical_holes", lambda: holes(levels(18, most=4), 19), "categorical")
+keep("poisson", lambda: rates(20), "poisson")
+keep("mixed", mixed, PARTS)
+keep("two_parts", lambda: beside(clouds(21), levels(22, d=2, most=3)), PAIR, prior="vague")
+keep("box", lambda: clouds(23, batches=8), kernel=Box(3.0))
+keep("box_multinomial", lambda: counts(24, batches=8), "multinomial", kernel=Box(4.0, capacity=2))
+keep("kernel_function", lambda: clouds(25), kernel=lambda age: 1.0 / (1.0 + age))
+keep("never_forgets", lambda: clouds(26), half_life=None)
+keep("weights", lambda: weighed(27, clouds(28)))
+keep("weights_csr", lambda: weighed(29, csr(counts(30))), "multinomial")
+keep("irregular_times", lambda: at((10.0, 10.5, 10.5, 17.25, 17.5, 40.0), clouds(33)))
+keep("dates", lambda: at(DATES, clouds(34)), half_life=600.0)
+keep("late", lambda: at((0.0, 3.0, 1.0, 4.0, 2.5, 6.0), clouds(35)), late="add")
+keep("empty_batches", lambda: with_pauses(clouds(36)))
+keep("lives", lives, half_life=2.0)
+keep("lives_saved", lives, half_life=2.0, reload_at=11)
+keep("lives_diagonal", lives, "diagonal", half_life=2.0)
+keep("lives_multinomial", topics, "multinomial", half_life=1.0)
+keep("lives_box", lives, kernel=Box(4.0))
+keep("lives_paper", lives, half_life=2.0, algorithm="paper")
+keep("many_rows", many_rows)
+keep("many_rows_two_threads", many_rows, n_threads=2)
 
 
 @named
