@@ -684,7 +684,7 @@ def test_tables_equal_arrays_and_names_are_remembered() -> None:
         assert digest(model.state_) == digest(plain.state_)
         assert model.feature_names_in_.tolist() == ["height", "width"]
         assert np.array_equal(model.predict(second), plain.predict(batches[1]))
-        assert list(model.clusters_.to_dict())[-1] == "spread_width"
+        assert list(model.clusters_.to_dict())[-1] == "std_width"
 
 
 def test_changed_columns_are_refused() -> None:

@@ -21,26 +21,26 @@ STATE = {
     "current": "current",
     "history": "history",
     "history_times": "history_times",
-    "history_unassigned": "history_rest",
+    "history_unassigned": "history_unassigned",
     "ids": "ids",
     "age": "age",
     "born": "born",
-    "last_seen": "seen",
+    "last_seen": "last_seen",
     "peak": "peak",
     "velocity": "velocity",
-    "velocity_noise": "jitter",
+    "velocity_noise": "velocity_noise",
     "split_evidence": "split_evidence",
     "merge_pairs": "merge_pairs",
     "merge_evidence": "merge_evidence",
-    "unassigned_weight": "rest",
-    "unassigned_weight_now": "rest_now",
+    "unassigned_weight": "unassigned_weight",
+    "unassigned_weight_now": "unassigned_now",
     "next_id": "next_id",
     "time": "time",
-    "batch_interval": "stride",
+    "batch_interval": "batch_interval",
     "n_batches": "n_batches",
 }
 INFO = {"n_novel": "n_novel", "mean_log_density": "mean_log_density"}
-CLUSTERS = ("id", "weight", "share", "age", "born", "last_seen", "mean", "spread")
+CLUSTERS = ("id", "weight", "share", "age", "born", "last_seen", "mean", "std")
 KERNELS = ("native", "numpy")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scstream.compute.ray import RayExecutor
+from scstream.distributed import RayExecutor
 from tests.frozen.digests import KERNELS
 from tests.frozen.streams import ON_RAY
 from tests.frozen.test_frozen import check

@@ -96,7 +96,7 @@ def show_cluster(opened: Opened, cluster: int, *, max_n: int) -> None:
         ],
     )
     order = np.argsort(-np.abs(far[k]), kind="stable")
-    headed(out, f"features, {_some(min(max_n, len(order)), len(order), 'max_n unusual')}")
+    headed(out, f"features, {_some(min(max_n, len(order)), len(order), 'most unusual')}")
     print_drawing(out, _features(table, k, order[:max_n], far=far[k], centre=centre))
     events = events_of(opened, cluster)
     if events:

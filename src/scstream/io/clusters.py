@@ -133,7 +133,7 @@ class ClusterTable:
         --------
         >>> from scstream import ScStream
         >>> list(ScStream(random_state=0).fit([[0.0], [1.0], [2.0]]).clusters_.to_dict())
-        ['id', 'weight', 'share', 'age', 'born', 'last_seen', 'mean_x0', 'spread_x0']
+        ['id', 'weight', 'share', 'age', 'born', 'last_seen', 'mean_x0', 'std_x0']
         """
         columns: dict[str, Labels | Array] = {
             name: getattr(self, name) for name in Cluster.__match_args__[:-2]
