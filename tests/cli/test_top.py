@@ -184,7 +184,7 @@ class Stub(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         status, body = self.bodies.get(self.path.split("?")[0], (404, b"{}"))
         if self.headers["Authorization"] not in ("Bearer hunter2",):
-            status, body = 401, b'{"error": "NoToken", "says": "a token is needed."}'
+            status, body = 401, b'{"error": "NoToken", "detail": "a token is needed."}'
         self.send_response(status)
         self.end_headers()
         self.wfile.write(body)
@@ -251,7 +251,7 @@ def test_what_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
         says = refused("top", url, folder=tmp_path, code=1, SCSTREAM_TOKEN="hunter2")
         assert says.endswith("answers, but not as scstream serve does; check the address.")
     with (
-        served(clusters=(503, b'{"says": "no model yet."}')) as url,
+        served(clusters=(503, b'{"detail": "no model yet."}')) as url,
         pytest.raises(StreamError, match="says 503: no model yet"),
     ):
         Service(url, token="hunter2").look()

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from scstream.learner import Learner
 from scstream.preprocess import Steps
 from scstream.serve.app import create_app
-from scstream.serve.model import Owned
+from scstream.serve.model import LocalModel
 from scstream.serve.settings import Settings
 from scstream.stream.reading import Reading
 
@@ -37,7 +37,7 @@ def reading(*, names: tuple[str, ...] | None = ("x", "y"), **params: Any) -> Rea
 
 
 def app(**settings: Any) -> FastAPI:
-    return create_app(Owned(reading()), Settings(**settings))
+    return create_app(LocalModel(reading()), Settings(**settings))
 
 
 class Client:
@@ -79,6 +79,6 @@ def refused(answer: httpx.Response, status: int) -> Mapping[str, str]:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     content = answer.json()
-    assert set(content) == {"error", "says"} and content["error"].isidentifier()
-    assert len(content["says"].split()) > 3 and content["says"].endswith((".", "'")), content
+    assert set(content) == {"error", "detail"} and content["error"].isidentifier()
+    assert len(content["detail"].split()) > 3 and content["detail"].endswith((".", "'")), content
     return content

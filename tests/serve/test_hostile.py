@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 from scstream.serve.app import create_app
-from scstream.serve.listen import Serving, serve_in_thread
-from scstream.serve.model import Owned
+from scstream.serve.listen import ServiceThread, serve_in_thread
+from scstream.serve.model import LocalModel
 from scstream.serve.settings import Settings
 from scstream.stream.arrow import stream_bytes
 from tests.serve.subjects import Client, app, columns, reading, refused, rows
@@ -30,19 +30,19 @@ GOOD = {"x": [1.0], "y": [2.0]}
 
 
 @contextmanager
-def served(**settings: Any) -> Iterator[Serving]:
+def served(**settings: Any) -> Iterator[ServiceThread]:
     with serve_in_thread(app(**settings), "127.0.0.1", 0) as serving:
         yield serving
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Serving]:
+def guarded() -> Iterator[ServiceThread]:
     """A service with a token that several tests share."""
     with served(token="hunter2", body_seconds=1.0) as serving:
         yield serving
 
 
-def spoken(serving: Serving, said: bytes, *, seconds: float = 5.0) -> bytes:
+def spoken(serving: ServiceThread, said: bytes, *, seconds: float = 5.0) -> bytes:
     """What comes back until the connection is closed."""
     with socket.create_connection((serving.host, serving.port), timeout=seconds) as door:
         door.sendall(said)
@@ -53,7 +53,7 @@ def spoken(serving: Serving, said: bytes, *, seconds: float = 5.0) -> bytes:
 
 
 def status_of(answer: bytes) -> int:
-    assert b'"says":"' in answer, answer
+    assert b'"detail":"' in answer, answer
     return int(answer.split(b" ", 2)[1])
 
 
@@ -98,7 +98,7 @@ def status_of(answer: bytes) -> int:
 )
 def test_a_body_that_cannot_be_used(body: str, status: int, word: str) -> None:
     answer = Client(app(rows=100)).post("/predict", body.encode("utf-8", "surrogatepass"))
-    assert word in refused(answer, status)["says"]
+    assert word in refused(answer, status)["detail"]
     assert len(answer.content) < 1000
 
 
@@ -117,14 +117,14 @@ def test_a_body_that_cannot_be_used(body: str, status: int, word: str) -> None:
 def test_a_table_that_cannot_be_used(table: dict[str, list[Any]], status: int, word: str) -> None:
     stream = stream_bytes({n: pa.array(v).to_numpy(zero_copy_only=False) for n, v in table.items()})
     answer = Client(app(rows=100)).post("/predict", stream, ARROW)
-    assert word in refused(answer, status)["says"]
+    assert word in refused(answer, status)["detail"]
 
 
 def test_a_torn_stream_is_no_table() -> None:
     stream = stream_bytes({"x": np.ones(50), "y": np.ones(50)})
     client = Client(app())
     for cut in (0, 1, 8, 100, len(stream) // 2):
-        assert "Arrow" in refused(client.post("/predict", stream[:cut], ARROW), 400)["says"]
+        assert "Arrow" in refused(client.post("/predict", stream[:cut], ARROW), 400)["detail"]
     for seed in range(40):
         rng = np.random.default_rng(seed)
         torn = bytearray(stream)
@@ -136,17 +136,17 @@ def test_a_torn_stream_is_no_table() -> None:
 def test_other_types_and_packed_bodies() -> None:
     client = Client(app())
     for kind in ("text/plain", "", "application/x-www-form-urlencoded", "application/jsonx"):
-        assert "Content-Type" in refused(client.post("/predict", b"{}", kind), 415)["says"]
+        assert "Content-Type" in refused(client.post("/predict", b"{}", kind), 415)["detail"]
     packed = client.post("/predict", b"{}", **{"content-encoding": "gzip"})
-    assert "compressed" in refused(packed, 415)["says"]
+    assert "compressed" in refused(packed, 415)["detail"]
     fine = client.post("/predict", json.dumps({"columns": GOOD}).encode(), "Application/JSON; a=b")
     assert fine.status_code == 200
 
 
 def test_answers_are_bounded() -> None:
     client = Client(app(cells=100))
-    says = refused(client.predict(rows=rows(30).tolist(), probabilities=True), 422)["says"]
-    assert "120 probabilities and 100 are allowed" in says
+    detail = refused(client.predict(rows=rows(30).tolist(), probabilities=True), 422)["detail"]
+    assert "120 probabilities and 100 are allowed" in detail
     assert client.predict(rows=rows(25).tolist(), probabilities=True).status_code == 200
 
 
@@ -186,7 +186,7 @@ def test_some_routes_are_open() -> None:
         "/%2e%2e/etc/passwd",
     ],
 )
-def test_tricks_with_paths_lead_nowhere(path: str, guarded: Serving) -> None:
+def test_tricks_with_paths_lead_nowhere(path: str, guarded: ServiceThread) -> None:
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     answer = spoken(guarded, request.encode())
     assert int(answer.split(b" ", 2)[1]) in (400, 401, 404), answer
@@ -229,7 +229,7 @@ def test_pages_of_others_cannot_post() -> None:
 
 def test_learning_is_off_unless_it_is_on() -> None:
     answer = Client(app()).post("/learn", json.dumps({"columns": GOOD}).encode())
-    assert "--learn" in refused(answer, 403)["says"]
+    assert "--learn" in refused(answer, 403)["detail"]
     on = Client(app(learn=True))
     refused(on.post("/learn", b'{"rows": []}'), 422)
     refused(on.post("/learn", b'{"rows": [[1, 2]], "probabilities": true}'), 422)
@@ -241,21 +241,12 @@ def test_methods_and_parameters() -> None:
     assert refused(answer, 405) and answer.headers["allow"] == "POST"
     refused(client.request("DELETE", "/clusters"), 405)
     for query in ("limit=0", "limit=501", "limit=x", "offset=-1", "sort=age"):
-        assert "parameter" in refused(client.get(f"/clusters?{query}"), 422)["says"]
+        assert "parameter" in refused(client.get(f"/clusters?{query}"), 422)["detail"]
     for query in ("since=nan", "since=inf", "limit=1e3"):
         refused(client.get(f"/events?{query}"), 422)
-    assert "limit, offset, sort" in refused(client.get("/clusters?limt=5"), 422)["says"]
+    assert "limit, offset, sort" in refused(client.get("/clusters?limt=5"), 422)["detail"]
     refused(client.get("/clusters/one"), 422)
     refused(client.get(f"/clusters/{2**70}"), 422)
-
-
-def test_a_client_that_asks_too_often_waits() -> None:
-    client = Client(app(rate=0.1, burst=2.0))
-    assert [client.get("/clusters").status_code for _ in range(2)] == [200, 200]
-    answer = client.get("/clusters")
-    assert "0.1 requests per second" in refused(answer, 429)["says"]
-    assert 1 <= int(answer.headers["retry-after"]) <= 10
-    assert client.get("/healthz").status_code == 200
 
 
 def test_too_much_at_a_time_waits() -> None:
@@ -283,7 +274,7 @@ def test_too_many_bytes_at_a_time_wait() -> None:
                 content=json.dumps({"rows": [[1, 2]] * 80}),
                 headers={"content-type": "application/json"},
             )
-            assert "memory" in refused(answer, 503)["says"]
+            assert "memory" in refused(answer, 503)["detail"]
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -302,28 +293,6 @@ def test_a_body_that_comes_too_slowly(chunked: bool) -> None:
         assert httpx.get(f"{serving.url}/healthz").status_code == 200
 
 
-def test_an_answer_that_nobody_reads() -> None:
-    """It is held for a while, with its place among the requests, and then dropped."""
-    with served(requests=1, answer_seconds=2.0) as serving:
-        body = json.dumps({"rows": [[1, 2]] * 50_000, "probabilities": True}).encode()
-        head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        with socket.socket() as door:
-            door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            door.connect((serving.host, serving.port))
-            door.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            for status in (503, 200):  # it has the only place, and then not any more
-                end = time.monotonic() + 20.0
-                while httpx.get(f"{serving.url}/clusters").status_code != status:
-                    assert time.monotonic() < end
-                    time.sleep(0.05)
-
-
-def test_a_head_that_comes_too_slowly_or_not_at_all() -> None:
-    with served(body_seconds=0.3) as serving:
-        assert status_of(spoken(serving, b"GET /healthz HTTP/1.1\r\nHost: loc")) == 408
-        assert status_of(spoken(serving, b"")) == 408
-
-
 @pytest.mark.parametrize(
     "head",
     [
@@ -333,7 +302,7 @@ def test_a_head_that_comes_too_slowly_or_not_at_all() -> None:
         b"GET /" + 10**5 * b"a" + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
-def test_a_head_that_is_too_long(head: bytes, guarded: Serving) -> None:
+def test_a_head_that_is_too_long(head: bytes, guarded: ServiceThread) -> None:
     assert status_of(spoken(guarded, head)) == 431
     assert httpx.get(f"{guarded.url}/healthz").status_code == 200
 
@@ -350,7 +319,7 @@ def test_a_head_that_is_too_long(head: bytes, guarded: Serving) -> None:
         b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n{}",
     ],
 )
-def test_what_is_no_request(said: bytes, guarded: Serving) -> None:
+def test_what_is_no_request(said: bytes, guarded: ServiceThread) -> None:
     assert status_of(spoken(guarded, said)) == 400
     assert httpx.get(f"{guarded.url}/healthz").status_code == 200
 
@@ -359,7 +328,8 @@ def test_so_many_connections_and_no_more() -> None:
     with served(connections=3) as serving:
         kept = [socket.create_connection((serving.host, serving.port)) for _ in range(3)]
         time.sleep(0.2)
-        assert status_of(spoken(serving, b"")) == 503
+        request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        assert spoken(serving, request).startswith(b"HTTP/1.1 503")
         for door in kept:
             door.close()
         time.sleep(0.2)
@@ -369,7 +339,7 @@ def test_so_many_connections_and_no_more() -> None:
 def test_a_defect_says_nothing_of_itself() -> None:
     told: list[tuple[str, dict[str, Any]]] = []
 
-    class Broken(Owned):
+    class Broken(LocalModel):
         def current(self) -> Any:
             raise ZeroDivisionError("the secret of the house")
 
@@ -395,11 +365,11 @@ def test_headers_of_safety() -> None:
 PROGRAM = """
 import sys
 from scstream.serve.app import create_app
-from scstream.serve.listen import bound, serve
-from scstream.serve.model import Owned
+from scstream.serve.listen import bind, serve
+from scstream.serve.model import LocalModel
 from scstream.serve.settings import Settings
-model = Owned.open(sys.argv[1])
-door = bound("127.0.0.1", 0)
+model = LocalModel.open(sys.argv[1])
+door = bind("127.0.0.1", 0)
 print(door.getsockname()[1], flush=True)
 serve(create_app(model, Settings(body_seconds=60.0)), door)
 """
@@ -408,7 +378,7 @@ serve(create_app(model, Settings(body_seconds=60.0)), door)
 def test_ten_gigabytes_are_refused_in_little_memory(tmp_path: Any) -> None:
     """With a length and without one; on a connection that is kept and with one body each."""
     file = tmp_path / "model.scstream"
-    Owned(reading()).save(file)
+    LocalModel(reading()).save(file)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(file)],

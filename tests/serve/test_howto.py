@@ -22,7 +22,7 @@ from tests.serve.test_process import ready, url_of
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "serve.md"
 LOOSE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COMMANDS = {"python": [sys.executable, "-c"], "sh": ["bash", "-euo", "pipefail", "-c"]}
-REFUSED = re.compile(r'(?:Refusal|_refuse|_refused)\(\s*(?:\d+, )?"(\w+)"(?: if \w+ else "(\w+)")?')
+RAISED = re.compile(r'(?:ApiError|_error|_reject)\(\s*(?:\d+, )?"(\w+)"(?: if \w+ else "(\w+)")?')
 
 
 @pytest.fixture
@@ -85,14 +85,14 @@ def test_every_reason_is_in_the_reference() -> None:
     source = Path(__file__).resolve().parents[2] / "src" / "scstream" / "serve"
     found = {
         name
-        for file in source.glob("*.py")
-        for names in REFUSED.findall(file.read_text(encoding="utf-8"))
+        for file in (*source.glob("*.py"), source.parent / "stream" / "http_server.py")
+        for names in RAISED.findall(file.read_text(encoding="utf-8"))
         for name in names
         if name
     }
-    assert len(found) > 20 and found <= set(make_http.REASONS)
+    assert len(found) > 20 and found <= set(make_http.ERRORS)
     by_type = {"MissingExtra", "StreamError", "TimeError"}
-    assert set(make_http.REASONS) - found == by_type
+    assert set(make_http.ERRORS) - found == by_type
 
 
 def test_the_flags_of_the_page_are_those_of_the_command() -> None:

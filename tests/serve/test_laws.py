@@ -21,10 +21,10 @@ from scstream.io.schema import check_entries
 from scstream.learner import Learner
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
+from scstream.serve.api_errors import ApiError
 from scstream.serve.app import create_app
-from scstream.serve.bodies import ARROW, Form, read_json
-from scstream.serve.model import Following, Owned, content_of
-from scstream.serve.refusals import Refusal
+from scstream.serve.bodies import ARROW, RowFormat, read_json
+from scstream.serve.model import LocalModel, Poller, content_of
 from scstream.serve.settings import Settings
 from scstream.stream.arrow import stream_bytes
 from scstream.stream.follower import Follower
@@ -43,7 +43,7 @@ def read(stream: bytes) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("n_rows", [0, 1, 50, 6000])
 def test_answers_are_those_of_the_model(given_as: str, n_rows: int) -> None:
     X, model = rows(n_rows, seed=9), reading()
-    client = Client(create_app(Owned(model)))
+    client = Client(create_app(LocalModel(model)))
     if given_as == "arrow":
         answer = client.post("/predict", stream_bytes(columns_of(X)), ARROW_TYPE)
     elif given_as == "rows":
@@ -66,7 +66,7 @@ def columns_of(X: np.ndarray) -> dict[str, np.ndarray]:
 def test_answers_are_those_of_the_estimator(tmp_path: Path) -> None:
     model = ScStream(random_state=0).fit(rows(400))
     model.save(tmp_path / "model.scstream")
-    client = Client(create_app(Owned.open(tmp_path / "model.scstream")))
+    client = Client(create_app(LocalModel.open(tmp_path / "model.scstream")))
     X = rows(80, seed=5)
     said = client.predict(columns=columns(X, ("x0", "x1")), probabilities=True).json()
     assert_array_equal(said["cluster"], model.predict(X))
@@ -93,19 +93,19 @@ def test_arrow_says_what_json_says() -> None:
 
 def test_time_is_that_of_the_question() -> None:
     X, model = rows(20), reading(half_life=5.0)
-    client = Client(create_app(Owned(model)))
+    client = Client(create_app(LocalModel(model)))
     said = client.predict(rows=X.tolist(), time=400.0).json()
     assert_array_equal(said["log_density"], model.ask("score", X, time=400.0).values)
     assert said["log_density"] != client.predict(rows=X.tolist()).json()["log_density"]
 
 
 def test_null_is_missing_where_the_family_takes_it() -> None:
-    client = Client(create_app(Owned(reading(family="diagonal"))))
+    client = Client(create_app(LocalModel(reading(family="diagonal"))))
     said = client.predict(columns={"x": [0.1, None], "y": [None, 8.0]})
     wanted = reading(family="diagonal").ask("predict", [[0.1, np.nan], [np.nan, 8.0]])
     assert said.json()["cluster"] == wanted.values.tolist()
-    says = refused(Client(app()).predict(columns={"x": [0.1, None], "y": [1, 2]}), 422)["says"]
-    assert says == "row 1 cannot be used: column 'x' is missing."
+    detail = refused(Client(app()).predict(columns={"x": [0.1, None], "y": [1, 2]}), 422)["detail"]
+    assert detail == "row 1 cannot be used: column 'x' is missing."
 
 
 def test_texts_go_through_the_steps() -> None:
@@ -114,7 +114,7 @@ def test_texts_go_through_the_steps() -> None:
     _, block = steps.take(Block.of(np.zeros((80, 0)), title=titles))
     learner, _ = Learner({"family": "multinomial", "random_state": 0}).learn(block.X)
     model = Reading(0, 1, 0.0, (), learner, steps)
-    client = Client(create_app(Owned(model)))
+    client = Client(create_app(LocalModel(model)))
     asked = Block.of(np.zeros((2, 0)), title=["apple pie", "blue"])
     wanted = model.ask("predict", asked).values.tolist()
     assert client.predict(columns={"title": ["apple pie", "blue"]}).json()["cluster"] == wanted
@@ -133,14 +133,14 @@ JUNK = st.one_of(
 @given(st.lists(st.tuples(JUNK, JUNK), min_size=1, max_size=4), st.booleans())
 def test_an_entry_is_a_number_or_is_refused(table: list[tuple[Any, Any]], by_row: bool) -> None:
     """The short way through numpy takes nothing that a closer look would refuse."""
-    form = Form(("true", 'na"me'), missing=True)
+    form = RowFormat(("true", 'na"me'), missing=True)
     body: dict[str, Any] = {"rows": table}
     if not by_row:
         body = {"columns": dict(zip(form.names, map(list, zip(*table, strict=True)), strict=True))}
     sound = all(entry is None or type(entry) in (int, float) for row in table for entry in row)
     try:
         found = read_json(json.dumps(body).encode(), form, max_n=10).rows
-    except Refusal as refusal:
+    except ApiError as refusal:
         assert not sound and refusal.status == 422
     else:
         assert sound
@@ -149,7 +149,7 @@ def test_an_entry_is_a_number_or_is_refused(table: list[tuple[Any, Any]], by_row
 
 def test_learning_is_that_of_the_model() -> None:
     X, before = rows(200, seed=11), reading()
-    client = Client(create_app(Owned(before), Settings(learn=True)))
+    client = Client(create_app(LocalModel(before), Settings(learn=True)))
     said = client.post("/learn", json.dumps({"columns": columns(X), "time": 9.0}).encode())
     after, labels = before.learner.learn(X, time=9.0)
     assert said.status_code == 200, said.text
@@ -167,10 +167,10 @@ def test_a_batch_is_learned_whole_or_not_at_all() -> None:
     steps = Steps.build([{"step": "standardise"}]).settle(("x", "y"))
     steps, block = steps.take(Block.of(rows(100)))
     learner, _ = Learner({"random_state": 0}, names=("x", "y")).learn(block.X)
-    model = Owned(Reading(0, 1, 0.0, ("x", "y"), learner, steps), steps=steps)
+    model = LocalModel(Reading(0, 1, 0.0, ("x", "y"), learner, steps), steps=steps)
     client = Client(create_app(model, Settings(learn=True)))
     body = json.dumps({"rows": [[1.0, 2.0], [1e99, 0.0]]}).encode()
-    assert "nothing was learned" in refused(client.post("/learn", body), 422)["says"]
+    assert "nothing was learned" in refused(client.post("/learn", body), 422)["detail"]
     assert model.current().version == 0
     sound = json.dumps({"rows": rows(10).tolist()}).encode()
     assert client.post("/learn", sound).json()["version"] == 1
@@ -180,7 +180,7 @@ def test_every_answer_is_of_one_version() -> None:
     """Questions by many while batches are learned: each answer is that of the version it names."""
     X = rows(40, seed=3)
     body = json.dumps({"rows": X.tolist(), "probabilities": True}).encode()
-    model = Owned(reading())
+    model = LocalModel(reading())
     known = {5: model.current()}
     app = create_app(model, Settings(learn=True))
 
@@ -215,7 +215,7 @@ def test_every_answer_is_of_one_version() -> None:
 def test_a_store_that_is_away_changes_nothing_but_the_pause() -> None:
     told: list[dict[str, Any]] = []
 
-    class Away(Owned):
+    class Away(LocalModel):
         def refresh(self) -> bool:
             if len(told) < 3:
                 raise OSError("the disk is away")
@@ -223,22 +223,22 @@ def test_a_store_that_is_away_changes_nothing_but_the_pause() -> None:
             return True
 
     seen: list[Reading] = []
-    following = Following(
+    poller = Poller(
         Away(), every=0.5, changed=seen.append, announce=lambda kind, /, **v: told.append(v)
     )
     pauses = []
     for _ in range(4):
-        following.look()
-        pauses.append(following.pause)
+        poller.poll()
+        pauses.append(poller.pause)
     assert pauses == [1.0, 2.0, 4.0, 0.5] and len(seen) == 1
     assert told[0] == {"reason": "the disk is away", "again": 1.0}
 
 
 def test_a_follower_without_a_checkpoint_is_not_ready(tmp_path: Path) -> None:
     client = Client(create_app(Follower.open(str(tmp_path))))
-    assert NOT_YET in refused(client.get("/readyz"), 503)["says"]
+    assert NOT_YET in refused(client.get("/readyz"), 503)["detail"]
     answer = client.predict(rows=[[1.0, 2.0]])
-    assert NOT_YET in refused(answer, 503)["says"] and answer.headers["retry-after"] == "1"
+    assert NOT_YET in refused(answer, 503)["detail"] and answer.headers["retry-after"] == "1"
     assert client.get("/healthz").status_code == 200
     refused(client.get("/clusters"), 503)
     assert client.get("/openapi.json").status_code == 200
@@ -247,7 +247,7 @@ def test_a_follower_without_a_checkpoint_is_not_ready(tmp_path: Path) -> None:
 def test_a_checkpoint_may_be_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(app(stale=10.0))
     monkeypatch.setattr("time.time", lambda: 12.5)
-    assert "12 s old" in refused(client.get("/readyz"), 503)["says"]
+    assert "12 s old" in refused(client.get("/readyz"), 503)["detail"]
     monkeypatch.setattr("time.time", lambda: 10.5)
     assert client.get("/readyz").json() == {
         "status": "ready",
@@ -269,14 +269,14 @@ def test_clusters_come_in_pages() -> None:
     assert [each["id"] for each in by_id] == model.snapshot.state.ids.tolist()
     one = client.get(f"/clusters/{by_id[1]['id']}").json()
     assert one["cluster"] == by_id[1] and one["events"][0]["kind"] == "born"
-    assert "/events" in refused(client.get("/clusters/900"), 404)["says"]
+    assert "/events" in refused(client.get("/clusters/900"), 404)["detail"]
 
 
 def test_events_are_the_newest_first() -> None:
     model = reading()
     learner = model.learner
     learner, _ = learner.learn(rows(200, seed=4) + np.array([30.0, 0.0]))
-    client = Client(create_app(Owned(Reading(6, 4, 1.0, ("x", "y"), learner, Steps()))))
+    client = Client(create_app(LocalModel(Reading(6, 4, 1.0, ("x", "y"), learner, Steps()))))
     events = client.get("/events").json()["events"]
     assert len(events) > 3 and [e["time"] for e in events] == sorted(
         (e["time"] for e in events), reverse=True

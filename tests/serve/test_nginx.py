@@ -17,7 +17,7 @@ import pytest
 from scstream.serve.app import create_app
 from scstream.serve.listen import serve_in_thread
 from scstream.serve.live import Live
-from scstream.serve.model import Owned
+from scstream.serve.model import LocalModel
 from scstream.serve.settings import Settings
 from tests.serve.subjects import columns, reading, rows
 
@@ -65,7 +65,7 @@ def proxied(tmp_path: Path) -> Iterator[tuple[str, Path, list[dict[str, object]]
     heard: list[dict[str, object]] = []
     settings = Settings(hosts=("models.example",), proxy=True, access_log=True)
     app = create_app(
-        Owned(reading()), settings, live=Live(), announce=lambda kind, /, **v: heard.append(v)
+        LocalModel(reading()), settings, live=Live(), announce=lambda kind, /, **v: heard.append(v)
     )
     with serve_in_thread(app, "127.0.0.1", 0) as serving:
         port = free_port()

@@ -18,7 +18,7 @@ import pytest
 from scstream import ScStream
 from scstream.cli.main import run_app
 from scstream.serve.listen import serve_in_thread
-from scstream.serve.model import Owned
+from scstream.serve.model import LocalModel
 from tests.cli.shell import PIPELINE, Running, logged, running, scstream, write_rows
 from tests.serve.subjects import app, columns, reading, rows
 
@@ -27,7 +27,7 @@ TOKEN = "correct-horse-battery"
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    Owned(reading()).save(tmp_path / "model.scstream")
+    LocalModel(reading()).save(tmp_path / "model.scstream")
     return tmp_path / "model.scstream"
 
 
@@ -205,7 +205,7 @@ def test_a_door_to_the_world_is_warned_of(
     seen: list[str | None] = []
     monkeypatch.setattr(
         "scstream.cli.serving.serve",
-        lambda app, door: seen.append(app.state.service.settings.token),
+        lambda app, listener: seen.append(app.state.service.settings.token),
     )
     with pytest.raises(SystemExit) as ended:
         run_app(["serve", str(model), "--host", host, "--port", "0"])

@@ -122,14 +122,14 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
     from scstream.serve.app import create_app
     from scstream.serve.listen import serve_in_thread
     from scstream.serve.live import Live
-    from scstream.serve.model import Owned
+    from scstream.serve.model import LocalModel
     from scstream.serve.settings import EXPOSED, Settings
 
     host, port = address_of("--serve", address)
     processor, measure = pipeline.processor, pipeline.witness
     if not isinstance(processor, OneModel):
         raise InputError("--serve answers from one model; leave it out where schema.key is given.")
-    model, live = Owned(), Live()
+    model, live = LocalModel(), Live()
     settings = Settings(host=host, port=port, token=read_token(None, veil))
     if settings.is_exposed:
         pipeline.announce("warning", says=EXPOSED)
@@ -153,7 +153,7 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
             steps=frozen(processor.steps),
         )
         model.publish(reading)
-        live.see(reading, X=learned.block.X, labels=learned.labels)
+        live.add_version(reading, X=learned.block.X, labels=learned.labels)
 
     pipeline.witness = witness
     with serve_in_thread(app, host, port):

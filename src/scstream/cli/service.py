@@ -96,7 +96,7 @@ class Service:
 def _says(error: HTTPError) -> str:
     """The sentence of a service that refuses."""
     try:
-        says = json.loads(error.read(_MOST))["says"]
+        says = json.loads(error.read(_MOST))["detail"]
     except (ValueError, LookupError, TypeError, OSError, HTTPException):
         says = error.reason
     hint = f" Give a token with --token-file or {TOKEN}." if error.code == 401 else ""

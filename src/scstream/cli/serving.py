@@ -15,9 +15,9 @@ from scstream.cli.veil import Veil
 from scstream.errors import InputError
 from scstream.observe.prometheus import Metrics
 from scstream.serve.app import create_app
-from scstream.serve.listen import bound, serve
+from scstream.serve.listen import bind, serve
 from scstream.serve.live import Live
-from scstream.serve.model import Following, Model, Owned
+from scstream.serve.model import LocalModel, ModelProvider, Poller
 from scstream.serve.settings import EXPOSED, Settings
 from scstream.stream.follower import Follower
 from scstream.stream.runner import Announce
@@ -72,11 +72,11 @@ class Place:
         """Whether these are checkpoints of a pipeline, and not a file."""
         return not is_folder(self.name) or Path(self.name).is_dir()
 
-    def open(self, announce: Announce) -> Model:
+    def open(self, announce: Announce) -> ModelProvider:
         """Open the model."""
         if self.is_followed:
             return Follower(open_store(self.settings), announce=announce)
-        return Owned.open(self.name)
+        return LocalModel.open(self.name)
 
 
 def run(
@@ -122,16 +122,16 @@ def run(
     service = app.state.service
     with ExitStack() as stack:
         stack.enter_context(library_logs(lambda says: tell("warning", says=says)))
-        door = stack.enter_context(bound(settings.host, settings.port))
+        listener = stack.enter_context(bind(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        tell("serving", url=f"http://{host}:{door.getsockname()[1]}", model=place.name)
+        tell("serving", url=f"http://{host}:{listener.getsockname()[1]}", model=place.name)
         if settings.is_exposed:
             tell("warning", says=EXPOSED)
         service.begin()
         if place.is_followed:
-            following = Following(model, every=place.every, changed=service.changed, announce=tell)
-            stack.enter_context(following)
-        serve(app, door)
+            poller = Poller(model, every=place.every, changed=service.model_changed, announce=tell)
+            stack.enter_context(poller)
+        serve(app, listener)
         keeper.save()
     tell("stopped")
 
@@ -165,11 +165,11 @@ class Keeper:
     Examples
     --------
     >>> from scstream.cli.serving import Keeper, Place
-    >>> from scstream.serve.model import Owned
-    >>> Keeper(Owned(), Place("model.scstream", {}), print).save()
+    >>> from scstream.serve.model import LocalModel
+    >>> Keeper(LocalModel(), Place("model.scstream", {}), print).save()
     """
 
-    def __init__(self, model: Model, place: Place, tell: Announce) -> None:
+    def __init__(self, model: ModelProvider, place: Place, tell: Announce) -> None:
         self._model = model
         self._place = place
         self._tell = tell
@@ -185,7 +185,7 @@ class Keeper:
     def save(self) -> None:
         """Write the file if there is anything new in it."""
         path, model = self._place.save, self._model
-        if path is None or not self._unsaved or not isinstance(model, Owned):
+        if path is None or not self._unsaved or not isinstance(model, LocalModel):
             return
         try:
             model.save(path)
