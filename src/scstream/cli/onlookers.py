@@ -109,7 +109,7 @@ def _limit_of(pipeline: Pipeline) -> int | None:
 def _measured(pipeline: Pipeline, metrics: Metrics) -> Witness:
     """Show the shares of the heaviest clusters, where there is one model."""
 
-    def witness(parcel: SourceBatch, learned: Learned) -> None:
+    def witness(source_batch: SourceBatch, learned: Learned) -> None:
         if isinstance(pipeline.processor, OneModel) and pipeline.processor.learner.snapshot:
             metrics.shares(pipeline.processor.learner.snapshot.state.share)
 
@@ -140,13 +140,13 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
 
     app = create_app(model, settings, live=live, metrics=metrics, announce=announce)
 
-    def witness(parcel: SourceBatch, learned: Learned) -> None:
-        measure(parcel, learned)
+    def witness(source_batch: SourceBatch, learned: Learned) -> None:
+        measure(source_batch, learned)
         if processor.learner.snapshot is None:
             return
         reading = Reading(
-            version=parcel.batch,
-            batch=parcel.batch + 1,
+            version=source_batch.batch,
+            batch=source_batch.batch + 1,
             at=pipeline.clock.now(),
             columns=pipeline.reader.schema.features,
             learner=processor.learner,
