@@ -213,7 +213,7 @@ class World:
             batching=self.setup.batching,
             checkpoint_policy=self.setup.checkpoint_policy,
             clock=self.clock,
-            announce=self.hear,
+            emit=self.hear,
             threads=False,
         )
         if self.setup.bad:

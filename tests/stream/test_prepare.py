@@ -495,7 +495,7 @@ def test_lone_surrogates_are_words_like_others():
 
 
 @pytest.mark.parametrize(
-    ("tables", "says"),
+    ("tables", "detail"),
     [
         ([{"n": 3}], "step 1 of the pipeline does not say which"),
         ([{"step": "standardize"}], "'standardize', which there is not; there are select"),
@@ -526,15 +526,15 @@ def test_lone_surrogates_are_words_like_others():
         ([{"step": "standardise"}, {"step": "hash_text"}], "would be lost"),
     ],
 )
-def test_a_wrong_configuration_gets_a_sentence(tables, says):
+def test_a_wrong_configuration_gets_a_sentence(tables, detail):
     with pytest.raises(InputError) as error:
         Steps.build(tables)
-    assert says in str(error.value)
+    assert detail in str(error.value)
     assert str(error.value).endswith(".")
 
 
 @pytest.mark.parametrize(
-    ("tables", "says"),
+    ("tables", "detail"),
     [
         ([{"step": "select", "columns": ["w"]}], "'w', but the rows have the columns x, y, z"),
         ([{"step": "select", "drop": ["x", "y", "z"]}], "drops every column"),
@@ -544,13 +544,13 @@ def test_a_wrong_configuration_gets_a_sentence(tables, says):
         ),
     ],
 )
-def test_columns_that_are_not_there_are_named(tables, says):
-    with pytest.raises(InputError, match=says):
+def test_columns_that_are_not_there_are_named(tables, detail):
+    with pytest.raises(InputError, match=detail):
         Steps.build(tables).settle(NAMES)
 
 
 @pytest.mark.parametrize(
-    ("table", "X", "says"),
+    ("table", "X", "detail"),
     [
         ({"step": "select", "drop": ["x"]}, np.ones((2, 3)), "settle it first"),
         ({"step": "standardise"}, np.ones((1, 3)), "one sound row"),
@@ -561,8 +561,8 @@ def test_columns_that_are_not_there_are_named(tables, says):
         ({"step": "hash_text"}, np.ones((2, 3)), "the column 'text', which does not come"),
     ],
 )
-def test_a_first_batch_that_does_not_do_gets_a_sentence(table, X, says):
-    with pytest.raises(InputError, match=says):
+def test_a_first_batch_that_does_not_do_gets_a_sentence(table, X, detail):
+    with pytest.raises(InputError, match=detail):
         alone(table).take(Block.of(X))
 
 

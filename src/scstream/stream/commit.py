@@ -48,7 +48,7 @@ def commit(
     sinks: Mapping[str, Sink],
     checkpoint_log: CheckpointLog,
     source: Source,
-    announce: Callable[..., None],
+    emit: Callable[..., None],
     clock: Clock,
 ) -> None:
     """Make everything up to a batch final."""
@@ -60,7 +60,7 @@ def commit(
     acknowledge(work, source)
     prune(work, checkpoint_log)
     watch.lap("tidy")
-    announce(
+    emit(
         "checkpoint",
         batch=work.batch,
         version=checkpoint_log.version,

@@ -46,7 +46,7 @@ def alert_delivery(job: str, source_batch: SourceBatch, alerts: Sequence[Alert])
     columns = {
         "kind": _texts(alert.kind for alert in alerts),
         "value": np.array([alert.value for alert in alerts], dtype=np.float64),
-        "says": _texts(alert.says for alert in alerts),
+        "detail": _texts(alert.detail for alert in alerts),
     }
     return _delivery(job, source_batch.batch, np.arange(len(alerts), dtype=np.int64), columns)
 

@@ -46,18 +46,18 @@ from scstream.stream.queues import (
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Resume, Source
 
-Announce = Callable[..., None]  # kind of event, and its values by name
-Witness = Callable[[SourceBatch, Learned], None]
+EventCallback = Callable[..., None]  # kind of event, and its values by name
+BatchCallback = Callable[[SourceBatch, Learned], None]
 _GAPS = (SourceChanged, SourceGap, SourceRegressed)
 _LINEAGE = 1_000_000_000  # batches; what cannot be the same as before has other numbers
 
 
-def silent(kind: str, /, **values: Any) -> None:
-    """Announce nothing."""
+def ignore_event(kind: str, /, **values: Any) -> None:
+    """Ignore an event."""
 
 
-def blind(source_batch: SourceBatch, learned: Learned) -> None:
-    """Look at nothing."""
+def ignore_batch(source_batch: SourceBatch, learned: Learned) -> None:
+    """Ignore a batch."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class Pipeline:
         When checkpoints are written.
     clock : Clock
         What time it is.
-    announce : callable
-        Is told what happens: ``announce("batch", batch=3, rows=1000, ...)``.
-    witness : callable
+    emit : callable
+        Is told what happens: ``emit("batch", batch=3, rows=1000, ...)``.
+    on_batch : callable
         Is shown every batch: where it came from, and what became of its rows.
     alarm : Alarm
         Hears of every batch, and says what somebody should look at.
@@ -137,8 +137,8 @@ class Pipeline:
     batching: Batching = field(default_factory=Batching)
     checkpoint_policy: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     clock: Clock = field(default_factory=SystemClock)
-    announce: Announce = silent
-    witness: Witness = blind
+    emit: EventCallback = ignore_event
+    on_batch: BatchCallback = ignore_batch
     alarm: Alarm = field(default_factory=Alarm)
     alerts: Sink = field(default_factory=NullSink)
     threads: bool = True
@@ -188,7 +188,7 @@ class Pipeline:
     def _run(self, savepoint: str | None, accept_gap: bool, stop: Event, until: int | None) -> int:
         epoch = self.checkpoint_log.claim(at=self.clock.now())
         self._restore(savepoint, accept_gap=accept_gap)
-        self.announce("started", epoch=epoch, batch=self._batcher.batch, job=self.job)
+        self.emit("started", epoch=epoch, batch=self._batcher.batch, job=self.job)
         first = self._batcher.batch
         with self._feed(stop) as feed, self._outlet() as outlet:
             self._since = self.clock.elapsed()
@@ -209,7 +209,7 @@ class Pipeline:
                 if self._is_due():
                     self._commit(outlet)
             self._commit(outlet)
-        self.announce("stopped", batch=self._batcher.batch, drained=stop.is_set())
+        self.emit("stopped", batch=self._batcher.batch, drained=stop.is_set())
         return self._batcher.batch - first
 
     def close(self) -> None:
@@ -255,7 +255,7 @@ class Pipeline:
                 return self._checked(self.processor.restore(content, name=name))
             except CheckpointCorrupt as error:
                 damage = error
-                self.announce("damaged", name=name, reason=str(error))
+                self.emit("damaged", name=name, reason=str(error))
                 self.checkpoint_log.forget(name)
         if damage is not None:
             raise damage
@@ -291,7 +291,7 @@ class Pipeline:
         except _GAPS as error:
             if not accept_gap:
                 raise
-            self.announce("gap", reason=str(error))
+            self.emit("gap", reason=str(error))
             self.source.open(resume, accept_gap=True)
             self._start_lineage()
             if not isinstance(error, SourceGap):
@@ -384,8 +384,8 @@ class Pipeline:
         alerts = self.alarm.hear(news)
         if alerts:
             outlet.write("alerts", alert_delivery(self.job, source_batch, alerts))
-        self.witness(source_batch, learned)
-        self.announce(
+        self.on_batch(source_batch, learned)
+        self.emit(
             "batch",
             **news,
             waiting=self._batcher.n_waiting,
@@ -393,7 +393,7 @@ class Pipeline:
             at=self.clock.now(),
         )
         for alert in alerts:
-            self.announce("alert", batch=source_batch.batch, **asdict(alert))
+            self.emit("alert", batch=source_batch.batch, **asdict(alert))
 
     def _is_due(self) -> bool:
         batches = self._batcher.batch - self._committed
@@ -438,6 +438,6 @@ class Pipeline:
             sinks=self._sinks,
             checkpoint_log=self.checkpoint_log,
             source=self.source,
-            announce=self.announce,
+            emit=self.emit,
             clock=self.clock,
         )
