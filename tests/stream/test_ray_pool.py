@@ -96,7 +96,7 @@ def an_odd_parcel(number, who, far=(), *, time=None):
     """Rows of keys, those of some keys far away, between messages that cannot be read."""
     parcel = a_parcel(number, who, time=time)
     if len(who):
-        parcel.block.X[np.isin(parcel.block.kept["who"], list(far))] += FAR
+        parcel.block.X[np.isin(parcel.block.extra["who"], list(far))] += FAR
     return behind_torn_rows(parcel) if number % 3 == 1 and len(who) else parcel
 
 
@@ -218,7 +218,7 @@ def test_a_lost_worker_costs_only_its_own_rows():
     staying, learned, learn_part = set(survivor.keys), [], survivor.learn_part
 
     def watched(block, time, forgotten):
-        learned.append(set(block.kept["who"]))
+        learned.append(set(block.extra["who"]))
         return learn_part(block, time, forgotten)
 
     survivor.learn_part = watched
@@ -273,7 +273,7 @@ def test_columns_that_no_model_reads_stay_at_home():
     pool.learn(a_parcel(0, ["a"]))
     parcel = a_parcel(1, ["a", "b"])
     block = Block.of(parcel.block.X, who=["a", "b"], note=["one", "two"])
-    assert set(pool._narrowed(block).kept) == {"who"}
+    assert set(pool._narrowed(block).extra) == {"who"}
 
 
 def test_workers_that_are_lost_again_and_again_end_the_pipeline():

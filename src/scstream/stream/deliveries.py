@@ -20,7 +20,7 @@ from scstream.stream.sink import Delivery
 def labels_of(job: str, parcel: SourceBatch, learned: Learned, passed: Iterable[str]) -> Delivery:
     """Return the labels of a batch, with the columns that are passed on."""
     block = learned.block
-    columns = {name: block.kept[name] for name in passed if name in block.kept}
+    columns = {name: block.extra[name] for name in passed if name in block.extra}
     return _delivery(job, parcel.batch, block.row, {"cluster": learned.labels, **columns})
 
 
