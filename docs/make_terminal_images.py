@@ -69,7 +69,7 @@ def learned(folder: Path, *, n_batches: int = 90, seed: int = 3) -> Path:
     clock = HandClock(START)
     pipeline = build(settings, store=FolderStore(folder / "turbines.state"))
     pipeline.clock = clock
-    pipeline.witness = lambda parcel, learned: clock.sleep(9.0 + 2.0 * rng.random())
+    pipeline.on_batch = lambda parcel, learned: clock.sleep(9.0 + 2.0 * rng.random())
     pipeline.run()
     return folder / "turbines.state"
 

@@ -102,7 +102,7 @@ def measure(
     commits: list[tuple[float, float]] = []
     last = time.monotonic()
 
-    def announce(kind, **values):
+    def emit(kind, **values):
         nonlocal last
         if kind == "batch":
             now = time.monotonic()
@@ -122,7 +122,7 @@ def measure(
             ledger=CheckpointLog(FolderStore(folder)),
             batching=Batching(rows=n_rows),
             pace=CheckpointPolicy(batches=10**9, seconds=seconds, digests=0),
-            announce=announce,
+            emit=emit,
         )
         commit = pipeline._commit
 

@@ -90,7 +90,7 @@ def runtime(url: str, n_batches: int) -> dict[str, float]:
 
     times, clusters = [], [0]
 
-    def announce(kind, **values):
+    def emit(kind, **values):
         if kind == "batch":
             times.append(time.monotonic())
             clusters[0] = values["clusters"]
@@ -112,7 +112,7 @@ def runtime(url: str, n_batches: int) -> dict[str, float]:
                 "model": {"random_state": 0},
                 "checkpoint": {"folder": folder},
             },
-            announce=announce,
+            emit=emit,
         )
         pipeline.run(until=n_batches)
     return {"seconds": times[-1] - times[0], "clusters": clusters[0]}

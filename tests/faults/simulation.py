@@ -208,7 +208,7 @@ class World:
             batching=self.setup.batching,
             pace=self.setup.pace,
             clock=self.clock,
-            announce=self.hear,
+            emit=self.hear,
             threads=False,
         )
         if self.setup.bad:

@@ -67,7 +67,7 @@ def pipeline(folder, source, sink, clock, heard):
         batching=Batching(rows=70, seconds=0.5, time="processing"),
         pace=CheckpointPolicy(batches=3, digests=1),
         clock=clock,
-        announce=lambda kind, **values: heard.append((kind, values)),
+        emit=lambda kind, **values: heard.append((kind, values)),
         threads=False,
     )
 

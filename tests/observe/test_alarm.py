@@ -107,7 +107,9 @@ def test_rows_that_cannot_be_used_are_not_counted_as_known() -> None:
     alarm = Alarm.build({"novelty": 0.5, "rows": 10})
     [alert] = alarm.hear(news_of(0, rows=100, rejected=80, novel=10))
     assert alert.value == 0.5
-    assert "50% of the last 20 rows, up to batch 0, belong to no cluster (limit 50%)" in alert.says
+    assert (
+        "50% of the last 20 rows, up to batch 0, belong to no cluster (limit 50%)" in alert.detail
+    )
 
 
 def test_a_share_is_taken_of_enough_rows() -> None:
@@ -253,7 +255,7 @@ def test_other_options_than_those_of_the_checkpoint_are_welcome() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "detail"),
     [
         ({"novelty": 20}, "alerts.novelty must be a share of rows"),
         ({"novelty": True}, "alerts.novelty must be a share of rows"),
@@ -273,8 +275,8 @@ def test_other_options_than_those_of_the_checkpoint_are_welcome() -> None:
         ({"novelti": 0.2}, "there is no option 'novelti' of alerts; there are: novelty, rejected"),
     ],
 )
-def test_options_that_cannot_be_meant(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says):
+def test_options_that_cannot_be_meant(options: dict[str, Any], detail: str) -> None:
+    with pytest.raises(InputError, match=detail):
         Alarm.build(options)
 
 

@@ -532,7 +532,7 @@ def test_doctor_looks_at_the_path(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n1\n")
     found = FileSource(path=tmp_path, follow=True).doctor()
     assert [finding.about for finding in found] == ["path", "follow"]
-    assert "1 files, 4 bytes, as csv" in found[0].says
+    assert "1 files, 4 bytes, as csv" in found[0].detail
     assert [f.about for f in FileSink(path=tmp_path / "b" / "c.csv").doctor()] == ["room", "flush"]
 
 

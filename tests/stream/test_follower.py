@@ -175,7 +175,7 @@ def test_without_news_nothing_is_read():
     store.put(name_of(0), SOUND[0])
     store.put(name_of(1), damaged(SOUND[1]))
     told = Told()
-    follower = Follower(store, announce=told)
+    follower = Follower(store, emit=told)
     n_reads = store.n_reads
     assert not any(follower.refresh() for _ in range(5))
     assert store.n_reads == n_reads
@@ -184,7 +184,7 @@ def test_without_news_nothing_is_read():
 
 def test_a_checkpoint_without_progress_is_passed_over():
     store, told = store_of(SOUND[0]), Told()
-    follower = Follower(store, announce=told)
+    follower = Follower(store, emit=told)
     store.put(name_of(1), restored(SOUND[1]).freeze()({"batch": 1}))
     assert not follower.refresh()
     assert (follower.version, len(told.of("damaged"))) == (0, 1)
@@ -212,7 +212,7 @@ def test_a_checkpoint_of_a_later_format_is_passed_over():
     later = Scratch()
     later.put(name_of(0), SOUND[0])
     told = Told()
-    follower = Follower(later, announce=told)
+    follower = Follower(later, emit=told)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("scstream.io.checkpoint.SCHEMA", 2)
         *_, content = contents(1)
@@ -229,7 +229,7 @@ ACTS = st.sampled_from(["sound", "damaged", "torn", "claim", "empty", "prune", "
 @given(st.lists(ACTS, max_size=25))
 def test_the_version_is_the_newest_sound_one_and_never_goes_back(acts):
     store, told = Scratch(), Told()
-    follower = Follower(store, announce=told)
+    follower = Follower(store, emit=told)
     sound, spoilt, expected = [], set(), -1
     for version, act in enumerate([*acts, "refresh"]):
         if act == "prune":
@@ -393,7 +393,7 @@ def test_checkpoints_of_many_models_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("rows", "says"),
+    ("rows", "detail"),
     [
         (np.ones(2), "must be a table"),
         (np.ones((2, 3)), "X has 3 columns but this model was started with 2"),
@@ -402,8 +402,8 @@ def test_checkpoints_of_many_models_are_refused():
         ([[1.0, 1e200]], "too large"),
     ],
 )
-def test_rows_that_cannot_be_asked_about_are_refused(rows, says):
-    with pytest.raises(InputError, match=says):
+def test_rows_that_cannot_be_asked_about_are_refused(rows, detail):
+    with pytest.raises(InputError, match=detail):
         Follower(store_of(SOUND[0])).predict(rows)
 
 

@@ -641,7 +641,7 @@ def test_odd_checkpoints_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "detail"),
     [
         ({"memory": "much"}, "number of bytes"),
         ({"memory": 0}, "number of bytes"),
@@ -653,8 +653,8 @@ def test_odd_checkpoints_are_refused():
         ({"tenants": 3}, "max_keys"),
     ],
 )
-def test_odd_options_are_refused(options, says):
-    with pytest.raises(InputError, match=says):
+def test_odd_options_are_refused(options, detail):
+    with pytest.raises(InputError, match=detail):
         a_pool(MemoryStore(), **options)
 
 

@@ -341,7 +341,7 @@ def test_settings_that_break_a_promise_are_warned_of():
 
 
 @pytest.mark.parametrize(
-    ("url", "name", "says"),
+    ("url", "name", "detail"),
     [
         ("postgresql://h/db", "", "cannot be a table"),
         ("postgresql://h/db", "a.b.c", "cannot be a table"),
@@ -349,8 +349,8 @@ def test_settings_that_break_a_promise_are_warned_of():
         ("nonsense CANARY", "t", "cannot be read"),
     ],
 )
-def test_options_that_cannot_be_are_refused(url, name, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_options_that_cannot_be_are_refused(url, name, detail):
+    with pytest.raises(InputError, match=detail) as caught:
         PostgresSink(url, name)
     assert "CANARY" not in str(caught.value)
 

@@ -495,7 +495,7 @@ def test_lone_surrogates_are_words_like_others():
 
 
 @pytest.mark.parametrize(
-    ("tables", "says"),
+    ("tables", "detail"),
     [
         ([{"n": 3}], "step 1 of the pipeline has no name"),
         ([{"step": "standardize"}], "'standardize', which does not exist; choose one of select"),
@@ -526,15 +526,15 @@ def test_lone_surrogates_are_words_like_others():
         ([{"step": "standardise"}, {"step": "hash_text"}], "would have no effect"),
     ],
 )
-def test_a_wrong_configuration_raises(tables, says):
+def test_a_wrong_configuration_raises(tables, detail):
     with pytest.raises(InputError) as error:
         Steps.build(tables)
-    assert says in str(error.value)
+    assert detail in str(error.value)
     assert str(error.value).endswith(".")
 
 
 @pytest.mark.parametrize(
-    ("tables", "says"),
+    ("tables", "detail"),
     [
         ([{"step": "select", "columns": ["w"]}], "'w', but the rows have the columns x, y, z"),
         ([{"step": "select", "drop": ["x", "y", "z"]}], "drops every column"),
@@ -544,13 +544,13 @@ def test_a_wrong_configuration_raises(tables, says):
         ),
     ],
 )
-def test_errors_name_missing_columns(tables, says):
-    with pytest.raises(InputError, match=says):
+def test_errors_name_missing_columns(tables, detail):
+    with pytest.raises(InputError, match=detail):
         Steps.build(tables).with_columns(NAMES)
 
 
 @pytest.mark.parametrize(
-    ("table", "X", "says"),
+    ("table", "X", "detail"),
     [
         ({"step": "select", "drop": ["x"]}, np.ones((2, 3)), "call with_columns first"),
         ({"step": "standardise"}, np.ones((1, 3)), "one valid row"),
@@ -561,8 +561,8 @@ def test_errors_name_missing_columns(tables, says):
         ({"step": "hash_text"}, np.ones((2, 3)), "the column 'text', but the rows do not have it"),
     ],
 )
-def test_an_unsuitable_first_batch_raises(table, X, says):
-    with pytest.raises(InputError, match=says):
+def test_an_unsuitable_first_batch_raises(table, X, detail):
+    with pytest.raises(InputError, match=detail):
         alone(table).apply(Block.of(X))
 
 

@@ -283,7 +283,7 @@ def test_workers_that_are_lost_again_and_again_end_the_pipeline():
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "detail"),
     [
         ({"workers": 0}, "keys.workers must be a whole number from 1, got 0"),
         ({"workers": True}, "got True"),
@@ -292,8 +292,8 @@ def test_workers_that_are_lost_again_and_again_end_the_pipeline():
         ({"memory": 0}, "keys.memory"),
     ],
 )
-def test_odd_options_are_refused(options, says):
-    with pytest.raises(InputError, match=says):
+def test_odd_options_are_refused(options, detail):
+    with pytest.raises(InputError, match=detail):
         RayKeys(**options)
 
 

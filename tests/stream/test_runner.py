@@ -219,7 +219,7 @@ def test_acknowledged_is_what_the_checkpoint_holds(tmp_path):
         tmp_path,
         source,
         sink,
-        announce=lambda kind, **values: told.append((kind, values.get("batch"))),
+        emit=lambda kind, **values: told.append((kind, values.get("batch"))),
     ).run(until=4)
     assert [batch for kind, batch in told if kind == "checkpoint"] == [0, 3, 4]
     before = source.acknowledged[""]
@@ -319,7 +319,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, whole):
     content[-3] ^= 1
     newest.write_bytes(content)
     heard = []
-    last = pipeline(tmp_path, source, sink, announce=lambda kind, **_: heard.append(kind))
+    last = pipeline(tmp_path, source, sink, emit=lambda kind, **_: heard.append(kind))
     last.run()
     assert "damaged" in heard
     assert sink.rows == whole
@@ -353,11 +353,11 @@ def test_a_job_is_told_from_another(tmp_path):
 def test_stop_ends_after_the_batch_in_hand(tmp_path, whole):
     source, sink, stop = MemorySource({"": messages()}), MemorySink(), Event()
 
-    def announce(kind, **values):
+    def emit(kind, **values):
         if kind == "batch" and values["batch"] == 3:
             stop.set()
 
-    assert pipeline(tmp_path, source, sink, announce=announce).run(stop=stop) == 4
+    assert pipeline(tmp_path, source, sink, emit=emit).run(stop=stop) == 4
     assert max(sink.deliveries) == 3
     pipeline(tmp_path, source, sink).run()
     assert sink.rows == whole
@@ -395,14 +395,14 @@ def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
             clock.sleep(0.0 if records else 4.0)
             return records
 
-    def announce(kind, **values):
+    def emit(kind, **values):
         if kind == "checkpoint":
             seen.append(values["batch"])
             if values["batch"] == 2:
                 stop.set()
 
     source = Silent({"": messages(180)})  # two batches and no more
-    changes = {"announce": announce, "clock": clock, "pace": CheckpointPolicy(batches=100)}
+    changes = {"emit": emit, "clock": clock, "pace": CheckpointPolicy(batches=100)}
     pipeline(tmp_path, source, MemorySink(), **changes).run(stop=stop)
     assert seen == [0, 2]
     assert 10.0 <= clock.elapsed() < 20.0
@@ -411,14 +411,14 @@ def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
 def test_a_batch_tells_what_happened(tmp_path):
     told, shown = [], []
 
-    def announce(kind, **values):
+    def emit(kind, **values):
         told.append((kind, values))
 
-    def witness(parcel, learned):
+    def on_batch(parcel, learned):
         shown.append((parcel.batch, len(learned.labels)))
 
     source = MemorySource({"": messages()})
-    pipeline(tmp_path, source, MemorySink(), announce=announce, witness=witness).run(until=3)
+    pipeline(tmp_path, source, MemorySink(), emit=emit, on_batch=on_batch).run(until=3)
     batches = [values for kind, values in told if kind == "batch"]
     assert shown == [(0, 90), (1, 90), (2, 90)] == [(b["batch"], b["rows"]) for b in batches]
     assert all(b["seconds"].keys() == {"wait", "learn", "deliver"} for b in batches)
@@ -462,7 +462,7 @@ def test_checkpoints_are_kept_by_age(tmp_path):
         ledger=ledger,
         clock=clock,
         pace=CheckpointPolicy(batches=1),
-        announce=lambda kind, **_: clock.sleep(1200.0 if kind == "batch" else 0.0),
+        emit=lambda kind, **_: clock.sleep(1200.0 if kind == "batch" else 0.0),
     )
     run.run()
     ages = [clock.now() - at for _, at, _ in ledger._kept]

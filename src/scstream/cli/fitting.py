@@ -107,8 +107,8 @@ def fit(
     with Drain() as drain, Bar(extent.total, shown=not lines) as bar:
         seen = _Seen(progress, extent, bar, told, drain)
         pipeline = _pipeline(settings, store, resume)
-        pipeline.announce, pipeline.witness = seen.announce, seen.witness
-        with library_logs(lambda says: seen.announce("warning", says=says)), _disk(settings):
+        pipeline.emit, pipeline.on_batch = seen.emit, seen.on_batch
+        with library_logs(lambda detail: seen.emit("warning", detail=detail)), _disk(settings):
             pipeline.run(savepoint=None if resume is None else _START, stop=drain.stop)
     if drain.stop.is_set() and not progress.rows:
         raise KeyboardInterrupt
@@ -140,19 +140,19 @@ class _Seen:
     done: int = 0  # bytes of the files that are learned
     why: str = ""  # the first of the rejected rows cannot be used
 
-    def announce(self, kind: str, /, **values: Any) -> None:
+    def emit(self, kind: str, /, **values: Any) -> None:
         self.drain.started = self.drain.started or kind == "started"
         self.progress.take(kind, values)
         if self.bar.is_shown:
             self.bar.move(self.done, _words(self.progress))
             if kind == "warning":
-                self.bar.say(values["says"])
+                self.bar.say(values["detail"])
         elif kind == "batch":
             self.lines.tick()
         elif kind in _TOLD:
             self.lines.tell(kind, values)
 
-    def witness(self, parcel: SourceBatch, learned: Learned) -> None:
+    def on_batch(self, parcel: SourceBatch, learned: Learned) -> None:
         self.done = self.extent.reached(parcel.stop)
         self.why = self.why or "".join(reject.reason for reject in learned.block.rejects[:1])
 

@@ -126,13 +126,13 @@ def doctor(
     veil: Veil = ctx.obj
     settings = nested(resolved(veil, file, flags(sets, folder, source=source, sink=sink)))
     found = [
-        {"where": where, "about": f.about, "level": f.level, "says": veil.hide(f.says)}
+        {"where": where, "about": f.about, "level": f.level, "detail": veil.hide(f.detail)}
         for where, f in examine(settings)
     ]
     if as_json:
         print_json(found)
     else:
-        names = ["level", "where", "about", "says"]
+        names = ["level", "where", "about", "detail"]
         table(names, [[each[name] for name in names] for each in found])
     if strict and any(each["level"] == "warn" for each in found):
         raise typer.Exit(1)

@@ -128,7 +128,7 @@ def text_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArra
     --------
     >>> from scstream.stream.checks import text_column
     >>> bad = {}
-    >>> text_column("says", ["a", 7], bad), bad
+    >>> text_column("detail", ["a", 7], bad), bad
     (array(['a', None], dtype=object), {1: "column 'says' holds 7, which is not text."})
     """
     return _each(name, values, bad, _text, ready=_TEXT)

@@ -48,7 +48,7 @@ def commit(
     sinks: Mapping[str, Sink],
     ledger: CheckpointLog,
     source: Source,
-    announce: Callable[..., None],
+    emit: Callable[..., None],
     clock: Clock,
 ) -> None:
     """Make everything up to a batch final."""
@@ -60,7 +60,7 @@ def commit(
     acknowledge(work, source)
     prune(work, ledger)
     watch.lap("tidy")
-    announce(
+    emit(
         "checkpoint",
         batch=work.batch,
         version=ledger.version,

@@ -23,7 +23,7 @@ from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.messages import Reader, Schema, reader
 from scstream.stream.processor import OneModel, Processor
-from scstream.stream.runner import Announce, CheckpointPolicy, Pipeline, silent
+from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 from scstream.stream.store import Store
@@ -54,7 +54,7 @@ FORMAT = "json"  # of messages
 
 
 def build(
-    settings: Mapping[str, Any], *, announce: Announce = silent, store: Store | None = None
+    settings: Mapping[str, Any], *, emit: EventCallback = ignore_event, store: Store | None = None
 ) -> Pipeline:
     r"""Build a pipeline; nothing is connected yet.
 
@@ -62,7 +62,7 @@ def build(
     ----------
     settings : mapping
         Sections by name. Only `source` is needed.
-    announce : callable
+    emit : callable
         Is told what happens.
     store : Store, optional
         Keep checkpoints there, and not where the settings say.
@@ -111,7 +111,7 @@ def build(
         ledger=ledger,
         batching=_batching(_section(settings, "batch")),
         pace=pace,
-        announce=announce,
+        emit=emit,
         threads=settings.get("threads", True),
         settings={name: chosen for name in _DECISIVE if (chosen := _decisive(settings.get(name)))},
     )

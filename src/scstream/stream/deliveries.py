@@ -44,7 +44,7 @@ def alerts_of(job: str, parcel: SourceBatch, alerts: Sequence[Alert]) -> Deliver
     columns = {
         "kind": _texts(alert.kind for alert in alerts),
         "value": np.array([alert.value for alert in alerts], dtype=np.float64),
-        "says": _texts(alert.says for alert in alerts),
+        "detail": _texts(alert.detail for alert in alerts),
     }
     return _delivery(job, parcel.batch, np.arange(len(alerts), dtype=np.int64), columns)
 

@@ -40,18 +40,18 @@ from scstream.stream.queues import (
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Resume, Source
 
-Announce = Callable[..., None]  # kind of event, and its values by name
-Witness = Callable[[SourceBatch, Learned], None]
+EventCallback = Callable[..., None]  # kind of event, and its values by name
+BatchCallback = Callable[[SourceBatch, Learned], None]
 _GAPS = (SourceChanged, SourceGap, SourceRegressed)
 _LINEAGE = 1_000_000_000  # batches; what cannot be the same as before has other numbers
 
 
-def silent(kind: str, /, **values: Any) -> None:
-    """Announce nothing."""
+def ignore_event(kind: str, /, **values: Any) -> None:
+    """Ignore an event."""
 
 
-def blind(parcel: SourceBatch, learned: Learned) -> None:
-    """Look at nothing."""
+def ignore_batch(parcel: SourceBatch, learned: Learned) -> None:
+    """Ignore a batch."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class Pipeline:
         When checkpoints are written.
     clock : Clock
         What time it is.
-    announce : callable
-        Is told what happens: ``announce("batch", batch=3, rows=1000, ...)``.
-    witness : callable
+    emit : callable
+        Is told what happens: ``emit("batch", batch=3, rows=1000, ...)``.
+    on_batch : callable
         Is shown every batch: where it came from, and what became of its rows.
     alarm : Alarm
         Hears of every batch, and says what somebody should look at.
@@ -131,8 +131,8 @@ class Pipeline:
     batching: Batching = field(default_factory=Batching)
     pace: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     clock: Clock = field(default_factory=MachineClock)
-    announce: Announce = silent
-    witness: Witness = blind
+    emit: EventCallback = ignore_event
+    on_batch: BatchCallback = ignore_batch
     alarm: Alarm = field(default_factory=Alarm)
     alerts: Sink = field(default_factory=NullSink)
     threads: bool = True
@@ -182,7 +182,7 @@ class Pipeline:
     def _run(self, savepoint: str | None, accept_gap: bool, stop: Event, until: int | None) -> int:
         epoch = self.ledger.claim(at=self.clock.now())
         self._restore(savepoint, accept_gap=accept_gap)
-        self.announce("started", epoch=epoch, batch=self._batcher.batch, job=self.job)
+        self.emit("started", epoch=epoch, batch=self._batcher.batch, job=self.job)
         first = self._batcher.batch
         with self._feed(stop) as feed, self._outlet() as outlet:
             self._since = self.clock.elapsed()
@@ -203,7 +203,7 @@ class Pipeline:
                 if self._is_due():
                     self._commit(outlet)
             self._commit(outlet)
-        self.announce("stopped", batch=self._batcher.batch, drained=stop.is_set())
+        self.emit("stopped", batch=self._batcher.batch, drained=stop.is_set())
         return self._batcher.batch - first
 
     def close(self) -> None:
@@ -249,7 +249,7 @@ class Pipeline:
                 return self._checked(self.processor.restore(content, name=name))
             except CheckpointCorrupt as error:
                 damage = error
-                self.announce("damaged", name=name, reason=str(error))
+                self.emit("damaged", name=name, reason=str(error))
                 self.ledger.forget(name)
         if damage is not None:
             raise damage
@@ -285,7 +285,7 @@ class Pipeline:
         except _GAPS as error:
             if not accept_gap:
                 raise
-            self.announce("gap", reason=str(error))
+            self.emit("gap", reason=str(error))
             self.source.open(resume, accept_gap=True)
             self._start_lineage()
             if not isinstance(error, SourceGap):
@@ -372,8 +372,8 @@ class Pipeline:
         alerts = self.alarm.hear(news)
         if alerts:
             outlet.write("alerts", alerts_of(self.job, parcel, alerts))
-        self.witness(parcel, learned)
-        self.announce(
+        self.on_batch(parcel, learned)
+        self.emit(
             "batch",
             **news,
             waiting=self._batcher.n_waiting,
@@ -381,7 +381,7 @@ class Pipeline:
             at=self.clock.now(),
         )
         for alert in alerts:
-            self.announce("alert", batch=parcel.batch, **asdict(alert))
+            self.emit("alert", batch=parcel.batch, **asdict(alert))
 
     def _is_due(self) -> bool:
         batches = self._batcher.batch - self._committed
@@ -426,6 +426,6 @@ class Pipeline:
             sinks=self._sinks,
             ledger=self.ledger,
             source=self.source,
-            announce=self.announce,
+            emit=self.emit,
             clock=self.clock,
         )

@@ -295,8 +295,8 @@ def judged(settings: Mapping[str, str]) -> list[Finding]:
         if value != "off":
             found.append(Finding("ok", name, f"{value}."))
         else:
-            level, says = means
-            found.append(Finding("note" if level == "note" else "warn", name, f"off: {says}"))
+            level, detail = means
+            found.append(Finding("note" if level == "note" else "warn", name, f"off: {detail}"))
     return found
 
 
