@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ledger import RESULTS
+from benchmarks.checkpoint_log import RESULTS
 from scstream.core.cluster_edits import add_clusters, halves_of
 from scstream.core.state import Transition
 from scstream.families.base import Array
@@ -119,9 +119,9 @@ def measure(
             reader=reader("floats", Schema()),
             processor=OneModel(grown(source.centres), Steps()),
             sink=NullSink(),
-            ledger=CheckpointLog(FolderStore(folder)),
+            checkpoint_log=CheckpointLog(FolderStore(folder)),
             batching=Batching(rows=n_rows),
-            pace=CheckpointPolicy(batches=10**9, seconds=seconds, digests=0),
+            checkpoint_policy=CheckpointPolicy(batches=10**9, seconds=seconds, digests=0),
             emit=emit,
         )
         commit = pipeline._commit

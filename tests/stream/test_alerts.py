@@ -173,10 +173,10 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
         ),
         (
             {
-                "dead": {"kind": "file", "path": "a"},
+                "dead_letters": {"kind": "file", "path": "a"},
                 "alerts": {"sink": {"kind": "file", "path": "a"}},
             },
-            "dead and alerts.sink are the same place; give alerts a file",
+            "dead_letters and alerts.sink are the same place; give alerts a file",
         ),
     ],
 )

@@ -41,7 +41,7 @@ def examine(settings: Mapping[str, Any] | None) -> Iterator[Found]:
     place = str(table.get("folder", FOLDER))
     if is_folder(place):
         yield from (("checkpoint", finding) for finding in _disk(Path(place)))
-    if settings and not {"source", "sink", "dead"}.isdisjoint(settings):
+    if settings and not {"source", "sink", "dead_letters"}.isdisjoint(settings):
         yield from _systems(settings, place)
 
 
@@ -122,7 +122,7 @@ def _sync_times(folder: Path) -> list[float]:
 def _systems(settings: Mapping[str, Any], place: str) -> Iterator[Found]:
     pipeline = build(settings, store=Scratch())
     try:
-        for name in ("source", "sink", "dead", "alerts"):
+        for name in ("source", "sink", "dead_letters", "alerts"):
             yield from _asked(name, getattr(pipeline, name))
     finally:
         pipeline.close()

@@ -25,7 +25,7 @@ from scstream.stream.config import build
 from scstream.stream.messages import Schema
 from scstream.stream.processor import Learned, checkpoint_bytes
 from scstream.stream.runner import CheckpointPolicy, Pipeline
-from scstream.stream.source import Resume, Wrapped
+from scstream.stream.source import Resume, SourceWrapper
 
 try:
     from rich.markup import escape
@@ -152,8 +152,8 @@ class _Seen:
         elif kind in _TOLD:
             self.lines.tell(kind, values)
 
-    def on_batch(self, parcel: SourceBatch, learned: Learned) -> None:
-        self.done = self.extent.reached(parcel.stop)
+    def on_batch(self, source_batch: SourceBatch, learned: Learned) -> None:
+        self.done = self.extent.reached(source_batch.stop)
         self.why = self.why or "".join(reject.reason for reject in learned.block.rejects[:1])
 
 
@@ -204,7 +204,7 @@ def _pipeline(settings: Mapping[str, Any], store: Scratch, resume: str | None) -
     if resume is not None:
         settings = _start_from(resume, settings, store)
     pipeline = build(settings, store=store)
-    pipeline.pace = CheckpointPolicy(batches=_NEVER, seconds=float("inf"), digests=0)
+    pipeline.checkpoint_policy = CheckpointPolicy(batches=_NEVER, seconds=float("inf"), digests=0)
     if resume is not None:
         pipeline.source = _Afresh(pipeline.source)
     return pipeline
@@ -245,7 +245,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
     return settings
 
 
-class _Afresh(Wrapped):
+class _Afresh(SourceWrapper):
     """A source that is read from its beginning, whatever the checkpoint knew of another one."""
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:

@@ -111,7 +111,7 @@ def _limit_of(pipeline: Pipeline) -> int | None:
 def _measured(pipeline: Pipeline, metrics: Metrics) -> BatchCallback:
     """Show the shares of the heaviest clusters, where there is one model."""
 
-    def on_batch(parcel: SourceBatch, learned: Learned) -> None:
+    def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
         if isinstance(pipeline.processor, OneModel) and pipeline.processor.learner.snapshot:
             metrics.shares(pipeline.processor.learner.snapshot.state.share)
 
@@ -142,13 +142,13 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
 
     app = create_app(model, settings, live=live, metrics=metrics, emit=emit)
 
-    def on_batch(parcel: SourceBatch, learned: Learned) -> None:
-        measure(parcel, learned)
+    def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
+        measure(source_batch, learned)
         if processor.learner.snapshot is None:
             return
         reading = Reading(
-            version=parcel.batch,
-            batch=parcel.batch + 1,
+            version=source_batch.batch,
+            batch=source_batch.batch + 1,
             at=pipeline.clock.now(),
             columns=pipeline.reader.schema.features,
             learner=processor.learner,

@@ -28,7 +28,7 @@ def run(
     sink: Annotated[
         str | None, typer.Option(metavar="KIND:REST", help="file:labels.csv, stdout ...")
     ] = None,
-    dead: Annotated[
+    dead_letters: Annotated[
         str | None, typer.Option(metavar="KIND:REST", help="Where rows go that cannot be used.")
     ] = None,
     job: Annotated[str | None, typer.Option(help="Name of the pipeline.")] = None,
@@ -82,7 +82,7 @@ def run(
     anew with another folder. SIGTERM or Ctrl-C finish the batch in hand, commit and exit with 0; a
     second Ctrl-C ends at once. Counts and logs go to the standard error.
     """
-    given = flags(sets, folder, source=source, sink=sink, dead=dead)
+    given = flags(sets, folder, source=source, sink=sink, dead_letters=dead_letters)
     if job is not None:
         given["job",] = Given(job, "--job")
     layer = resolved(ctx.obj, file, given)

@@ -18,7 +18,7 @@ from scstream.stream.checkpoint_log import DIGEST, SAVEPOINT, VERSION, Checkpoin
 from scstream.stream.config import build
 from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
 from scstream.stream.sink import NullSink
-from scstream.stream.source import Positions, Wrapped
+from scstream.stream.source import Positions, SourceWrapper
 from scstream.stream.store import Store
 
 _START = "replay"  # name of the savepoint in the scratch store
@@ -80,7 +80,7 @@ class _ReplayLog(CheckpointLog):
         return f"and were still the same after batch {self.agreed[-1]}"
 
 
-class _Onlooker(Wrapped):
+class _Onlooker(SourceWrapper):
     """A source that is read and never told what it may forget."""
 
     def acknowledge(self, positions: Positions) -> None:
@@ -131,7 +131,7 @@ def replay(
     _check_cuts(pipeline, store, first)
     end = max(expected) + 1
     pipeline.run(savepoint=_START, until=end, stop=stop)
-    log = pipeline.ledger
+    log = pipeline.checkpoint_log
     assert isinstance(log, _ReplayLog)
     if log.reached + 1 < end and not (stop and stop.is_set()):
         raise NonDeterministicReplay(
@@ -190,9 +190,9 @@ def _as_onlooker(
     source = {name: value for name, value in settings["source"].items() if name not in _SHARED}
     pipeline = build({**settings, "source": source}, emit=emit, store=scratch)
     pipeline.source = _Onlooker(pipeline.source)
-    pipeline.sink = pipeline.dead = pipeline.alerts = NullSink()
-    pipeline.ledger = _ReplayLog(scratch, expected=expected)
-    pipeline.pace = CheckpointPolicy(batches=1 << 62, seconds=_NEVER, digests=1)
+    pipeline.sink = pipeline.dead_letters = pipeline.alerts = NullSink()
+    pipeline.checkpoint_log = _ReplayLog(scratch, expected=expected)
+    pipeline.checkpoint_policy = CheckpointPolicy(batches=1 << 62, seconds=_NEVER, digests=1)
     return pipeline
 
 

@@ -82,7 +82,7 @@ class Processor(Protocol):
         """Be told the names of the columns, before the first batch."""
         ...
 
-    def learn(self, parcel: SourceBatch) -> Learned:
+    def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch."""
         ...
 
@@ -133,10 +133,10 @@ class OneModel:
             self.steps = self.steps.with_columns(names)
             self.learner = replace(self.learner, names=self.steps.feature_names(names))
 
-    def learn(self, parcel: SourceBatch) -> Learned:
+    def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch."""
         self.learner, self.steps, block, labels = learn_block(
-            self.learner, self.steps, parcel.block, time=parcel.time
+            self.learner, self.steps, source_batch.block, time=source_batch.time
         )
         snapshot = self.learner.snapshot
         n_clusters = snapshot.state.n_clusters if snapshot else 0
