@@ -122,7 +122,7 @@ class Setup:
         # Times that go back and forth a little, with fractions that binary numbers do not have.
         block = Block.of(ids[:, None] + 0.0, id=ids, t=ids * 0.3 - (ids % 3) * 0.7)
         refused = [Reject(i - start, "seventh") for i in ids.tolist() if i % 7 == 6]
-        return block.without(refused) if self.bad else block
+        return block.reject(refused) if self.bad else block
 
 
 class ForgetfulSource:

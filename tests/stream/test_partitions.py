@@ -77,11 +77,11 @@ def test_every_row_goes_to_the_home_of_its_key_in_order(who, crew):
     pieces = task.split(at, task.partitions)
     for name, piece in pieces.items():
         assert (np.diff(piece.block.row) > 0).all()
-        assert {at[partition_of(key)] for key in piece.block.kept["who"]} <= {name}
+        assert {at[partition_of(key)] for key in piece.block.extra["who"]} <= {name}
         assert piece.time == 1.5
     assert sorted(row for piece in pieces.values() for row in piece.block.row) == list(
         range(len(who))
     )
     assert [name for name, piece in pieces.items() if piece.forgotten] == [at[partition_of("gone")]]
     some = {partition_of("a")}
-    assert all(set(piece.block.kept["who"]) == {"a"} for piece in task.split(at, some).values())
+    assert all(set(piece.block.extra["who"]) == {"a"} for piece in task.split(at, some).values())

@@ -87,8 +87,8 @@ def a_parcel(number, who, *, time=None):
 
 def behind_torn_rows(source_batch):
     """The same rows, every other one of them after a message that cannot be read."""
-    rows = [source_batch.block.part(i, i + 1) for i in range(source_batch.block.n_rows)]
-    torn = [Block.refused("torn") for _ in rows[::2]]
+    rows = [source_batch.block.slice(i, i + 1) for i in range(source_batch.block.n_rows)]
+    torn = [Block.rejected("torn") for _ in rows[::2]]
     block = join([each for pair in zip_longest(torn, rows) for each in pair if each is not None])
     return replace(source_batch, block=block)
 
@@ -97,7 +97,7 @@ class Alone:
     """Models by themselves: what a pool must equal."""
 
     def __init__(self, steps=()):
-        self.steps = Steps.build(steps).settle(NAMES)
+        self.steps = Steps.build(steps).with_columns(NAMES)
         self.models = {}
 
     def learn(self, source_batch):
@@ -248,7 +248,7 @@ def test_what_other_keys_do_changes_nothing():
     crowded, lonely = a_pool(store), a_pool(MemoryStore(), memory="1GB")
     for i in range(4):
         source_batch = a_parcel(i, ["a", "b", "a", "c"] * 4)
-        own = part(source_batch.block, np.flatnonzero(source_batch.block.kept["who"] == "a"))
+        own = part(source_batch.block, np.flatnonzero(source_batch.block.extra["who"] == "a"))
         crowded.learn(source_batch)
         lonely.learn(SourceBatch(i, {}, None, own, ()))
     assert files_of(crowded)["a"] == files_of(lonely)["a"]
@@ -281,7 +281,7 @@ def fragile(monkeypatch):
 def odd_parcel(number, bad):
     """Eight rows of each of three keys, those of the bad one far away."""
     source_batch = a_parcel(number, ["a", "b", "c"] * 8)
-    source_batch.block.X[source_batch.block.kept["who"] == bad] += 1000.0
+    source_batch.block.X[source_batch.block.extra["who"] == bad] += 1000.0
     return source_batch
 
 
@@ -293,7 +293,7 @@ def test_a_failing_key_keeps_its_model_and_others_go_on(fragile):
     before = files_of(pool)["b"]
     source_batch = odd_parcel(2, "b")
     learned, expected = pool.learn(source_batch), alone.learn(source_batch)
-    bad = source_batch.block.kept["who"] == "b"
+    bad = source_batch.block.extra["who"] == "b"
     assert [r.row for r in learned.block.rejects] == np.flatnonzero(bad).tolist()
     assert {r.reason for r in learned.block.rejects} == {"key 'b' has failed: it broke."}
     np.testing.assert_array_equal(learned.labels, expected[~bad])
@@ -359,7 +359,7 @@ def test_whole_numbers_are_keys():
 
 
 def test_a_batch_of_no_sound_rows_is_no_trouble():
-    learned = a_pool(MemoryStore()).learn(SourceBatch(0, {}, None, Block.refused("torn"), ()))
+    learned = a_pool(MemoryStore()).learn(SourceBatch(0, {}, None, Block.rejected("torn"), ()))
     assert (learned.block.n_rows, len(learned.labels), learned.n_clusters) == (1, 0, 0)
 
 

@@ -96,7 +96,7 @@ def an_odd_parcel(number, who, far=(), *, time=None):
     """Rows of keys, those of some keys far away, between messages that cannot be read."""
     source_batch = a_parcel(number, who, time=time)
     if len(who):
-        source_batch.block.X[np.isin(source_batch.block.kept["who"], list(far))] += FAR
+        source_batch.block.X[np.isin(source_batch.block.extra["who"], list(far))] += FAR
     return behind_torn_rows(source_batch) if number % 3 == 1 and len(who) else source_batch
 
 
@@ -218,7 +218,7 @@ def test_a_lost_worker_costs_only_its_own_rows():
     staying, learned, learn_part = set(survivor.keys), [], survivor.learn_part
 
     def watched(block, time, forgotten):
-        learned.append(set(block.kept["who"]))
+        learned.append(set(block.extra["who"]))
         return learn_part(block, time, forgotten)
 
     survivor.learn_part = watched

@@ -217,7 +217,7 @@ def collected(settings: Mapping[str, Any], wanted: Search) -> tuple[Learner, lis
 
     def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
         if len(learned.block.row):
-            truth = _classes(learned.block.kept, wanted.truth)
+            truth = _classes(learned.block.extra, wanted.truth)
             lots.append(Lot(learned.block.X, source_batch.time, truth))
 
     pipeline.on_batch = on_batch

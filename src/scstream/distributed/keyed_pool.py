@@ -193,7 +193,7 @@ class RayPool(ModelPool):
             failed |= part.failed
             lost |= part.lost
         self._note(admitted.keys() - failed - lost, failed, lost)
-        block = block.without(refused)
+        block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
@@ -219,8 +219,8 @@ class RayPool(ModelPool):
     def _narrowed(self, block: Block) -> Block:
         """Leave out columns that no model reads."""
         read = {self._column, *(getattr(step, "column", "") for step in self._steps.steps)}
-        kept = {name: values for name, values in block.kept.items() if name in read}
-        return replace(block, kept=kept, rejects=())
+        extra = {name: values for name, values in block.extra.items() if name in read}
+        return replace(block, extra=extra, rejects=())
 
     def _note(self, learned: Set[str], failed: Set[str], lost: Set[str]) -> None:
         """Count failures in a row."""

@@ -65,7 +65,7 @@ class ArrowReader:
             block = _block(schema, table)
         except _DAMAGE as error:
             reason = f"the message is no Arrow stream to learn from: {_short(error)}."
-            return Block.refused(reason, _columns_of(table))
+            return Block.rejected(reason, _columns_of(table))
         if len(block.row):
             self.schema = schema
         return block

@@ -22,7 +22,7 @@ def label_delivery(
 ) -> Delivery:
     """Return the labels of a batch, with the columns that are passed on."""
     block = learned.block
-    columns = {name: block.kept[name] for name in passed if name in block.kept}
+    columns = {name: block.extra[name] for name in passed if name in block.extra}
     return _delivery(job, source_batch.batch, block.row, {"cluster": learned.labels, **columns})
 
 

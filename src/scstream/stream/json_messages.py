@@ -154,13 +154,13 @@ class JsonColumns:
         try:
             columns = json.loads(value.decode("utf-8-sig"))
         except (ValueError, RecursionError):
-            return Block.refused("the message is not JSON.", shown(value))
+            return Block.rejected("the message is not JSON.", shown(value))
         if not isinstance(columns, dict):
-            return Block.refused("the message is not a JSON object of columns.", shown(value))
+            return Block.rejected("the message is not a JSON object of columns.", shown(value))
         schema = self.schema.settle(n for n, v in columns.items() if _is_numbers(v))
         reason = _unfit_columns(schema, columns)
         if reason:
-            return Block.refused(reason, shown(value))
+            return Block.rejected(reason, shown(value))
         block = _block_of_columns(schema, columns)
         if len(block.row):
             self.schema = schema

@@ -133,10 +133,10 @@ def rows_by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]],
     """
     if not len(block.row):
         return {}, []
-    if column not in block.kept:
+    if column not in block.extra:
         raise InputError(f"the rows have no column {column!r}, which schema.key names.")
     seen: dict[Any, int] = {}
-    values = block.kept[column].tolist()
+    values = block.extra[column].tolist()
     if not {str, int}.issuperset(map(type, values)):  # True would be 1, and NaN never itself
         values = [v if type(v) in (str, int) else _Wrong(repr(v)) for v in values]
     codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values), np.intp, len(values))
@@ -177,8 +177,8 @@ def part(block: Block, places: NDArray[np.intp]) -> Block:
     >>> part(Block.of(np.zeros((4, 1))), np.array([1, 3])).row
     array([1, 3])
     """
-    kept = {name: values[places] for name, values in block.kept.items()}
-    return Block(block.n_rows, block.row[places], block.X[places], kept)
+    extra = {name: values[places] for name, values in block.extra.items()}
+    return Block(block.n_rows, block.row[places], block.X[places], extra)
 
 
 def seed_of(seed: int, key: str) -> int:

@@ -137,7 +137,7 @@ def reader(format: str, schema: Schema) -> Reader:
     >>> from scstream.stream.messages import Schema, reader
     >>> lines = reader("json", Schema(keep=("name",)))
     >>> block = lines.read(b'{"x": 1.5, "name": "a"}\n{"x": null, "name": "b"}')
-    >>> block.X.tolist(), block.kept["name"].tolist(), block.rejects[0].reason
+    >>> block.X.tolist(), block.extra["name"].tolist(), block.rejects[0].reason
     ([[1.5]], ['a'], "column 'x' is missing.")
     """
     if schema.is_empty:
@@ -173,7 +173,7 @@ class _Floats:
         schema = self.schema.settle(f"x{j}" for j in range(count))
         width = len(schema.features or ())
         if rest or (width and count % width):
-            return Block.refused(
+            return Block.rejected(
                 f"the message has {len(value)} bytes, which is no whole number of rows of {width} "
                 f"numbers of {self._dtype.itemsize} bytes.",
                 value[:40].hex(),
@@ -322,7 +322,7 @@ def with_broken_lines(
     rejects = [Reject(i, reason, lines[i][:SHOWN]) for i, reason in broken.items()]
     rejects += [Reject(at[r.row], r.reason, r.content) for r in block.rejects]
     rejects.sort(key=lambda reject: reject.row)
-    return Block(len(lines), number[block.row], block.X, block.kept, tuple(rejects))
+    return Block(len(lines), number[block.row], block.X, block.extra, tuple(rejects))
 
 
 def text_lines(value: bytes, *, blank: str = _BLANK) -> tuple[list[str], dict[int, str]]:

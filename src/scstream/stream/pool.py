@@ -135,7 +135,7 @@ class ModelPool:
         """Be told the names of the columns."""
         self._names = names
         if names is not None:
-            self._steps = self._steps.settle(names)
+            self._steps = self._steps.with_columns(names)
             self._learner = replace(self._learner, names=self._steps.feature_names(names))
 
     def learn(self, source_batch: SourceBatch) -> Learned:
@@ -166,7 +166,7 @@ class ModelPool:
             if len(own) and learner.snapshot:
                 infos.append((len(own), learner.snapshot.info))
         self._forget()
-        block = block.without(refused)
+        block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:

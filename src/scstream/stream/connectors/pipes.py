@@ -164,7 +164,7 @@ class StdinSource:
                 yield whole + newline
             if len(rest) > self._max_line:
                 reason = f"a line of standard input is longer than {self._max_line} bytes."
-                yield Block.refused(reason, shown(rest))
+                yield Block.rejected(reason, shown(rest))
                 rest = self._behind_line()
         if rest:
             yield rest

@@ -49,7 +49,7 @@ class CsvReader:
     >>> from scstream.stream.connectors.files import CsvReader
     >>> from scstream.stream.messages import Schema
     >>> block = CsvReader(Schema(keep=("name",))).read(b'x,name\n1,"a,b"\n?,c\n')
-    >>> block.X.tolist(), block.kept["name"].tolist(), block.rejects[0].reason
+    >>> block.X.tolist(), block.extra["name"].tolist(), block.rejects[0].reason
     ([[1.0]], ['a,b'], "column 'x' holds '?', which is not a number.")
     """
 
