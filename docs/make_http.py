@@ -44,7 +44,7 @@ PAGES = """\
 
 | path | content |
 |---|---|
-| `/` | the [live page](../howto/live-page.md), its files below `/page/`; else a redirect to `/docs` |
+| `/` | the [live page](../howto/live-page.md), files below `/page/`; else a redirect to `/docs` |
 | `/live` | server-sent events for that page |
 | `/docs` | all routes; the page loads nothing from other hosts |
 | `/openapi.json` | the same for programs |"""

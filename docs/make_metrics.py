@@ -12,7 +12,7 @@ HEAD = f"""# Metrics
 Made by `python docs/make_metrics.py` from the code; do not edit.
 
 `scstream run --metrics HOST:PORT` and `scstream serve` show these under `/metrics`, as Prometheus
-reads them; `/healthz` says whether the process is there. [How to monitor](../howto/monitor.md) says
+reads them. [How to monitor](../howto/monitor.md) says
 what to do with them.
 
 - Metrics of a pipeline appear once it has started, those of a service once it has a model or was
@@ -43,10 +43,10 @@ def main() -> None:
 def page() -> str:
     """Return the page."""
     parts = [HEAD]
-    for side, (title, says) in SIDES.items():
+    for side, (title, detail) in SIDES.items():
         rows = [row(metric) for metric in METRICS if metric.side == side]
         table = ["| metric | type | labels | meaning |", "|---|---|---|---|", *rows]
-        parts.append(f"## {title}\n\n{says}\n\n" + "\n".join(table) + "\n")
+        parts.append(f"## {title}\n\n{detail}\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)
 
 

@@ -242,7 +242,7 @@ def test_a_model_that_is_only_followed_has_no_rows_and_may_be_old(page: Page, sh
         expect(page.locator("#map-says")).to_contain_text("No rows were learned or asked about")
 
 
-def test_a_token_is_asked_for_and_kept_in_the_tab_alone(page: Page, show: Show) -> None:
+def test_a_token_is_kept_in_the_tab_alone(page: Page, show: Show) -> None:
     live = Live()
     live.add_version(show.reading())
     with Stage(live, token="hunter2") as stage:
@@ -351,7 +351,7 @@ def test_memory_of_the_page_is_bounded(
     assert late["JSHeapUsedSize"] < early["JSHeapUsedSize"] + 500_000
 
 
-def test_moments_are_joined_in_the_browser_as_on_the_service(page: Page, stage: Stage) -> None:
+def test_summaries_are_merged_in_the_browser_as_in_the_service(page: Page, stage: Stage) -> None:
     opened(page, stage)
     rng = np.random.default_rng(3)
     for _ in range(5):

@@ -165,7 +165,7 @@ def test_a_stream_that_was_set_back_begins_another_history() -> None:
     assert changes["reset"] and len(changes["summaries"]) == 1
 
 
-def test_the_same_state_twice_is_one_moment() -> None:
+def test_the_same_version_twice_is_one_summary() -> None:
     live = Live(clock=eager_clock())
     reading = Show(live).learn(next(play(ACTORS, n_rows=60, n_batches=1)))
     live.add_version(reading)
@@ -224,7 +224,7 @@ def show_more(reading: Reading, X: Any) -> Reading:
     return Reading(reading.batch + 1, reading.batch + 1, 0.0, None, learner, Steps())
 
 
-def test_frames_begin_with_the_history_and_go_on_with_news(
+def test_messages_start_with_the_history_and_continue_with_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "EVERY", 0.01)
@@ -263,7 +263,7 @@ def test_a_quiet_stream_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> 
     assert rest == [": still here\n\n"] * 2
 
 
-def test_who_does_not_listen_is_dropped_and_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVERY", 0.005)
     monkeypatch.setattr(module, "SEND_SECONDS", 0.2)
     monkeypatch.setattr(module, "_PAUSE", 0)
@@ -283,7 +283,7 @@ def test_who_does_not_listen_is_dropped_and_holds_nothing(monkeypatch: pytest.Mo
         assert was_watched and live.n_subscribed == 0
 
 
-def test_no_more_than_so_many_may_look_and_a_seat_is_free_when_one_leaves() -> None:
+def test_subscribers_are_bounded_and_freed_when_one_leaves() -> None:
     live = Live(n_subscribers=1)
     with Stage(live) as stage, httpx.Client(base_url=stage.address) as client:
         with client.stream("GET", "/live") as first:
@@ -299,7 +299,7 @@ def test_no_more_than_so_many_may_look_and_a_seat_is_free_when_one_leaves() -> N
 
 
 @pytest.mark.parametrize("path", ["/page/../live.py", "/page/%2e%2e%2flive.py", "/page/none.js"])
-def test_only_the_files_of_the_page_can_be_asked_for(path: str) -> None:
+def test_only_the_files_of_the_page_are_served(path: str) -> None:
     live = Live()
     with Stage(live) as stage:
         assert httpx.get(stage.address.rstrip("/") + path).status_code == 404

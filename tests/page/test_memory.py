@@ -37,7 +37,7 @@ def moment_of(batch: int, rng: np.random.Generator) -> Summary:
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.integers(1, 300))
-def test_moments_are_few_and_cover_everything(seed: int, max_n: int, n: int) -> None:
+def test_summaries_are_bounded_and_cover_everything(seed: int, max_n: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     summaries, shown_rows = Summaries(max_n), [moment_of(batch, rng) for batch in range(n)]
     for each in shown_rows:
@@ -56,7 +56,7 @@ def test_moments_are_few_and_cover_everything(seed: int, max_n: int, n: int) -> 
     assert all(len(m.shares) <= N_SHARES and sum(m.shares.values()) < 1 + 1e-9 for m in kept)
 
 
-def test_the_newest_moments_are_the_finest() -> None:
+def test_the_newest_summaries_are_the_finest() -> None:
     summaries = Summaries(600)
     for batch in range(6_000):
         summaries.add(Summary(batch, float(batch)))
@@ -69,7 +69,7 @@ def test_the_newest_moments_are_the_finest() -> None:
 
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1))
-def test_a_subscriber_that_keeps_up_is_told_every_moment_once(seed: int) -> None:
+def test_a_fast_subscriber_gets_every_summary_once(seed: int) -> None:
     rng = np.random.default_rng(seed)
     summaries, cursor = Summaries(60), 0
     for batch in range(400):
@@ -82,7 +82,7 @@ def test_a_subscriber_that_keeps_up_is_told_every_moment_once(seed: int) -> None
     assert summaries.since(3) is None  # joined to earlier ones long ago
 
 
-def test_a_moment_is_plain_json_with_the_time_in_full() -> None:
+def test_a_summary_is_json_with_the_full_time() -> None:
     shown_rows = Summary(1, 1_700_000_123.456, density=nan, shares={3: 1 / 3, 1: 0.5}).to_dict()
     shown_rows = json.loads(json.dumps(shown_rows, allow_nan=False))
     assert shown_rows["time"] == 1_700_000_123.456 and shown_rows["density"] is None
@@ -93,7 +93,7 @@ def event(kind: Any, time: float, name: int, other: int | None = None) -> Event:
     return Event(kind, time, name, 1.0, other)
 
 
-def test_lives_follow_births_splits_merges_deaths_and_returns() -> None:
+def test_lineage_follows_births_splits_merges_deaths_and_returns() -> None:
     lineage = Lineage(10)
     lineage.add_events(
         [
@@ -111,7 +111,7 @@ def test_lives_follow_births_splits_merges_deaths_and_returns() -> None:
     assert (unknown.id, unknown.born, unknown.end) == (7, None, 6.0)
 
 
-def test_of_too_many_lives_the_lightest_are_forgotten_and_counted() -> None:
+def test_the_lightest_of_too_many_clusters_are_dropped_and_counted() -> None:
     lineage = Lineage(50)
     for name in range(500):
         lineage.add_events([event("born", float(name), name)])

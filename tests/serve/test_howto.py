@@ -76,12 +76,12 @@ def _check(block: Block, code: str, folder: Path) -> None:
     assert same, f"{place} printed:\n{done.stdout}\n{done.stderr}"
 
 
-def test_the_reference_is_that_of_the_code() -> None:
+def test_the_reference_matches_the_code() -> None:
     same = make_http.PAGE.read_text(encoding="utf-8") == make_http.page()
     assert same, "the service has other routes; run python docs/make_http.py"
 
 
-def test_every_reason_is_in_the_reference() -> None:
+def test_every_error_is_in_the_reference() -> None:
     source = Path(__file__).resolve().parents[2] / "src" / "scstream" / "serve"
     found = {
         name
@@ -95,7 +95,7 @@ def test_every_reason_is_in_the_reference() -> None:
     assert set(make_http.ERRORS) - found == by_type
 
 
-def test_the_flags_of_the_page_are_those_of_the_command() -> None:
+def test_the_options_on_the_page_exist() -> None:
     done = scstream("serve", "--help", folder=PAGE.parent)
     flags = set(re.findall(r"--[a-z][a-z-]+", PAGE.read_text(encoding="utf-8")))
     elsewhere = {"--serve", "--set"}

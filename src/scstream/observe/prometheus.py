@@ -26,7 +26,7 @@ from scstream.observe.catalogue import (
     STATUSES,
     Described,
 )
-from scstream.observe.scrape import Door, serve_metrics
+from scstream.observe.scrape import MetricsServer, serve_metrics
 
 try:
     from prometheus_client import (
@@ -42,7 +42,7 @@ try:
 except ImportError as error:
     raise missing_extra("prometheus-client", "metrics") from error
 
-__all__ = ["Door", "Metrics", "serve_metrics"]
+__all__ = ["Metrics", "MetricsServer", "serve_metrics"]
 
 Lag = Callable[[], int | None]
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,7 +71,7 @@ class Metrics:
     --------
     >>> from scstream.observe.prometheus import Metrics
     >>> metrics = Metrics(lag=lambda: 7)
-    >>> metrics.announce("batch", batch=0, rows=1000, rejected=2, clusters=5, novel=1)
+    >>> metrics.emit("batch", batch=0, rows=1000, rejected=2, clusters=5, novel=1)
     >>> content, kind = metrics.exposition()
     >>> kind
     'text/plain; version=0.0.4; charset=utf-8'
@@ -104,7 +104,7 @@ class Metrics:
         if max_clusters is not None:
             self._set("scstream_clusters_limit", max_clusters)
 
-    def announce(self, kind: str, /, **values: Any) -> None:
+    def emit(self, kind: str, /, **values: Any) -> None:
         """Count what a pipeline or a follower announces; what is not counted is passed over."""
         if kind == "damaged":
             self._count("scstream_damaged_checkpoints_total")
@@ -210,9 +210,14 @@ class Metrics:
                 gauge.remove(rank)
         self._show("scstream_cluster_share")
 
+    @property
+    def collector(self) -> Any:
+        """The metrics without times of creation, as prometheus_client collects them."""
+        return _WithoutBirths(self._registry)
+
     def exposition(self) -> tuple[bytes, str]:
         """Return everything as text for Prometheus, and the type of that content."""
-        return generate_latest(cast(Any, _WithoutBirths(self._registry))), _CONTENT_TYPE
+        return generate_latest(self.collector), _CONTENT_TYPE
 
     def _batch(self, values: Mapping[str, Any]) -> None:
         self._count("scstream_batches_total")

@@ -15,7 +15,7 @@ from scstream.serve.model import ModelProvider
 from scstream.serve.routes import read_router, request_body, rows_router
 from scstream.serve.service import Service
 from scstream.serve.settings import Settings
-from scstream.stream.runner import Announce, silent
+from scstream.stream.runner import EventCallback, ignore_event
 
 try:
     from fastapi import FastAPI, Request
@@ -38,7 +38,7 @@ def create_app(
     *,
     live: Live | None = None,
     metrics: Metrics | None = None,
-    announce: Announce = silent,
+    emit: EventCallback = ignore_event,
     around: Callable[[App], App] | None = None,
 ) -> FastAPI:
     """Build the service for a model.
@@ -73,7 +73,7 @@ def create_app(
     100000
     """
     settings = settings or Settings()
-    service = Service(model, settings, live=live, metrics=metrics, announce=announce)
+    service = Service(model, settings, live=live, metrics=metrics, emit=emit)
     rows = rows_router(service)
     direct = {route.path: route.app for route in rows.routes if isinstance(route, Route)}
     app = _ServiceApp(service, direct, around)

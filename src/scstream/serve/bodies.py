@@ -16,8 +16,8 @@ from scstream.preprocess.block import Block
 from scstream.serve.api_errors import ApiError
 from scstream.serve.model import text_of
 from scstream.stream.checks import NUMBERS, number_column, quoted, text_column
-from scstream.stream.messages import Schema
 from scstream.stream.reading import Reading
+from scstream.stream.schema import Schema
 
 try:
     import orjson

@@ -20,7 +20,7 @@ from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
 from scstream.stream.processor import checkpoint_from, learn_block
 from scstream.stream.reading import Reading, frozen
-from scstream.stream.runner import Announce, silent
+from scstream.stream.runner import EventCallback, ignore_event
 
 _LONGEST_PAUSE = 60.0  # seconds
 
@@ -183,12 +183,12 @@ class Poller:
         *,
         every: float = 2.0,
         changed: Callable[[Reading], None] = lambda reading: None,
-        announce: Announce = silent,
+        emit: EventCallback = ignore_event,
     ) -> None:
         self._model = model
         self._every = every
         self._changed = changed
-        self._announce = announce
+        self._emit = emit
         self._failures = 0
         self._stop = Event()
         self._thread = Thread(target=self._run, name="scstream-poller", daemon=True)
@@ -213,13 +213,13 @@ class Poller:
             self._failures = 0
         except Exception as error:  # stores raise many kinds; the next poll may succeed
             self._failures = min(self._failures + 1, 30)
-            self._announce("unreachable", reason=str(error), again=self.pause)
+            self._emit("unreachable", reason=str(error), again=self.pause)
             return False
         if newer:
             try:
                 self._changed(self._model.current())
             except Exception:  # a broken listener must not stop the service
-                self._announce("defect", trace=traceback.format_exc())
+                self._emit("defect", trace=traceback.format_exc())
         return newer
 
     def _run(self) -> None:

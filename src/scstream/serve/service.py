@@ -25,7 +25,7 @@ from scstream.serve.limits import RequestContext
 from scstream.serve.model import LocalModel, ModelProvider, UpdateResult
 from scstream.serve.settings import Settings
 from scstream.stream.reading import Reading
-from scstream.stream.runner import Announce, silent
+from scstream.stream.runner import EventCallback, ignore_event
 
 if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
@@ -57,13 +57,13 @@ class Service:
         *,
         live: Live | None = None,
         metrics: Metrics | None = None,
-        announce: Announce = silent,
+        emit: EventCallback = ignore_event,
     ) -> None:
         self.model = model
         self.settings = settings
         self.live = live
         self.metrics = metrics
-        self.announce = announce
+        self.emit = emit
         self.draining = False  # the service is about to end
         self.downloads = asyncio.Semaphore(1)  # model files that are being packed
         self._pool = ThreadPoolExecutor(settings.threads, "scstream-predict")
@@ -147,7 +147,7 @@ class Service:
             raise ApiError("InputError", detail)
         update = model.learn(request.block, time=request.time)
         self.model_changed(update.reading, X=update.X, labels=update.labels)
-        self.announce(
+        self.emit(
             "learned",
             batch=update.reading.batch,
             version=update.reading.version,
@@ -205,7 +205,7 @@ class Service:
             self.metrics.request(route, context.status, seconds, n_rows, novel=n_novel)
         if self.settings.access_log:
             client = scope.get("client")
-            self.announce(
+            self.emit(
                 "request",
                 method=scope["method"],
                 path=scope["path"][:_LOGGED_PATH],
@@ -217,7 +217,7 @@ class Service:
 
     def report_defect(self, trace: str) -> None:
         """Announce a bug."""
-        self.announce("defect", trace=trace)
+        self.emit("defect", trace=trace)
 
     def drain(self) -> None:
         """Stop being ready, and end the streams of the live page."""

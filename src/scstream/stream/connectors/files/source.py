@@ -17,7 +17,8 @@ from scstream.stream.connectors.files.marks import HEAD, check_reached, compare,
 from scstream.stream.connectors.files.paths import Folder, format_of
 from scstream.stream.connectors.files.text import TextFile, records_in, whole_lines
 from scstream.stream.findings import Finding
-from scstream.stream.messages import Reader, Schema, reader
+from scstream.stream.messages import reader
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.source import Position, Positions, Record, Resume
 
 _TEXT = ("csv", "jsonl")
@@ -60,7 +61,7 @@ class FileSource:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from scstream.stream.connectors.files import FileSource
-    >>> from scstream.stream.messages import Schema
+    >>> from scstream.stream.schema import Schema
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "rows.csv"
     ...     _ = path.write_text("x,name\n1.5,a\n2.5,b\n")
@@ -188,8 +189,8 @@ class FileSource:
         """Say what is at the path and what following it relies on."""
         files = self._folder.files()
         if not files:
-            says = f"there is no file at {self._folder.path} yet."
-            return [Finding("note" if self._follow else "warn", "path", says)]
+            detail = f"there is no file at {self._folder.path} yet."
+            return [Finding("note" if self._follow else "warn", "path", detail)]
         total = sum(path.stat().st_size for path in files.values())
         found = [
             Finding("ok", "path", f"{len(files)} files, {total} bytes, as {self._format(files)}.")
@@ -198,11 +199,11 @@ class FileSource:
         if unreadable:
             found.append(Finding("warn", "rights", f"{unreadable[0]} cannot be read; change that."))
         if self._follow:
-            says = (
+            detail = (
                 "followed: lines must only ever be appended, and new files have later names; a "
                 "file that is renamed and made anew stops the pipeline."
             )
-            found.append(Finding("note", "follow", says))
+            found.append(Finding("note", "follow", detail))
         return found
 
     def _format(self, files: Mapping[str, Path]) -> str:

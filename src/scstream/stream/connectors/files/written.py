@@ -12,7 +12,7 @@ from scstream.errors import SinkError
 from scstream.io.disk import Disk, write_all, write_whole
 from scstream.preprocess.block import Columns
 from scstream.stream.connectors.files.csv_lines import csv_line
-from scstream.stream.messages import to_json
+from scstream.stream.json_messages import to_json
 from scstream.stream.sink import Delivery, SinkPosition, plain_rows
 
 _PART = re.compile(r"part-\d{8}\.parquet")
@@ -51,11 +51,11 @@ class Place:
     def failed(self, error: OSError) -> OSError:
         """Return the error with a sentence; the pipeline ends, and goes on from its checkpoint."""
         why = os.strerror(error.errno) if error.errno else str(error)
-        says = (
+        detail = (
             f"labels could not be written ({why}); make room or repair the disk and start again: "
             "the pipeline goes on from its checkpoint"
         )
-        return OSError(error.errno or 0, says, str(self.path))
+        return OSError(error.errno or 0, detail, str(self.path))
 
 
 class Lines:
