@@ -23,6 +23,7 @@ CHECKED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKED)
 def test_bars_are_reached(name: str) -> None:
     case = CASES[name]
