@@ -11,6 +11,7 @@ from benchmarks.ablation import PAPER_2D
 from benchmarks.cases import CASES
 from benchmarks.runs import run
 
+pytestmark = pytest.mark.slow
 SEED = 1000
 CHECKED = (
     "2-D, speed .08",
@@ -23,7 +24,6 @@ CHECKED = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKED)
 def test_bars_are_reached(name: str) -> None:
     case = CASES[name]
