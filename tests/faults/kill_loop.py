@@ -145,8 +145,8 @@ def kill(pid: int) -> None:
 
 def model_of(folder: Path, name: str) -> tuple[Any, dict[str, bytes]]:
     """Header and tensors of the newest checkpoint, without what may differ."""
-    ledger = CheckpointLog(FolderStore(folder / f"{name}-state"))
-    header, tensors = unseal(next(content for _, content in ledger.checkpoints()))
+    checkpoint_log = CheckpointLog(FolderStore(folder / f"{name}-state"))
+    header, tensors = unseal(next(content for _, content in checkpoint_log.checkpoints()))
     for key in _OWN:
         del header["pipeline"]["progress"][key]
     return header, {key: values.tobytes() for key, values in tensors.items()}
@@ -264,8 +264,8 @@ def ends_of(kind: str, folder: Path) -> Iterator[Ends]:
 
 def loop(kind: str, plan: AssignmentParams) -> AssignmentStats:
     """Kill a pipeline of that kind as planned; an error of a run is raised with its sentence."""
-    connectors.takes("source", kind, "")  # imported here, forks need not do it
-    connectors.takes("sink", kind, "")
+    connectors.has_option("source", kind, "")  # imported here, forks need not do it
+    connectors.has_option("sink", kind, "")
     with tempfile.TemporaryDirectory(prefix="scstream-kill-") as place:
         folder = Path(place)
         with ends_of(kind, folder) as ends:

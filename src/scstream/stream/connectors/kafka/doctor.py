@@ -30,7 +30,7 @@ def findings(connection: Connection, *, role: str) -> list[Finding]:
     settings = _settings(connection) if topic.has_controller else {}
     if not settings:
         return [*found, Finding("note", "settings", _UNREADABLE)]
-    return [*found, *explain_settings(settings, n_replicas=n_replicas, role=role)]
+    return [*found, *check_settings(settings, n_replicas=n_replicas, role=role)]
 
 
 def _settings(connection: Connection) -> dict[str, str]:
@@ -44,7 +44,7 @@ def _settings(connection: Connection) -> dict[str, str]:
         return {}
 
 
-def explain_settings(settings: Mapping[str, str], *, n_replicas: int, role: str) -> list[Finding]:
+def check_settings(settings: Mapping[str, str], *, n_replicas: int, role: str) -> list[Finding]:
     """Return what the settings of a topic mean."""
     found = [_replication(int(settings.get("min.insync.replicas", "1")), n_replicas)]
     if settings.get("unclean.leader.election.enable") == "true":

@@ -153,7 +153,7 @@ class PostgresSink:
             return {str(name): str(value) for name, value in rows}
 
         try:
-            return explain_settings(self._retry(read_settings))
+            return check_settings(self._retry(read_settings))
         finally:
             self.close()
 
@@ -275,7 +275,7 @@ class PostgresSink:
             connection.close()
 
 
-def explain_settings(settings: Mapping[str, str]) -> list[Finding]:
+def check_settings(settings: Mapping[str, str]) -> list[Finding]:
     """Return what the settings of a server mean for confirmed rows."""
     found = [Finding("ok", "version", f"PostgreSQL {settings['server_version']}.")]
     for name, if_off in _IF_OFF.items():
