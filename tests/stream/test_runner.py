@@ -26,9 +26,10 @@ from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.store import FolderStore
 from tests.stream.memory import MemorySink, MemorySource
 

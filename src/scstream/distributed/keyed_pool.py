@@ -167,9 +167,9 @@ class RayPool(ModelPool):
         self._snapshot()
         return super().model(key)
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns."""
-        super().settle(names)
+        super().set_columns(names)
         self.close()  # workers are made of the steps
 
     def learn(self, source_batch: SourceBatch) -> Learned:

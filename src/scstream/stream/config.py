@@ -21,9 +21,10 @@ from scstream.preprocess import Steps
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.messages import Reader, Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel, Processor
 from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 from scstream.stream.store import Store

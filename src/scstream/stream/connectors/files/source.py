@@ -27,7 +27,8 @@ from scstream.stream.connectors.files.text_file import (
     n_records,
 )
 from scstream.stream.findings import Finding
-from scstream.stream.messages import Reader, Schema, reader
+from scstream.stream.messages import reader
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.source import Position, Positions, Record, Resume
 
 _TEXT = ("csv", "jsonl")
@@ -71,7 +72,7 @@ class FileSource:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from scstream.stream.connectors.files import FileSource
-    >>> from scstream.stream.messages import Schema
+    >>> from scstream.stream.schema import Schema
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "rows.csv"
     ...     _ = path.write_text("x,name\n1.5,a\n2.5,b\n")

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 from scstream.preprocess.block import Block
+from scstream.stream.checks import shown
 from scstream.stream.connectors.files.fingerprint import (
     HEAD,
     Fingerprint,
     check_same_file,
 )
-from scstream.stream.messages import shown
 from scstream.stream.source import Position, Record
 
 RECORD_BYTES = 65_536  # approximate size of a record
