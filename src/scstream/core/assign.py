@@ -34,12 +34,8 @@ class AssignmentParams:
     report_map: bool = False  # statistics of drawn labels, but report the most probable ones
     collect_evidence: bool = False  # sum up evidence for splits and merges, too
     single: bool = False  # compare in float32, if the kernels can
-    pairs: Labels = field(
-        default_factory=lambda: np.zeros((0, 2), np.int64)
-    )  # (M, 2)
-    unions: Array = field(
-        default_factory=lambda: np.zeros((0, 0))
-    )  # (M, R)
+    pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2)
+    unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R)
 
     def log_density(self, family: Family, tables: Array, X: Rows) -> Array:  # (N, G)
         """Log density of every row under every table."""
@@ -55,9 +51,7 @@ class AssignmentStats:
     stats: Array  # (K, 2, P)
     novel_weight: float
     log_density: float  # log of the mixture density, weights not normalised
-    split_evidence: (
-        Array  # (K,) log density under the sub-clusters minus that under the cluster
-    )
+    split_evidence: Array  # (K,) log density under the sub-clusters minus that under the cluster
     merge_evidence: Array  # (M,) log density under the union minus that under the pair
 
     def packed(self) -> Array:

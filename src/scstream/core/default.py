@@ -12,9 +12,10 @@ from scstream.core.cluster_edits import EditRules, number_from_zero
 from scstream.core.config import Config
 from scstream.core.evidence import accumulate_evidence, watch_merge_pairs
 from scstream.core.finish import finish, merge_lightest, remove_unsupported, skip_batch
-from scstream.core.forgetting import forget, unfade_inactive
+from scstream.core.forgetting import due, forget, unfade_inactive
 from scstream.core.motion import correct_motion
 from scstream.core.moves import MoveRules, split_and_merge
+from scstream.core.predictor import Predictor
 from scstream.core.rng import key_for
 from scstream.core.state import Batch, Info, State, Transition
 from scstream.core.sweep import label_key, mean_params, sampled_params, with_statistics
@@ -152,6 +153,13 @@ def predictive_params(
         collect_evidence=collect_evidence,
         subclusters=sweep is not None,
     )
+
+
+def predictor(family: Family, config: Config, state: State, time: float | None) -> Predictor:
+    """Return the mixture at a time, by default when the next batch is due."""
+    state = due(family, config, state, time, motion=config.motion)
+    params = predictive_params(family, config, state)
+    return Predictor.of(family, config, state, params, births=config.births)
 
 
 def shapes(config: Config, state: State) -> State:

@@ -39,6 +39,14 @@ def forget(family: Family, config: Config, state: State, time: float, *, motion:
     )
 
 
+def due(family: Family, config: Config, state: State, time: float | None, *, motion: bool) -> State:
+    """Return the state at a time; by default at the time when the next batch is due."""
+    if state.is_new:
+        return state
+    at = state.time + state.batch_interval if time is None else max(time, state.time)
+    return forget(family, config, state, at, motion=motion)
+
+
 def unfade_inactive(config: Config, state: State) -> State:
     """Return the state with inactive clusters as they were when their last rows came.
 

@@ -11,8 +11,9 @@ from scstream.core.assign import AssignmentParams, Executor, LoadedRows
 from scstream.core.cluster_edits import EditRules, add_clusters, number_from_zero
 from scstream.core.config import Config
 from scstream.core.finish import finish, merge_lightest, remove_unsupported, skip_batch
-from scstream.core.forgetting import forget
+from scstream.core.forgetting import due, forget
 from scstream.core.moves import MoveRules, split_and_merge
+from scstream.core.predictor import Predictor
 from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, Info, State, Transition
 from scstream.core.sweep import mean_params, sampled_params, with_statistics
@@ -94,9 +95,11 @@ def one_cluster(family: Family, config: Config, state: State, rows: LoadedRows) 
     return add_clusters(Transition.of(state), rows.assign(params).stats, np.array([NOVEL]))
 
 
-def predictive_params(family: Family, config: Config, state: State) -> AssignmentParams:
-    """Return what `predict` compares rows with."""
-    return mean_params(family, config, state, state, births=False, subclusters=False)
+def predictor(family: Family, config: Config, state: State, time: float | None) -> Predictor:
+    """Return the mixture at a time, by default when the next batch is due."""
+    state = due(family, config, state, time, motion=False)
+    params = mean_params(family, config, state, state, births=False, subclusters=False)
+    return Predictor.of(family, config, state, params, births=False)
 
 
 def shapes(config: Config, state: State) -> State:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from scstream.core.assign import AssignmentParams
-from scstream.core.state import NOVEL
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, State
 from scstream.families.base import Array, Family, Labels, Rows
 
 Run = Callable[[Callable[[Rows], Any], Sequence[Rows]], list[Any]]  # `map`, perhaps on threads
@@ -40,6 +41,14 @@ class Predictor:
     log_alpha: float
     log_total: float
     births: bool  # a row may belong to a cluster not seen yet
+
+    @classmethod
+    def of(
+        cls, family: Family, config: Config, state: State, params: AssignmentParams, *, births: bool
+    ) -> Self:
+        """Return the predictor of a state; with `births` a row may belong to no cluster."""
+        log_total = float(np.log(state.weight.sum() + config.alpha))
+        return cls(family, state.ids, params, float(np.log(config.alpha)), log_total, births)
 
     def labels(self, X: Rows, *, run: Run = _serial) -> Labels:  # (N,)
         """Return the id of the most probable cluster, NOVEL if a new one is more probable."""
