@@ -32,7 +32,7 @@ and `tune` the extra `tune`. What holds for all of them:
 - Bars, and lines that are redrawn, are for terminals only. `NO_COLOR=1` takes the colours away, and
   nothing is said by colour alone.
 - An error is a sentence: what is wrong, where, and what to do. With `--json` it is a line of JSON
-  with `says` and `exit_code`.
+  with `detail` and `exit_code`.
 - Flags win over variables such as `SCSTREAM_BATCH__ROWS`, variables over a file of settings.
 - Passwords and tokens are replaced by `***` wherever they would be shown.
 - Where MODEL is asked for, the newest sound checkpoint of a folder or `s3://` address does as well.

@@ -35,7 +35,7 @@ Where a token is set every route but `/`, `/docs`, `/docs.css`, `/page/...`, `/h
 REFUSALS = """\
 ## Refusals
 
-A request that is not answered gets `{"error": NAME, "says": SENTENCE}`. The name is for programs,
+A request that is not answered gets `{"error": NAME, "detail": SENTENCE}`. The name is for programs,
 the sentence tells people what is wrong and what to do. With 503 and 429 comes `Retry-After`, with
 405 `Allow`, with 401 `WWW-Authenticate`."""
 PAGES = """\
@@ -56,7 +56,7 @@ def page() -> str:
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             parts += _route(method, path, operation, description["components"]["schemas"])
-    rows = [(f"`{name}`", str(code), says) for name, (code, says) in REASONS.items()]
+    rows = [(f"`{name}`", str(code), detail) for name, (code, detail) in REASONS.items()]
     return "\n\n".join([*parts, PAGES, REFUSALS, _table(("name", "status", "when"), rows)]) + "\n"
 
 
@@ -106,8 +106,8 @@ def _fields(shape: str, schemas: Mapping[str, Any], before: str = "") -> list[tu
     rows: list[tuple[str, str, str]] = []
     for name, schema in schemas[shape]["properties"].items():
         inner = schema.get("$ref") or schema.get("items", {}).get("$ref", "")
-        says = schema.get("description", "")
-        rows.append((f"`{before}{name}`", "" if "$ref" in schema else _kind(schema), says))
+        detail = schema.get("description", "")
+        rows.append((f"`{before}{name}`", "" if "$ref" in schema else _kind(schema), detail))
         if inner:
             rows += _fields(inner.rpartition("/")[2], schemas, f"{before}{name}.")
     return rows

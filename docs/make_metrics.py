@@ -43,10 +43,10 @@ def main() -> None:
 def page() -> str:
     """Return the page."""
     parts = [HEAD]
-    for side, (title, says) in SIDES.items():
+    for side, (title, detail) in SIDES.items():
         rows = [row(metric) for metric in METRICS if metric.side == side]
         table = ["| metric | type | labels | meaning |", "|---|---|---|---|", *rows]
-        parts.append(f"## {title}\n\n{says}\n\n" + "\n".join(table) + "\n")
+        parts.append(f"## {title}\n\n{detail}\n\n" + "\n".join(table) + "\n")
     return "\n".join(parts)
 
 

@@ -27,7 +27,7 @@ from scstream.cli import portrait, strokes
 from scstream.cli.moments import History, Kept
 from scstream.cli.opened import open_model
 from scstream.datasets import births_and_deaths
-from scstream.stream.clock import HandClock
+from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
 from scstream.stream.store import FolderStore
 
@@ -66,10 +66,10 @@ def learned(folder: Path, *, n_batches: int = 90, seed: int = 3) -> Path:
         "checkpoint": {"batches": 1, "newest": n_batches},
         "threads": False,
     }
-    clock = HandClock(START)
+    clock = ManualClock(START)
     pipeline = build(settings, store=FolderStore(folder / "turbines.state"))
     pipeline.clock = clock
-    pipeline.witness = lambda parcel, learned: clock.sleep(9.0 + 2.0 * rng.random())
+    pipeline.on_batch = lambda source_batch, learned: clock.sleep(9.0 + 2.0 * rng.random())
     pipeline.run()
     return folder / "turbines.state"
 

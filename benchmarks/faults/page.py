@@ -122,10 +122,10 @@ def write() -> None:
         machine=platform.machine(),
     )
     text += "".join(f"| {' | '.join(line)} |\n" for line in goals(tables))
-    for name, (title, says) in SECTIONS.items():
+    for name, (title, detail) in SECTIONS.items():
         if tables[name]:
             command = f"python -m benchmarks faults {name} --scale {tables[name][0]['scale']}"
-            text += f"\n## {title}\n\n{says}\n\n`{command}`\n\n"
+            text += f"\n## {title}\n\n{detail}\n\n`{command}`\n\n"
             text += shown(tables[name])
     PAGE.write_text(text)
 

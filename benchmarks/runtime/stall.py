@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ledger import RESULTS
+from benchmarks.checkpoint_log import RESULTS
 from scstream.core.cluster_edits import add_clusters, halves_of
 from scstream.core.state import Transition
 from scstream.families.base import Array
@@ -102,7 +102,7 @@ def measure(
     commits: list[tuple[float, float]] = []
     last = time.monotonic()
 
-    def announce(kind, **values):
+    def emit(kind, **values):
         nonlocal last
         if kind == "batch":
             now = time.monotonic()
@@ -119,10 +119,10 @@ def measure(
             reader=reader("floats", Schema()),
             processor=OneModel(grown(source.centres), Steps()),
             sink=NullSink(),
-            ledger=CheckpointLog(FolderStore(folder)),
+            checkpoint_log=CheckpointLog(FolderStore(folder)),
             batching=Batching(rows=n_rows),
-            pace=CheckpointPolicy(batches=10**9, seconds=seconds, digests=0),
-            announce=announce,
+            checkpoint_policy=CheckpointPolicy(batches=10**9, seconds=seconds, digests=0),
+            emit=emit,
         )
         commit = pipeline._commit
 

@@ -22,7 +22,7 @@ import nats
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.ledger import RESULTS
+from benchmarks.checkpoint_log import RESULTS
 from tests.servers import NatsServer
 
 N_FEATURES, N_CLUSTERS, N_ROWS = 16, 30, 1000
@@ -90,7 +90,7 @@ def runtime(url: str, n_batches: int) -> dict[str, float]:
 
     times, clusters = [], [0]
 
-    def announce(kind, **values):
+    def emit(kind, **values):
         if kind == "batch":
             times.append(time.monotonic())
             clusters[0] = values["clusters"]
@@ -112,7 +112,7 @@ def runtime(url: str, n_batches: int) -> dict[str, float]:
                 "model": {"random_state": 0},
                 "checkpoint": {"folder": folder},
             },
-            announce=announce,
+            emit=emit,
         )
         pipeline.run(until=n_batches)
     return {"seconds": times[-1] - times[0], "clusters": clusters[0]}

@@ -39,11 +39,11 @@ def write() -> None:
     (EVIDENCE / "scale.md").write_text("\n".join(parts).rstrip() + "\n")
 
 
-def section(title: str, says: str, lines: Lines) -> list[str]:
+def section(title: str, detail: str, lines: Lines) -> list[str]:
     """A title, what there is to say, and a table; nothing if the table has only a head."""
     if len(lines) == 1:
         return []
-    return [*([f"## {title}", ""] if title else []), says, *table(lines)]
+    return [*([f"## {title}", ""] if title else []), detail, *table(lines)]
 
 
 def table(lines: Lines) -> list[str]:

@@ -367,13 +367,13 @@ def levels(steps: Steps | None) -> board.ThresholdsConfig:
 
 
 def lines(
-    title: str, queries: Sequence[Query], unit: str, says: str, *, stacked: bool = False
+    title: str, queries: Sequence[Query], unit: str, detail: str, *, stacked: bool = False
 ) -> timeseries.Panel:
     """Return numbers over time."""
     panel = (
         timeseries.Panel()
         .title(title)
-        .description(says)
+        .description(detail)
         .datasource(SOURCE)
         .unit(unit)
         .height(8)

@@ -33,7 +33,7 @@ def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
     dict or None
         With ``as_dict=True``, by these keys: ``scstream``, ``python``, ``numpy``, ``scipy`` and
         ``scikit-learn`` are versions; ``platform`` is the system; ``kernels`` is "native" or
-        "numpy" and ``why`` says why; ``isa`` is the instruction set in use, None for numpy, and
+        "numpy" and ``why`` detail why; ``isa`` is the instruction set in use, None for numpy, and
         ``isas`` are those to choose from; ``cores`` is the number of cores that this process may
         use; ``blas`` has the name, version and number of threads of every BLAS library.
 

@@ -57,10 +57,10 @@ def refused(*arguments: object, folder: Path, code: int = 2, **more: str) -> str
     """Run a command that must fail; return the one sentence that it says."""
     done = inside(*arguments, folder=folder, **more)
     assert done.exit_code == code, (done.exit_code, done.output, done.exception)
-    says = done.stderr.splitlines()[-1]
-    assert says.startswith("scstream: "), done.stderr
+    detail = done.stderr.splitlines()[-1]
+    assert detail.startswith("scstream: "), done.stderr
     assert "Traceback" not in done.stderr
-    return says.removeprefix("scstream: ")
+    return detail.removeprefix("scstream: ")
 
 
 def fitted_folder(folder: Path) -> Path:

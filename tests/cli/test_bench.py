@@ -34,5 +34,5 @@ def test_people_read_what_the_figures_mean(tmp_path: Path) -> None:
 
 
 def test_families_that_it_does_not_know(tmp_path: Path) -> None:
-    says = refused("bench", "--family", "poisson", folder=tmp_path)
-    assert says == "bench knows the families gaussian, diagonal."
+    detail = refused("bench", "--family", "poisson", folder=tmp_path)
+    assert detail == "bench knows the families gaussian, diagonal."

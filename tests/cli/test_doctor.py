@@ -22,7 +22,7 @@ def test_what_it_found_is_also_a_table(tmp_path: Path) -> None:
     done = scstream("doctor", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["level", "where", "about", "says"]
+    assert lines[0].split() == ["level", "where", "about", "detail"]
     assert any("p50" in line and "p99" in line for line in lines)
 
 
@@ -48,9 +48,9 @@ def test_a_broker_that_is_away_is_a_finding(folder: Path) -> None:
         *("doctor", "--source", "nats://127.0.0.1:9/rows", "--json", "--strict"), folder=folder
     )
     assert done.returncode == 1, done.stderr
-    says = [each for each in found(done) if each["where"] == "source"]
-    assert says
-    assert all(each["level"] == "warn" for each in says)
+    detail = [each for each in found(done) if each["where"] == "source"]
+    assert detail
+    assert all(each["level"] == "warn" for each in detail)
 
 
 def test_settings_that_cannot_be_meant(folder: Path) -> None:

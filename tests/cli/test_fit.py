@@ -98,8 +98,8 @@ def test_two_halves_are_the_whole(folder: Path) -> None:
     assert both["clusters"] == whole["clusters"]
     assert both["events"] == whole["events"]
     assert both["pipeline"]["rows"] == 2050
-    says = refused(*more, "--half-life", 3, "--force", folder=folder)
-    assert says.startswith("a model that goes on keeps what it has of model")
+    detail = refused(*more, "--half-life", 3, "--force", folder=folder)
+    assert detail.startswith("a model that goes on keeps what it has of model")
 
 
 def test_a_model_of_the_estimator_goes_on(folder: Path) -> None:
@@ -173,7 +173,7 @@ def test_files_are_not_replaced_by_accident(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code", "detail"),
     [
         (("none.csv", "--model", "n.scstream"), 2, "there is no file at none.csv"),
         (("void.csv", "--model", "n.scstream"), 2, "void.csv has no rows. No model was written."),
@@ -190,12 +190,12 @@ def test_files_are_not_replaced_by_accident(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_one_sentence(
-    folder: Path, words: tuple[str, ...], code: int, says: str
+    folder: Path, words: tuple[str, ...], code: int, detail: str
 ) -> None:
     write_rows(folder / "rows.csv", 200)
     (folder / "void.csv").write_text("")
     (folder / "full.csv").symlink_to("/dev/full")
-    assert says in refused("fit", *words, "--force", folder=folder, code=code)
+    assert detail in refused("fit", *words, "--force", folder=folder, code=code)
     assert not list(folder.glob("n*"))
 
 
@@ -204,8 +204,8 @@ def test_a_full_disk_leaves_no_model(folder: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(MachineDisk, "sync", full)
-    says = refused(*FIT, folder=folder, code=16)
-    assert says.startswith("m.scstream could not be written: No space left on device")
+    detail = refused(*FIT, folder=folder, code=16)
+    assert detail.startswith("m.scstream could not be written: No space left on device")
     assert not list(folder.glob("*.scstream*")) + list(folder.glob(".m*"))
 
 

@@ -85,8 +85,8 @@ def test_one_cluster_has_its_unusual_features_first(folder: Path) -> None:
     assert found["features"][0]["unusual"] > 0.9
     text = sound("inspect", "w", "--cluster", high, folder=folder)
     assert "b        +1.00 sd" in text
-    says = refused("inspect", "w", "--cluster", 99, folder=folder)
-    assert says.startswith("there is no cluster 99; there are: 0")
+    detail = refused("inspect", "w", "--cluster", 99, folder=folder)
+    assert detail.startswith("there is no cluster 99; there are: 0")
 
 
 def test_columns_that_say_the_same_are_a_note(folder: Path) -> None:
@@ -96,7 +96,7 @@ def test_columns_that_say_the_same_are_a_note(folder: Path) -> None:
     sound("fit", "twice.csv", "--model", "t", folder=folder)
     found = {each["about"]: each for each in told("inspect", "t", folder=folder)["health"]}
     assert found["condition"]["level"] == "note"
-    assert "columns that say the same" in found["condition"]["says"]
+    assert "columns that say the same" in found["condition"]["detail"]
 
 
 def test_silent_and_light_clusters_are_named(folder: Path) -> None:
@@ -104,7 +104,9 @@ def test_silent_and_light_clusters_are_named(folder: Path) -> None:
     stays = [line for line in lines if float(line.split(",")[1]) < 2.5]
     (folder / "then.csv").write_text(head + "".join(lines[:300] + stays * 4))
     sound("fit", "then.csv", "--model", "t", "--batch-rows", 300, folder=folder)
-    found = {each["about"]: each["says"] for each in told("inspect", "t", folder=folder)["health"]}
+    found = {
+        each["about"]: each["detail"] for each in told("inspect", "t", folder=folder)["health"]
+    }
     assert "2 clusters" in found["silence"]
     assert "no row in the last batch, the longest for" in found["silence"]
 

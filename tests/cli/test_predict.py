@@ -103,8 +103,8 @@ def test_a_model_without_names_takes_columns_in_their_order(folder: Path) -> Non
     found = answers(sound("predict", "own", "rows.csv", folder=folder))
     np.testing.assert_array_equal(found["cluster"], model.predict(X))
     (folder / "wide.csv").write_text("z,y,x\n1,5,0\n")
-    says = refused("predict", "own", "wide.csv", folder=folder)
-    assert says.startswith("the rows have 3 columns of numbers (z, y, x), and the model has 2")
+    detail = refused("predict", "own", "wide.csv", folder=folder)
+    assert detail.startswith("the rows have 3 columns of numbers (z, y, x), and the model has 2")
     chosen = ("--set", 'schema.features=["x", "y"]')
     found = answers(sound("predict", "own", "wide.csv", *chosen, folder=folder))
     assert found["cluster"] == model.predict([[0.0, 5.0]])
@@ -133,7 +133,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "rows", "code", "says"),
+    ("model", "rows", "code", "detail"),
     [
         ("none", "rows.csv", 2, "there is no file or folder none"),
         ("rows.csv", "rows.csv", 1, "rows.csv is no model file, or a damaged one"),
@@ -145,7 +145,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_one_sentence(
-    fitted: Path, model: str, rows: str, code: int, says: str
+    fitted: Path, model: str, rows: str, code: int, detail: str
 ) -> None:
     (fitted / "empty").mkdir()
     (fitted / "rows").write_text("x,y\n1,2\n")
@@ -153,7 +153,7 @@ def test_what_cannot_be_is_one_sentence(
     content = bytearray((fitted / "m.scstream").read_bytes())
     content[-1] ^= 1
     (fitted / "torn").write_bytes(content)
-    assert says in refused("predict", model, rows, folder=fitted, code=code)
+    assert detail in refused("predict", model, rows, folder=fitted, code=code)
 
 
 def test_a_full_disk_is_a_sentence(fitted: Path) -> None:

@@ -101,7 +101,7 @@ def test_other_settings_are_refused(done: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "detail"),
     [
         (["--from", "eight"], "there is no checkpoint or savepoint 'eight'; there are: "),
         (["--from", "0"], "there is no checkpoint or savepoint '0'"),
@@ -111,10 +111,10 @@ def test_other_settings_are_refused(done: Path) -> None:
         (["--from", "seven", "--source", "stdin"], "cannot be read twice"),
     ],
 )
-def test_what_cannot_be_replayed(done: Path, words: list[str], says: str) -> None:
+def test_what_cannot_be_replayed(done: Path, words: list[str], detail: str) -> None:
     again = scstream("replay", "pipeline.toml", *words, folder=done)
     assert again.returncode == 2, again.stdout
-    assert says in again.stderr
+    assert detail in again.stderr
 
 
 def test_an_instance_that_runs_does_not_notice(folder: Path) -> None:

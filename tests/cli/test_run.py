@@ -72,8 +72,8 @@ def test_nobody_goes_on_by_accident(folder: Path) -> None:
     assert again.returncode == 2
     (line,) = logged(again.stderr)
     assert line["error"] == "InputError"
-    assert "--resume" in line["says"]
-    assert "another folder" in line["says"]
+    assert "--resume" in line["detail"]
+    assert "another folder" in line["detail"]
     assert labels(folder) == before
 
 
@@ -156,7 +156,7 @@ def test_a_signal_before_the_start_is_no_error(folder: Path) -> None:
     with running(
         *("run", "--source", "nats://127.0.0.1:9/rows", "--checkpoint", "state"), folder=folder
     ) as run:
-        assert "NATS" in run.wait_for("warning")["says"]
+        assert "NATS" in run.wait_for("warning")["detail"]
         assert run.end(signal.SIGTERM) == 0
         assert run.wait_for("stopped")["drained"] is True
 
@@ -167,7 +167,7 @@ def test_two_instances_do_not_run_at_once(folder: Path) -> None:
         run.wait_for("checkpoint", 5)
         second = scstream("run", "pipeline.toml", "--resume", folder=folder)
         assert second.returncode == 14
-        assert "--take-over" in logged(second.stderr)[-1]["says"]
+        assert "--take-over" in logged(second.stderr)[-1]["detail"]
         third = scstream(
             "run", "pipeline.toml", "--resume", "--take-over", "--until", 20, folder=folder
         )
@@ -187,14 +187,14 @@ def test_a_source_that_was_replaced_stops_the_run(folder: Path) -> None:
     (folder / "other.csv").replace(folder / "rows.csv")
     done = scstream("run", "pipeline.toml", "--resume", folder=folder)
     assert done.returncode == 10, done.stderr
-    assert "--accept-gap" in logged(done.stderr)[-1]["says"]
+    assert "--accept-gap" in logged(done.stderr)[-1]["detail"]
     accepted = scstream("run", "pipeline.toml", "--resume", "--accept-gap", folder=folder)
     assert accepted.returncode == 0, accepted.stderr
     assert "gap" in [line["event"] for line in logged(accepted.stderr)]
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "detail"),
     [
         (["run"], "source.kind is missing"),
         (["run", "none.toml"], "none.toml cannot be read"),
@@ -206,12 +206,12 @@ def test_a_source_that_was_replaced_stops_the_run(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_said_in_a_sentence(
-    folder: Path, words: list[str], says: str
+    folder: Path, words: list[str], detail: str
 ) -> None:
     done = scstream(*words, folder=folder)
     assert done.returncode == 2, done.stderr
     (line,) = logged(done.stderr)
-    assert says in line["says"]
+    assert detail in line["detail"]
     assert "Traceback" not in done.stderr
 
 

@@ -184,7 +184,7 @@ class Stub(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         status, body = self.bodies.get(self.path.split("?")[0], (404, b"{}"))
         if self.headers["Authorization"] not in ("Bearer hunter2",):
-            status, body = 401, b'{"error": "NoToken", "says": "a token is needed."}'
+            status, body = 401, b'{"error": "NoToken", "detail": "a token is needed."}'
         self.send_response(status)
         self.end_headers()
         self.wfile.write(body)
@@ -230,8 +230,8 @@ def test_a_service_is_asked_with_its_token(tmp_path: Path) -> None:
         assert found["events"][0]["kind"] == "born"
         text = sound("top", url, folder=tmp_path, SCSTREAM_TOKEN="hunter2")
         assert "asked about 500" in text
-        says = refused("top", url, folder=tmp_path, code=1)
-        assert says.endswith(
+        detail = refused("top", url, folder=tmp_path, code=1)
+        assert detail.endswith(
             "says 401: a token is needed. Give a token with --token-file or SCSTREAM_TOKEN."
         )
 
@@ -244,14 +244,14 @@ def test_novelty_is_that_since_the_last_look() -> None:
 
 
 def test_what_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
-    says = refused("top", "http://127.0.0.1:9", folder=tmp_path, code=1)
-    assert says.startswith("http://127.0.0.1:9 does not answer: Connection refused")
+    detail = refused("top", "http://127.0.0.1:9", folder=tmp_path, code=1)
+    assert detail.startswith("http://127.0.0.1:9 does not answer: Connection refused")
     assert "is no address of a service" in refused("top", "http://", folder=tmp_path)
     with served(clusters=b"<html>", events=b"<html>") as url:
-        says = refused("top", url, folder=tmp_path, code=1, SCSTREAM_TOKEN="hunter2")
-        assert says.endswith("answers, but not as scstream serve does; check the address.")
+        detail = refused("top", url, folder=tmp_path, code=1, SCSTREAM_TOKEN="hunter2")
+        assert detail.endswith("answers, but not as scstream serve does; check the address.")
     with (
-        served(clusters=(503, b'{"says": "no model yet."}')) as url,
+        served(clusters=(503, b'{"detail": "no model yet."}')) as url,
         pytest.raises(StreamError, match="says 503: no model yet"),
     ):
         Service(url, token="hunter2").look()

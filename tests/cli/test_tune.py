@@ -102,8 +102,8 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
 
 
 def test_too_few_rows_are_a_sentence(folder: Path) -> None:
-    says = refused("tune", "rows.csv", "--batch-rows", 1000, folder=folder)
-    assert says.startswith("the rows make 3 batches of sound rows, and 4 are needed at least")
+    detail = refused("tune", "rows.csv", "--batch-rows", 1000, folder=folder)
+    assert detail.startswith("the rows make 3 batches of sound rows, and 4 are needed at least")
     assert "there is no file" in refused("tune", "none.csv", folder=folder)
     with pytest.raises(InputError, match="needs --truth"):
         Search(score="nmi")

@@ -32,7 +32,7 @@ def names_in(query: str) -> set[str]:
 def known_names() -> set[str]:
     """Every name that a query may use: of scstream, of the process, of rules and of Prometheus."""
     metrics = Metrics(lag=lambda: 1, max_clusters=10)
-    metrics.announce(
+    metrics.emit(
         "batch",
         batch=0,
         rows=9,
@@ -43,7 +43,7 @@ def known_names() -> set[str]:
         waiting=0,
         at=1.0,
     )
-    metrics.announce("checkpoint", batch=1, version=1, at=1.0, bytes=1)
+    metrics.emit("checkpoint", batch=1, version=1, at=1.0, bytes=1)
     metrics.request("/predict", 200, seconds=0.1)
     metrics.model(1, 1, at=1.0, clusters=2)
     metrics.shares([1.0])

@@ -50,7 +50,7 @@ def test_settings_can_be_built(
     file = tmp_path / name
     file.write_text(blocks.pipelines_of(blocks_of(blocks.read(page)))[name], encoding="utf-8")
     pipeline = build(nested(read_file(file, WHERE)), store=Scratch())
-    assert "hunter2" not in f"{pipeline.source!r} {pipeline.sink!r} {pipeline.dead!r}"
+    assert "hunter2" not in f"{pipeline.source!r} {pipeline.sink!r} {pipeline.dead_letters!r}"
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -88,7 +88,7 @@ def test_the_outline_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "says"),
+    ("target", "detail"),
     [
         ("docs/index.md", None),
         ("docs/index.md#documentation", None),
@@ -97,9 +97,9 @@ def test_the_outline_is_read_as_it_is_written() -> None:
         ("../..", "outside"),
     ],
 )
-def test_links_that_lead_nowhere_are_noticed(target: str, says: str | None) -> None:
+def test_links_that_lead_nowhere_are_noticed(target: str, detail: str | None) -> None:
     found = fault("README.md", target)
-    assert found is None if says is None else says in str(found)
+    assert found is None if detail is None else detail in str(found)
 
 
 def test_what_is_a_link_and_what_is_code() -> None:

@@ -111,12 +111,12 @@ def _fill_and_clear(folder, whole):
     stopped = 0
     for left in (20_000, 60_000, 80_000, 100_000, 120_000):  # room for a few batches more each time
         filler.write_bytes(bytes(max(room - left, 0)))
-        code, says = run(settings)
+        code, detail = run(settings)
         stopped += code != 0
         if code:
-            assert code == 3, says
-            assert "28 " in says, says
-            assert "No space left" in says, says
+            assert code == 3, detail
+            assert "28 " in detail, detail
+            assert "No space left" in detail, detail
         filler.unlink()
     assert stopped >= 3
     assert run(settings) == (0, "")
@@ -130,9 +130,9 @@ def test_a_limit_on_files_stops_it_and_nothing_is_lost(tmp_path, whole):
 def _limited(folder, whole):
     ends, settings = begun(folder, "a")
     for limit in (6_000, 40_000, 60_000):
-        code, says = run(settings, limit=limit)
-        assert code == 3, says
-        assert "File too large" in says, says
+        code, detail = run(settings, limit=limit)
+        assert code == 3, detail
+        assert "File too large" in detail, detail
     assert run(settings) == (0, "")
     assert_whole(ends, folder, whole)
 
@@ -157,8 +157,8 @@ def test_a_system_call_that_fails_stops_it_and_nothing_is_lost(tmp_path, whole, 
     stopped = 0
     for when in (1, 3, 12):
         inject = ["-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={when}"]
-        code, says = run(settings, "strace", "-f", "-qq", "-o", os.devnull, *only, *inject)
-        assert code in (0, 3), says
+        code, detail = run(settings, "strace", "-f", "-qq", "-o", os.devnull, *only, *inject)
+        assert code in (0, 3), detail
         stopped += code == 3
     assert stopped >= 1
     assert run(settings)[0] == 0

@@ -54,11 +54,11 @@ class Bench:
             "checkpoint": {"folder": str(self.folder / "state"), "batches": 1},
         }
 
-        def announce(kind: str, **values: Any) -> None:
+        def emit(kind: str, **values: Any) -> None:
             if kind == "gap":
                 said.append(values["reason"])
 
-        build(settings, announce=announce).run(until=until, **how)
+        build(settings, emit=emit).run(until=until, **how)
         return said
 
     def fill_up(self) -> None:
@@ -330,8 +330,8 @@ def test_a_source_that_is_not_what_it_was(tmp_path, scenario):
         assert caught.value.exit_code == CODES[scenario.error]
         assert "--accept-gap" in str(caught.value), caught.value
         assert bench.n_labels() == before  # nothing was written before it stopped
-        (says,) = bench.go_on()
-        assert "--accept-gap" in says
+        (detail,) = bench.go_on()
+        assert "--accept-gap" in detail
         assert bench.n_labels() > before
     finally:
         bench.close()

@@ -100,7 +100,7 @@ class Zombie:
                 self.commits.setdefault(name, []).append(values["version"])
 
         pipeline = self.world.pipeline(Interrupted(self.world.disk, step, act))
-        pipeline.announce = hear
+        pipeline.emit = hear
         try:
             pipeline.run(take_over=True)
         except BaseException as error:  # for the test to judge

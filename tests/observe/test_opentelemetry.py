@@ -63,7 +63,7 @@ def seconds(span: ReadableSpan) -> tuple[float, float]:
 def test_a_batch_is_a_trace_with_its_parts(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    Spans(provider=provider, job="demo").announce("batch", **BATCH)
+    Spans(provider=provider, job="demo").emit("batch", **BATCH)
     spans = by_name(exporter)
     assert list(spans) == ["wait", "learn", "deliver", "batch"]
     whole = spans["batch"]
@@ -93,7 +93,7 @@ def test_a_checkpoint_ends_when_it_is_announced(
 ) -> None:
     before = time.time()
     took = {"flush": 0.5, "publish": 1.0, "tidy": 0.25}
-    Spans(provider=provider).announce(
+    Spans(provider=provider).emit(
         "checkpoint", batch=5, version=9, at=1.7e9, bytes=4096, seconds=took
     )
     spans = by_name(exporter)
@@ -106,8 +106,8 @@ def test_a_checkpoint_ends_when_it_is_announced(
 def test_nothing_else_is_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
     spans = Spans(provider=provider)
     for kind in ("started", "stopped", "gap", "warning", "damaged", "anything"):
-        spans.announce(kind, batch=1)
-    spans.announce("alert", **{"batch": 1, "kind": "novelty", "value": 0.5, "says": "look"})
+        spans.emit(kind, batch=1)
+    spans.emit("alert", **{"batch": 1, "kind": "novelty", "value": 0.5, "detail": "look"})
     assert exporter.get_finished_spans() == ()
 
 
@@ -200,7 +200,7 @@ assert not any(name.startswith("opentelemetry.sdk") for name in sys.modules)
 spans = Spans(job="demo")
 values = {values}
 n = 2000
-print(min(timeit.repeat(lambda: spans.announce("batch", **values), number=n, repeat=5)) / n)
+print(min(timeit.repeat(lambda: spans.emit("batch", **values), number=n, repeat=5)) / n)
 """
 
 

@@ -59,13 +59,13 @@ def own(metrics: Metrics) -> dict[str, float]:
 
 def test_a_batch_and_a_checkpoint_are_counted() -> None:
     metrics = Metrics(max_clusters=1000)
-    metrics.announce("started", epoch=1, batch=4, job="demo")
-    metrics.announce("batch", **BATCH)
-    metrics.announce("batch", **BATCH | {"log_density": nan, "novel": 0, "at": 1.7e9 + 1})
-    metrics.announce("checkpoint", **CHECKPOINT)
-    metrics.announce("alert", batch=4, kind="novelty", value=0.4, says="look")
-    metrics.announce("gap", reason="the source lost 7 messages")
-    metrics.announce("damaged", name="version-3", reason="checksum")
+    metrics.emit("started", epoch=1, batch=4, job="demo")
+    metrics.emit("batch", **BATCH)
+    metrics.emit("batch", **BATCH | {"log_density": nan, "novel": 0, "at": 1.7e9 + 1})
+    metrics.emit("checkpoint", **CHECKPOINT)
+    metrics.emit("alert", batch=4, kind="novelty", value=0.4, detail="look")
+    metrics.emit("gap", reason="the source lost 7 messages")
+    metrics.emit("damaged", name="version-3", reason="checksum")
     shown = own(metrics)
     expected = {
         "scstream_batches_total": 2,
@@ -96,7 +96,7 @@ def test_a_batch_and_a_checkpoint_are_counted() -> None:
 def test_what_counts_is_zero_from_the_start_and_what_is_not_known_is_absent() -> None:
     metrics = Metrics()
     assert {name.partition("{")[0] for name in own(metrics)} == {"scstream_info"}
-    metrics.announce("started", epoch=1, batch=0, job="demo")
+    metrics.emit("started", epoch=1, batch=0, job="demo")
     shown = own(metrics)
     zeros = {name for name, value in shown.items() if value == 0}
     assert {f"scstream_events_total{{kind={kind}}}" for kind in EVENTS} <= zeros
@@ -113,7 +113,7 @@ def test_events_are_those_of_the_model() -> None:
 
 def test_the_process_is_shown_and_times_of_birth_are_not() -> None:
     metrics = Metrics()
-    metrics.announce("batch", **BATCH)
+    metrics.emit("batch", **BATCH)
     shown = samples(metrics)
     assert shown["process_resident_memory_bytes"] > 1e6
     assert shown["process_open_fds"] > 0
@@ -123,8 +123,8 @@ def test_the_process_is_shown_and_times_of_birth_are_not() -> None:
 def test_a_registry_of_the_users_is_used_and_two_do_not_meet() -> None:
     theirs = CollectorRegistry()
     metrics = Metrics(registry=theirs)
-    metrics.announce("batch", **BATCH)
-    Metrics().announce("batch", **BATCH)
+    metrics.emit("batch", **BATCH)
+    Metrics().emit("batch", **BATCH)
     assert theirs.get_sample_value("scstream_rows_total") == 100
     assert theirs.get_sample_value("process_open_fds") is None
 
@@ -180,10 +180,10 @@ def test_hostile_values_make_no_series_without_end() -> None:
     @given(HOSTILE, st.text(), st.integers(min_value=-(10**6), max_value=10**6))
     def feed(value: Any, text: str, number: int) -> None:
         more = {"events": {value: 1, text: 2}, "seconds": {value: 0.1, text: 0.2}}
-        metrics.announce("batch", **BATCH | more)
-        metrics.announce("checkpoint", **CHECKPOINT | {"seconds": {text: 1.0}})
-        metrics.announce("alert", batch=0, kind=value, value=1.0, says=text)
-        metrics.announce(text, reason=text)
+        metrics.emit("batch", **BATCH | more)
+        metrics.emit("checkpoint", **CHECKPOINT | {"seconds": {text: 1.0}})
+        metrics.emit("alert", batch=0, kind=value, value=1.0, detail=text)
+        metrics.emit(text, reason=text)
         metrics.request(text, number, seconds=0.1, rows=1)
         metrics.request(f"/clusters/{number}", 200, seconds=0.1)
         metrics.shares(rng.random(abs(number) % 1000))
@@ -204,8 +204,8 @@ def test_hostile_values_make_no_series_without_end() -> None:
 
 def test_every_metric_that_is_shown_is_in_the_catalogue() -> None:
     metrics = Metrics(lag=lambda: 3, max_clusters=10)
-    metrics.announce("batch", **BATCH)
-    metrics.announce("checkpoint", **CHECKPOINT)
+    metrics.emit("batch", **BATCH)
+    metrics.emit("checkpoint", **CHECKPOINT)
     metrics.model(7, 300, at=1.7e9, clusters=12)
     metrics.request("/predict", 200, seconds=0.004)
     metrics.shares([1.0])
@@ -220,12 +220,12 @@ def test_every_metric_that_is_shown_is_in_the_catalogue() -> None:
 def test_counts_are_exact_with_many_threads() -> None:
     metrics = Metrics()
 
-    def announce() -> None:
+    def emit() -> None:
         for _ in range(200):
-            metrics.announce("batch", **BATCH)
+            metrics.emit("batch", **BATCH)
             metrics.request("/predict", 200, seconds=0.001, rows=2)
 
-    threads = [threading.Thread(target=announce) for _ in range(8)]
+    threads = [threading.Thread(target=emit) for _ in range(8)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
@@ -358,9 +358,9 @@ def test_what_a_pipeline_announces_fits(tmp_path: Any) -> None:
     heard: list[tuple[str, dict[str, Any]]] = []
     metrics = Metrics()
 
-    def announce(kind: str, **values: Any) -> None:
+    def emit(kind: str, **values: Any) -> None:
         heard.append((kind, values))
-        metrics.announce(kind, **values)
+        metrics.emit(kind, **values)
 
     pipeline = build(
         {
@@ -368,7 +368,7 @@ def test_what_a_pipeline_announces_fits(tmp_path: Any) -> None:
             "checkpoint": {"folder": str(tmp_path / "state"), "batches": 2},
             "batch": {"rows": 100},
         },
-        announce=announce,
+        emit=emit,
     )
     metrics.lag = pipeline.source.lag
     assert pipeline.run() == 5

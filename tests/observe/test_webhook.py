@@ -21,7 +21,7 @@ from scstream.observe.address import check_address
 from scstream.observe.webhook import Webhook, posting
 from tests.servers import free_port
 
-ALERT = {"kind": "novelty", "value": 0.25, "says": "25% of the rows belong to no cluster"}
+ALERT = {"kind": "novelty", "value": 0.25, "detail": "25% of the rows belong to no cluster"}
 Answer = Callable[["Receiver"], int]  # the status to answer with
 
 
@@ -94,10 +94,10 @@ def hook(url: str, **options: Any) -> Webhook:
 
 def test_alerts_arrive_in_order_with_their_keys() -> None:
     with receiving() as server, hook(server.url, token="t0ken") as webhook:
-        webhook.announce("started", epoch=1, batch=0, job="shop/ä")
-        webhook.announce("batch", batch=3, rows=100)
+        webhook.emit("started", epoch=1, batch=0, job="shop/ä")
+        webhook.emit("batch", batch=3, rows=100)
         for batch, kind in [(3, "novelty"), (3, "born"), (7, "novelty")]:
-            webhook.announce("alert", batch=batch, **{**ALERT, "kind": kind})
+            webhook.emit("alert", batch=batch, **{**ALERT, "kind": kind})
         wait_for(lambda: webhook.sent == 3)
     assert server.bodies[1] == {"job": "shop/ä", "batch": 3, "index": 1, **ALERT, "kind": "born"}
     keys = [head["Idempotency-Key"] for head in server.heads]
@@ -112,9 +112,9 @@ def test_a_batch_that_is_learned_again_has_the_same_keys() -> None:
     keys = []
     for _ in range(2):
         with receiving() as server, hook(server.url) as webhook:
-            webhook.announce("started", epoch=1, batch=0, job="shop")
-            webhook.announce("alert", batch=3, **ALERT)
-            webhook.announce("alert", batch=3, **ALERT)
+            webhook.emit("started", epoch=1, batch=0, job="shop")
+            webhook.emit("alert", batch=3, **ALERT)
+            webhook.emit("alert", batch=3, **ALERT)
         keys.append([head["Idempotency-Key"] for head in server.heads])
     assert keys[0] == keys[1] == ["shop/3/0", "shop/3/1"]
 
@@ -122,7 +122,7 @@ def test_a_batch_that_is_learned_again_has_the_same_keys() -> None:
 def test_a_server_in_trouble_is_asked_again() -> None:
     answers = iter([500, 503, 429, 200])
     with receiving(lambda _: next(answers)) as server, hook(server.url) as webhook:
-        webhook.announce("alert", batch=3, **ALERT)
+        webhook.emit("alert", batch=3, **ALERT)
         wait_for(lambda: webhook.sent == 1)
     assert len({head["Idempotency-Key"] for head in server.heads}) == 1
     assert (len(server.bodies), webhook.given_up) == (4, 0)
@@ -136,7 +136,7 @@ def test_pauses_grow() -> None:
         return 500
 
     with receiving(answer) as server, hook(server.url, pause=0.05, attempts=4) as webhook:
-        webhook.announce("alert", batch=3, **ALERT)
+        webhook.emit("alert", batch=3, **ALERT)
         wait_for(lambda: webhook.given_up == 1)
     pauses = [after - before for before, after in pairwise(times)]
     assert len(pauses) == 3
@@ -146,8 +146,8 @@ def test_pauses_grow() -> None:
 @pytest.mark.parametrize("status", [302, 401, 404, 413])
 def test_a_refusal_is_final_and_a_redirect_is_not_followed(status: int, caplog) -> None:
     with receiving(lambda _: status) as server, hook(server.url, token="t0ken") as webhook:
-        webhook.announce("alert", batch=3, **ALERT)
-        webhook.announce("alert", batch=4, **ALERT)
+        webhook.emit("alert", batch=3, **ALERT)
+        webhook.emit("alert", batch=4, **ALERT)
         wait_for(lambda: webhook.given_up == 2)
     assert len(server.bodies) == 2
     assert f"status {status}" in caplog.text
@@ -162,7 +162,7 @@ def test_nobody_waits_for_a_slow_server() -> None:
         webhook = hook(server.url, timeout=0.05, attempts=2, most_waiting=5)
         begin = time.monotonic()
         for batch in range(1000):
-            webhook.announce("alert", batch=batch, **ALERT)
+            webhook.emit("alert", batch=batch, **ALERT)
         assert time.monotonic() - begin < 1.0
         assert webhook.given_up >= 990  # one is on its way, five wait
         begin = time.monotonic()
@@ -174,7 +174,7 @@ def test_nobody_waits_for_a_slow_server() -> None:
 def test_a_server_that_is_away_and_comes_back() -> None:
     port = free_port()
     webhook = hook(f"http://127.0.0.1:{port}/", attempts=200)
-    webhook.announce("alert", batch=3, **ALERT)
+    webhook.emit("alert", batch=3, **ALERT)
     time.sleep(0.1)
     assert (webhook.sent, webhook.given_up) == (0, 0)
     server = ThreadingHTTPServer(("127.0.0.1", port), _Request)
@@ -193,7 +193,7 @@ def test_a_server_that_stays_away_is_given_up(caplog) -> None:
     url = f"http://127.0.0.1:{free_port()}/hooks/s3cret-path-0123"
     with hook(url, attempts=3) as webhook:
         for batch in range(4):
-            webhook.announce("alert", batch=batch, **ALERT)
+            webhook.emit("alert", batch=batch, **ALERT)
         wait_for(lambda: webhook.given_up == 4)
     assert "ConnectionRefusedError" in caplog.text
     assert "4 alerts could not be sent" in caplog.text
@@ -204,9 +204,9 @@ def test_what_waits_at_the_end_is_tried_once_more() -> None:
     answers = iter([500, *[200] * 10])
     with receiving(lambda _: next(answers)) as server:
         with hook(server.url, pause=20.0) as webhook:
-            webhook.announce("alert", batch=0, **ALERT)
+            webhook.emit("alert", batch=0, **ALERT)
             wait_for(lambda: len(server.bodies) == 1)
-            webhook.announce("alert", batch=1, **ALERT)
+            webhook.emit("alert", batch=1, **ALERT)
         assert [body["batch"] for body in server.bodies] == [0, 0, 1]
     assert (webhook.sent, webhook.given_up) == (2, 0)
 
@@ -232,7 +232,7 @@ def test_certificates_are_checked(is_trusted: bool, certificate, monkeypatch, ca
     with receiving(context=context) as server:
         url = server.url.replace("http://", "https://")
         with hook(url, attempts=1, token="t0ken") as webhook:
-            webhook.announce("alert", batch=3, **ALERT)
+            webhook.emit("alert", batch=3, **ALERT)
     assert (webhook.sent, webhook.given_up) == ((1, 0) if is_trusted else (0, 1))
     assert len(server.bodies) == is_trusted
     assert ("SSLCertVerificationError" in caplog.text) != is_trusted
@@ -240,7 +240,7 @@ def test_certificates_are_checked(is_trusted: bool, certificate, monkeypatch, ca
 
 def test_a_value_that_json_does_not_know_is_null() -> None:
     with receiving() as server, hook(server.url) as webhook:
-        webhook.announce("alert", batch=3, **{**ALERT, "value": float("nan")})
+        webhook.emit("alert", batch=3, **{**ALERT, "value": float("nan")})
     assert server.bodies[0]["value"] is None
 
 
@@ -256,14 +256,14 @@ def canaries(caplog) -> Iterator[Callable[[object], None]]:
 
 def test_no_secret_is_shown(canaries) -> None:
     with receiving(lambda _: 404) as server, hook(server.url, token="t0ken") as webhook:
-        webhook.announce("alert", batch=3, **ALERT)
+        webhook.emit("alert", batch=3, **ALERT)
         wait_for(lambda: webhook.given_up == 1)
         canaries(webhook)
         assert repr(webhook) == f"Webhook('http://127.0.0.1:{server.server_address[1]}/***')"
 
 
 @pytest.mark.parametrize(
-    ("url", "token", "says"),
+    ("url", "token", "detail"),
     [
         ("ftp://h/s3cret", None, "must begin with https:// or http://, got ftp://h/"),
         ("hooks.example.org/s3cret", None, "must begin with https:// or http://"),
@@ -279,15 +279,15 @@ def test_no_secret_is_shown(canaries) -> None:
         (7, None, "is no address"),
     ],
 )
-def test_addresses_that_cannot_be_meant(url: Any, token: Any, says: str, canaries) -> None:
-    with pytest.raises(InputError, match=says) as caught:
+def test_addresses_that_cannot_be_meant(url: Any, token: Any, detail: str, canaries) -> None:
+    with pytest.raises(InputError, match=detail) as caught:
         check_address(url, token=token)
     canaries(caught.value)
 
 
 def test_a_section_without_an_address_posts_nothing() -> None:
-    with receiving() as server, posting({"webhook": server.url}) as announce:
-        announce("alert", batch=3, **ALERT)
+    with receiving() as server, posting({"webhook": server.url}) as emit:
+        emit("alert", batch=3, **ALERT)
     assert len(server.bodies) == 1
-    with posting({"novelty": 0.2}) as announce:
-        announce("alert", batch=3, **ALERT)
+    with posting({"novelty": 0.2}) as emit:
+        emit("alert", batch=3, **ALERT)

@@ -58,7 +58,7 @@ class Guard:
                 ]
             await send(message)
 
-        app = self.app if self._may(scope) else JSONResponse({"says": "..."}, status_code=401)
+        app = self.app if self._may(scope) else JSONResponse({"detail": "..."}, status_code=401)
         await app(scope, receive, guarded)
 
     def _may(self, scope: Scope) -> bool:

@@ -282,7 +282,7 @@ def test_no_more_than_so_many_may_look_and_a_seat_is_free_when_one_leaves() -> N
             assert first.status_code == 200
             assert first.headers["content-type"].startswith("text/event-stream")
             refused = client.get("/live")
-            assert refused.status_code == 503 and "browsers" in refused.json()["says"]
+            assert refused.status_code == 503 and "browsers" in refused.json()["detail"]
         end = time.monotonic() + 5
         while live.n_watching and time.monotonic() < end:
             time.sleep(0.01)

@@ -93,7 +93,7 @@ class TestLocks:
         assert "\npytest==" not in text
 
     @pytest.mark.parametrize(
-        ("old", "new", "says"),
+        ("old", "new", "detail"),
         [
             (r"^numpy==[\d.]+", "numpy==1.0", "numpy 1.0, but numpy>="),
             (r"^safetensors==", "tensors==", "lacks safetensors"),
@@ -103,14 +103,14 @@ class TestLocks:
         ids=["old", "missing", "index", "hash"],
     )
     def test_a_stale_one_is_found_out(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, says: str
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, detail: str
     ) -> None:
         text = (ROOT / "requirements" / "package.lock").read_text()
         changed, n_changes = re.subn(old, new, text, count=1, flags=re.MULTILINE)
         assert n_changes == 1
         (tmp_path / "package.lock").write_text(changed)
         monkeypatch.setattr(locks, "FOLDER", tmp_path)
-        assert any(says in fault for fault in locks.faults("package", locks.locks()["package"]))
+        assert any(detail in fault for fault in locks.faults("package", locks.locks()["package"]))
 
 
 class TestLicences:

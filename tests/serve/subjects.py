@@ -79,6 +79,6 @@ def refused(answer: httpx.Response, status: int) -> Mapping[str, str]:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     content = answer.json()
-    assert set(content) == {"error", "says"} and content["error"].isidentifier()
-    assert len(content["says"].split()) > 3 and content["says"].endswith((".", "'")), content
+    assert set(content) == {"error", "detail"} and content["error"].isidentifier()
+    assert len(content["detail"].split()) > 3 and content["detail"].endswith((".", "'")), content
     return content

@@ -53,7 +53,7 @@ def spoken(serving: Serving, said: bytes, *, seconds: float = 5.0) -> bytes:
 
 
 def status_of(answer: bytes) -> int:
-    assert b'"says":"' in answer, answer
+    assert b'"detail":"' in answer, answer
     return int(answer.split(b" ", 2)[1])
 
 
@@ -98,7 +98,7 @@ def status_of(answer: bytes) -> int:
 )
 def test_a_body_that_cannot_be_used(body: str, status: int, word: str) -> None:
     answer = Client(app(rows=100)).post("/predict", body.encode("utf-8", "surrogatepass"))
-    assert word in refused(answer, status)["says"]
+    assert word in refused(answer, status)["detail"]
     assert len(answer.content) < 1000
 
 
@@ -117,14 +117,14 @@ def test_a_body_that_cannot_be_used(body: str, status: int, word: str) -> None:
 def test_a_table_that_cannot_be_used(table: dict[str, list[Any]], status: int, word: str) -> None:
     stream = stream_bytes({n: pa.array(v).to_numpy(zero_copy_only=False) for n, v in table.items()})
     answer = Client(app(rows=100)).post("/predict", stream, ARROW)
-    assert word in refused(answer, status)["says"]
+    assert word in refused(answer, status)["detail"]
 
 
 def test_a_torn_stream_is_no_table() -> None:
     stream = stream_bytes({"x": np.ones(50), "y": np.ones(50)})
     client = Client(app())
     for cut in (0, 1, 8, 100, len(stream) // 2):
-        assert "Arrow" in refused(client.post("/predict", stream[:cut], ARROW), 400)["says"]
+        assert "Arrow" in refused(client.post("/predict", stream[:cut], ARROW), 400)["detail"]
     for seed in range(40):
         rng = np.random.default_rng(seed)
         torn = bytearray(stream)
@@ -136,17 +136,17 @@ def test_a_torn_stream_is_no_table() -> None:
 def test_other_types_and_packed_bodies() -> None:
     client = Client(app())
     for kind in ("text/plain", "", "application/x-www-form-urlencoded", "application/jsonx"):
-        assert "Content-Type" in refused(client.post("/predict", b"{}", kind), 415)["says"]
+        assert "Content-Type" in refused(client.post("/predict", b"{}", kind), 415)["detail"]
     packed = client.post("/predict", b"{}", **{"content-encoding": "gzip"})
-    assert "compressed" in refused(packed, 415)["says"]
+    assert "compressed" in refused(packed, 415)["detail"]
     fine = client.post("/predict", json.dumps({"columns": GOOD}).encode(), "Application/JSON; a=b")
     assert fine.status_code == 200
 
 
 def test_answers_are_bounded() -> None:
     client = Client(app(cells=100))
-    says = refused(client.predict(rows=rows(30).tolist(), probabilities=True), 422)["says"]
-    assert "120 probabilities and 100 are allowed" in says
+    detail = refused(client.predict(rows=rows(30).tolist(), probabilities=True), 422)["detail"]
+    assert "120 probabilities and 100 are allowed" in detail
     assert client.predict(rows=rows(25).tolist(), probabilities=True).status_code == 200
 
 
@@ -229,7 +229,7 @@ def test_pages_of_others_cannot_post() -> None:
 
 def test_learning_is_off_unless_it_is_on() -> None:
     answer = Client(app()).post("/learn", json.dumps({"columns": GOOD}).encode())
-    assert "--learn" in refused(answer, 403)["says"]
+    assert "--learn" in refused(answer, 403)["detail"]
     on = Client(app(learn=True))
     refused(on.post("/learn", b'{"rows": []}'), 422)
     refused(on.post("/learn", b'{"rows": [[1, 2]], "probabilities": true}'), 422)
@@ -241,10 +241,10 @@ def test_methods_and_parameters() -> None:
     assert refused(answer, 405) and answer.headers["allow"] == "POST"
     refused(client.request("DELETE", "/clusters"), 405)
     for query in ("limit=0", "limit=501", "limit=x", "offset=-1", "sort=age"):
-        assert "parameter" in refused(client.get(f"/clusters?{query}"), 422)["says"]
+        assert "parameter" in refused(client.get(f"/clusters?{query}"), 422)["detail"]
     for query in ("since=nan", "since=inf", "limit=1e3"):
         refused(client.get(f"/events?{query}"), 422)
-    assert "limit, offset, sort" in refused(client.get("/clusters?limt=5"), 422)["says"]
+    assert "limit, offset, sort" in refused(client.get("/clusters?limt=5"), 422)["detail"]
     refused(client.get("/clusters/one"), 422)
     refused(client.get(f"/clusters/{2**70}"), 422)
 
@@ -253,7 +253,7 @@ def test_a_client_that_asks_too_often_waits() -> None:
     client = Client(app(rate=0.1, burst=2.0))
     assert [client.get("/clusters").status_code for _ in range(2)] == [200, 200]
     answer = client.get("/clusters")
-    assert "0.1 requests per second" in refused(answer, 429)["says"]
+    assert "0.1 requests per second" in refused(answer, 429)["detail"]
     assert 1 <= int(answer.headers["retry-after"]) <= 10
     assert client.get("/healthz").status_code == 200
 
@@ -283,7 +283,7 @@ def test_too_many_bytes_at_a_time_wait() -> None:
                 content=json.dumps({"rows": [[1, 2]] * 80}),
                 headers={"content-type": "application/json"},
             )
-            assert "memory" in refused(answer, 503)["says"]
+            assert "memory" in refused(answer, 503)["detail"]
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -373,7 +373,7 @@ def test_a_defect_says_nothing_of_itself() -> None:
         def current(self) -> Any:
             raise ZeroDivisionError("the secret of the house")
 
-    broken = create_app(Broken(), announce=lambda kind, /, **v: told.append((kind, v)))
+    broken = create_app(Broken(), emit=lambda kind, /, **v: told.append((kind, v)))
     client = Client(broken)
     for answer in (client.predict(rows=[[1, 2]]), client.get("/clusters")):
         assert refused(answer, 500)["error"] == "Defect" and "secret" not in answer.text

@@ -104,14 +104,14 @@ def test_null_is_missing_where_the_family_takes_it() -> None:
     said = client.predict(columns={"x": [0.1, None], "y": [None, 8.0]})
     wanted = reading(family="diagonal").ask("predict", [[0.1, np.nan], [np.nan, 8.0]])
     assert said.json()["cluster"] == wanted.values.tolist()
-    says = refused(Client(app()).predict(columns={"x": [0.1, None], "y": [1, 2]}), 422)["says"]
-    assert says == "row 1 cannot be used: column 'x' is missing."
+    detail = refused(Client(app()).predict(columns={"x": [0.1, None], "y": [1, 2]}), 422)["detail"]
+    assert detail == "row 1 cannot be used: column 'x' is missing."
 
 
 def test_texts_go_through_the_steps() -> None:
     steps = Steps.build([{"step": "hash_text", "column": "title", "n": 50}])
     titles = ["red apple pie", "apple cake", "blue sea", "deep blue sea"] * 20
-    _, block = steps.take(Block.of(np.zeros((80, 0)), title=titles))
+    _, block = steps.apply(Block.of(np.zeros((80, 0)), title=titles))
     learner, _ = Learner({"family": "multinomial", "random_state": 0}).learn(block.X)
     model = Reading(0, 1, 0.0, (), learner, steps)
     client = Client(create_app(Owned(model)))
@@ -164,13 +164,13 @@ def test_learning_is_that_of_the_model() -> None:
 
 
 def test_a_batch_is_learned_whole_or_not_at_all() -> None:
-    steps = Steps.build([{"step": "standardise"}]).settle(("x", "y"))
-    steps, block = steps.take(Block.of(rows(100)))
+    steps = Steps.build([{"step": "standardise"}]).with_columns(("x", "y"))
+    steps, block = steps.apply(Block.of(rows(100)))
     learner, _ = Learner({"random_state": 0}, names=("x", "y")).learn(block.X)
     model = Owned(Reading(0, 1, 0.0, ("x", "y"), learner, steps), steps=steps)
     client = Client(create_app(model, Settings(learn=True)))
     body = json.dumps({"rows": [[1.0, 2.0], [1e99, 0.0]]}).encode()
-    assert "nothing was learned" in refused(client.post("/learn", body), 422)["says"]
+    assert "nothing was learned" in refused(client.post("/learn", body), 422)["detail"]
     assert model.current().version == 0
     sound = json.dumps({"rows": rows(10).tolist()}).encode()
     assert client.post("/learn", sound).json()["version"] == 1
@@ -224,7 +224,7 @@ def test_a_store_that_is_away_changes_nothing_but_the_pause() -> None:
 
     seen: list[Reading] = []
     following = Following(
-        Away(), every=0.5, changed=seen.append, announce=lambda kind, /, **v: told.append(v)
+        Away(), every=0.5, changed=seen.append, emit=lambda kind, /, **v: told.append(v)
     )
     pauses = []
     for _ in range(4):
@@ -236,9 +236,9 @@ def test_a_store_that_is_away_changes_nothing_but_the_pause() -> None:
 
 def test_a_follower_without_a_checkpoint_is_not_ready(tmp_path: Path) -> None:
     client = Client(create_app(Follower.open(str(tmp_path))))
-    assert NOT_YET in refused(client.get("/readyz"), 503)["says"]
+    assert NOT_YET in refused(client.get("/readyz"), 503)["detail"]
     answer = client.predict(rows=[[1.0, 2.0]])
-    assert NOT_YET in refused(answer, 503)["says"] and answer.headers["retry-after"] == "1"
+    assert NOT_YET in refused(answer, 503)["detail"] and answer.headers["retry-after"] == "1"
     assert client.get("/healthz").status_code == 200
     refused(client.get("/clusters"), 503)
     assert client.get("/openapi.json").status_code == 200
@@ -247,7 +247,7 @@ def test_a_follower_without_a_checkpoint_is_not_ready(tmp_path: Path) -> None:
 def test_a_checkpoint_may_be_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(app(stale=10.0))
     monkeypatch.setattr("time.time", lambda: 12.5)
-    assert "12 s old" in refused(client.get("/readyz"), 503)["says"]
+    assert "12 s old" in refused(client.get("/readyz"), 503)["detail"]
     monkeypatch.setattr("time.time", lambda: 10.5)
     assert client.get("/readyz").json() == {
         "status": "ready",
@@ -269,7 +269,7 @@ def test_clusters_come_in_pages() -> None:
     assert [each["id"] for each in by_id] == model.snapshot.state.ids.tolist()
     one = client.get(f"/clusters/{by_id[1]['id']}").json()
     assert one["cluster"] == by_id[1] and one["events"][0]["kind"] == "born"
-    assert "/events" in refused(client.get("/clusters/900"), 404)["says"]
+    assert "/events" in refused(client.get("/clusters/900"), 404)["detail"]
 
 
 def test_events_are_the_newest_first() -> None:

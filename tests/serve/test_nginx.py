@@ -65,7 +65,7 @@ def proxied(tmp_path: Path) -> Iterator[tuple[str, Path, list[dict[str, object]]
     heard: list[dict[str, object]] = []
     settings = Settings(hosts=("models.example",), proxy=True, access_log=True)
     app = create_app(
-        Owned(reading()), settings, live=Live(), announce=lambda kind, /, **v: heard.append(v)
+        Owned(reading()), settings, live=Live(), emit=lambda kind, /, **v: heard.append(v)
     )
     with serve_in_thread(app, "127.0.0.1", 0) as serving:
         port = free_port()

@@ -61,7 +61,7 @@ def test_alerts_reach_the_log_a_file_and_a_webhook(folder: Path) -> None:
     assert [each for each in kinds(written) if each[1] != "died"] == JUMPED
     lines = [line for line in logged(done.stderr) if line["event"] == "alert"]
     assert {line["level"] for line in lines} == {"warning"}
-    same = ("batch", "kind", "value", "says")
+    same = ("batch", "kind", "value", "detail")
     assert [[line[name] for name in same] for line in lines] == [
         [alert[name] for name in same] for alert in written
     ]
@@ -118,7 +118,7 @@ def test_other_rules_are_no_other_pipeline(folder: Path) -> None:
     """A checkpoint takes them, and the labels are the same."""
     announced: list[str] = []
 
-    def announce(kind: str, /, **values: Any) -> None:
+    def emit(kind: str, /, **values: Any) -> None:
         if kind == "alert":
             announced.append(values["kind"])
 
@@ -126,7 +126,7 @@ def test_other_rules_are_no_other_pipeline(folder: Path) -> None:
     settings["sink"] = {"kind": "file", "path": str(folder / "labels.csv")}
     build(settings).run(until=JUMPS[0] + 10)
     settings["alerts"] = {"deaths": True, "quiet": 0}
-    build(settings, announce=announce).run()
+    build(settings, emit=emit).run()
     assert {*announced} == {"died"}
     plain = settings_of(folder, "plain") | {"alerts": {}}
     plain["sink"] = {"kind": "file", "path": str(folder / "plain.csv")}
@@ -156,7 +156,7 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "says"),
+    ("changed", "detail"),
     [
         ({"alerts": {"novelti": 0.2}}, "there is no option 'novelti' of alerts"),
         ({"alerts": {"novelty": 2}}, "alerts.novelty must be a share"),
@@ -173,15 +173,15 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
         ),
         (
             {
-                "dead": {"kind": "file", "path": "a"},
+                "dead_letters": {"kind": "file", "path": "a"},
                 "alerts": {"sink": {"kind": "file", "path": "a"}},
             },
-            "dead and alerts.sink are the same place; give alerts a file",
+            "dead_letters and alerts.sink are the same place; give alerts a file",
         ),
     ],
 )
-def test_settings_that_cannot_be_meant(changed: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says) as caught:
+def test_settings_that_cannot_be_meant(changed: dict[str, Any], detail: str) -> None:
+    with pytest.raises(InputError, match=detail) as caught:
         build({"source": {"kind": "stdin"}, **changed}, store=Scratch())
     assert "s3cret" not in str(caught.value)
 

@@ -31,7 +31,7 @@ from scstream.errors import (
 from scstream.stream.connectors.kafka import KafkaSink, KafkaSource
 from scstream.stream.connectors.kafka import link as kafka_link
 from scstream.stream.connectors.kafka import source as kafka_source
-from scstream.stream.connectors.kafka.doctor import judged
+from scstream.stream.connectors.kafka.doctor import check_settings
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume
 from tests.kafka_server import OPTIONS, KafkaServer
@@ -600,7 +600,7 @@ def test_the_doctor_says_what_the_broker_tells(broker, own_name, hasty):
     for connector in (broker.source(own_name), broker.sink(own_name)):
         found = connector.doctor()
         assert found[0].about == "topic"
-        assert "4 partitions, 1 copies" in found[0].says
+        assert "4 partitions, 1 copies" in found[0].detail
     assert found[-1].about == "delivery"
     assert found[-1].level == ("note" if broker.idempotent else "warn")
     missing = broker.source(f"{own_name}-2").doctor()
@@ -625,14 +625,14 @@ def test_the_doctor_says_what_the_broker_tells(broker, own_name, hasty):
     ],
 )
 def test_settings_that_break_a_promise_are_warned_of(settings, copies, warnings):
-    found = judged({**settings, "retention.ms": "604800000"}, copies=copies, role="source")
+    found = check_settings({**settings, "retention.ms": "604800000"}, copies=copies, role="source")
     assert [finding.about for finding in found if finding.level == "warn"] == warnings
     [retention] = [finding for finding in found if finding.about == "retention"]
-    assert "7 days" in retention.says
+    assert "7 days" in retention.detail
 
 
 @pytest.mark.parametrize(
-    ("build", "says"),
+    ("build", "detail"),
     [
         (lambda: KafkaSource("", "t"), "needs servers"),
         (lambda: KafkaSource("h", "t", start="middle"), "'middle'"),
@@ -642,8 +642,8 @@ def test_settings_that_break_a_promise_are_warned_of(settings, copies, warnings)
         (lambda: KafkaSink("h", "t", idempotent=False, transactional=True), "idempotent"),
     ],
 )
-def test_options_that_cannot_be_are_refused(build, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_options_that_cannot_be_are_refused(build, detail):
+    with pytest.raises(InputError, match=detail) as caught:
         build()
     assert "CANARY" not in str(caught.value)
 

@@ -64,8 +64,8 @@ def check(block: Block, schema: Schema) -> None:
     assert (np.abs(entries) <= LARGEST).all()
     if len(block.row):
         assert block.X.shape[1] == len(schema.features or ())
-        assert set(block.kept) == set(schema.passed)
-    for name, values in block.kept.items():
+        assert set(block.extra) == set(schema.passed)
+    for name, values in block.extra.items():
         assert len(values) == len(block.row)
         json.dumps(values.tolist()).encode()
         for value in values.tolist():
@@ -84,8 +84,8 @@ def same(left: Block, right: Block) -> bool:
         left.n_rows == right.n_rows
         and left.row.tolist() == right.row.tolist()
         and left.X.tobytes() == right.X.tobytes()
-        and {n: v.tolist() for n, v in left.kept.items()}
-        == {n: v.tolist() for n, v in right.kept.items()}
+        and {n: v.tolist() for n, v in left.extra.items()}
+        == {n: v.tolist() for n, v in right.extra.items()}
         and left.rejects == right.rejects
     )
 
@@ -102,8 +102,8 @@ def test_what_was_written_is_read_back(format: str, X: Any, words: list[str | No
     block = join([take.read(message) for message in messages])
     assert not block.rejects
     assert block.X.tobytes() == X.tobytes() or (block.X == X).all()  # JSON may turn -0.0 into 0
-    assert block.kept["name"].tolist() == name.tolist()
-    assert block.kept["index"].tolist() == list(range(len(X)))
+    assert block.extra["name"].tolist() == name.tolist()
+    assert block.extra["index"].tolist() == list(range(len(X)))
 
 
 @given(matrices)
@@ -280,8 +280,8 @@ def test_features_are_settled_by_the_first_sound_row() -> None:
     assert take.schema.features == ("y", "x")
     assert block.row.tolist() == [2, 3]
     assert block.X.tolist() == [[1.0, 2.0], [4.0, 3.0]]
-    assert block.kept["at"].tolist() == [5.0, 60.0]
-    assert block.kept["name"].tolist() == [None, 7]
+    assert block.extra["at"].tolist() == [5.0, 60.0]
+    assert block.extra["name"].tolist() == [None, 7]
     assert "no column of numbers" in block.rejects[0].reason
     assert "'noon'" in block.rejects[1].reason
 
@@ -303,13 +303,13 @@ def test_a_key_is_text_or_a_whole_number() -> None:
     block = take.read(
         b"\n".join(b'{"x": 1, "key": %s}' % k for k in (b'"a"', b"7", b"1.5", b"null"))
     )
-    assert block.kept["key"].tolist() == ["a", "7"]
+    assert block.extra["key"].tolist() == ["a", "7"]
     assert [reject.row for reject in block.rejects] == [2, 3]
 
 
 def test_half_a_surrogate_pair_can_be_written_again() -> None:
     block = reader("json", Schema(("x",), keep=("n",))).read(b'{"x": 1, "n": "\\ud800 \\u00e9"}')
-    assert block.kept["n"].tolist() == ["? é"]
+    assert block.extra["n"].tolist() == ["? é"]
 
 
 def test_arrow_types_are_read_as_what_they_mean() -> None:
@@ -326,9 +326,9 @@ def test_arrow_types_are_read_as_what_they_mean() -> None:
         packed(table)
     )
     assert block.X.tolist() == [[1.0, 1.0], [2.0, 2.0]]
-    assert block.kept["when"].tolist() == [1.5, 2.5]
-    assert block.kept["day"].tolist() == ["1970-01-02", "1970-01-03"]
-    assert block.kept["name"].tolist() == ["a", None]
+    assert block.extra["when"].tolist() == [1.5, 2.5]
+    assert block.extra["day"].tolist() == ["1970-01-02", "1970-01-03"]
+    assert block.extra["name"].tolist() == ["a", None]
 
 
 @pytest.mark.parametrize(

@@ -427,14 +427,14 @@ def test_what_is_written_can_be_read(nats_server, own_name):
 
 
 @pytest.mark.parametrize(
-    ("others", "says"),
+    ("others", "detail"),
     [
         ({"job": "other"}, "message 1 there is 'other/0'"),
         ({"shift": 1}, "'job/0' there has another content"),
         ({"format": "json"}, "written in another format"),
     ],
 )
-def test_what_others_wrote_is_refused(nats_server, own_name, others, says):
+def test_what_others_wrote_is_refused(nats_server, own_name, others, detail):
     how = {name: others[name] for name in ("job", "shift") if name in others}
     sink = sink_for(nats_server, own_name, format=others.get("format", "columns"))
     sink.open(None)
@@ -442,7 +442,7 @@ def test_what_others_wrote_is_refused(nats_server, own_name, others, says):
     sink.close()
     ours = sink_for(nats_server, own_name)
     ours.open(None)
-    with pytest.raises(SinkError, match=f"did not write: .*{says}.*subject of its own"):
+    with pytest.raises(SinkError, match=f"did not write: .*{detail}.*subject of its own"):
         written(ours, [0])
     ours.close()
 
@@ -597,7 +597,7 @@ def test_the_doctor_says_what_a_confirmation_means(nats_server, old_server, own_
         "retention": "ok",
         "limits": "note",
     }
-    assert "NATS 2.15" in found[0].says
+    assert "NATS 2.15" in found[0].detail
     make(old_server.url, "labels", max_msgs=5, discard="new")
     sink = NatsSink(old_server.url, "labels", "labels.x", monitor=old_server.monitor)
     assert levels(sink.doctor()) == {
@@ -624,11 +624,11 @@ def test_credentials_that_are_wrong_end_the_wait(tmp_path):
             NatsSource(url, "rows").open(None)
         found = NatsSource(url, "rows").doctor()
         assert found[0].level == "warn"
-        assert "wrong" not in found[0].says
+        assert "wrong" not in found[0].detail
 
 
 @pytest.mark.parametrize(
-    ("build", "says"),
+    ("build", "detail"),
     [
         (lambda: NatsSource("nats://x", "a.b"), "'a.b' cannot be the name"),
         (lambda: NatsSource("nats://x", "a", subject="a b"), "'a b' cannot be a NATS subject"),
@@ -638,8 +638,8 @@ def test_credentials_that_are_wrong_end_the_wait(tmp_path):
         (lambda: NatsSink("nats://x", "a", "a", format="xml"), "format is 'xml'"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(build, says):
-    with pytest.raises(InputError, match=says):
+def test_options_that_make_no_sense_are_refused(build, detail):
+    with pytest.raises(InputError, match=detail):
         build()
 
 

@@ -368,21 +368,21 @@ def test_what_is_written_can_be_read(redis_server, own_name):
 
 
 @pytest.mark.parametrize(
-    ("batches", "others", "says"),
+    ("batches", "others", "detail"),
     [
         ([0], {"job": "other"}, "entries of the job 'other'"),
         ([0], {"shift": 1}, "the entry 1-0 has another content"),
         ([0, 1], {"job": "other"}, "entries of the job 'other'"),
     ],
 )
-def test_what_others_wrote_is_refused(redis_server, own_name, batches, others, says):
+def test_what_others_wrote_is_refused(redis_server, own_name, batches, others, detail):
     sink = RedisSink(redis_server.url, own_name)
     sink.open(None)
     written(sink, batches, **others)
     sink.close()
     ours = RedisSink(redis_server.url, own_name)
     ours.open(None)
-    with pytest.raises(SinkError, match=f"did not write: .*{says}.*stream of its own"):
+    with pytest.raises(SinkError, match=f"did not write: .*{detail}.*stream of its own"):
         written(ours, [0])
     ours.close()
 
@@ -505,7 +505,7 @@ def test_the_doctor_says_what_a_reply_means(own_server):
         db.config_set("maxmemory-policy", "allkeys-lru")
         found = RedisSink(own_server.url, "labels").doctor()
         assert levels(found) == {"server": "ok", "appendfsync": "warn", "maxmemory-policy": "warn"}
-        assert "too old for a sink to wait" in found[1].says
+        assert "too old for a sink to wait" in found[1].detail
         db.config_set("appendonly", "no")
         assert levels(source.doctor())["appendonly"] == "warn"
     own_server.kill()
@@ -514,15 +514,15 @@ def test_the_doctor_says_what_a_reply_means(own_server):
 
 
 @pytest.mark.parametrize(
-    ("build", "says"),
+    ("build", "detail"),
     [
         (lambda: RedisSource("redis://x", "a", start="noon"), "'noon' is no position"),
         (lambda: RedisSink("redis://x", "a", format="xml"), "format is 'xml'"),
         (lambda: RedisSource("http://x", "a").open(None), "http://x is no address"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(build, says):
-    with pytest.raises(InputError, match=says):
+def test_options_that_make_no_sense_are_refused(build, detail):
+    with pytest.raises(InputError, match=detail):
         build()
 
 

@@ -159,7 +159,7 @@ def test_a_refusal_names_the_place_and_no_secret(s3_server):
 
 
 @pytest.mark.parametrize(
-    ("url", "options", "says"),
+    ("url", "options", "detail"),
     [
         ("file:///somewhere", {}, "without fsync"),
         ("https://bucket/prefix", {}, "s3://bucket/prefix"),
@@ -168,7 +168,7 @@ def test_a_refusal_names_the_place_and_no_secret(s3_server):
         ("s3://bucket", {"access_key_id": ["CANARY"]}, "cannot be used"),
     ],
 )
-def test_options_that_cannot_be_are_refused(url, options, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_options_that_cannot_be_are_refused(url, options, detail):
+    with pytest.raises(InputError, match=detail) as caught:
         S3Store(url, **options)
     assert "CANARY" not in str(caught.value)

@@ -150,7 +150,7 @@ class OwesSomething(Numbers):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "law", "says"),
+    ("wrong", "law", "detail"),
     [
         (SkipsAfterReopening, "replay", r"gave \[2, 3, .* instead of \[1, 2, .* read from 1"),
         (RepeatsAfterReopening, "replay", r"gave \[0, 1, .* instead of \[1, 2, "),
@@ -173,13 +173,15 @@ class OwesSomething(Numbers):
         (OwesSomething, "threads", "the lag is -1, which is neither None nor"),
     ],
 )
-def test_a_source_that_breaks_a_law_is_told_which(wrong, law, says):
+def test_a_source_that_breaks_a_law_is_told_which(wrong, law, detail):
     messages = []
     how = {
         "regressed": {"beyond": lambda at: at + 1},
         "changed": {"other": lambda: Numbers(messages)},
     }
-    with pytest.raises(AssertionError, match=f"^{wrong.__name__} breaks the law '{law}': .*{says}"):
+    with pytest.raises(
+        AssertionError, match=f"^{wrong.__name__} breaks the law '{law}': .*{detail}"
+    ):
         check_source(
             lambda: wrong(messages),
             lambda numbers: messages.extend(b"%d" % number for number in numbers),
@@ -290,7 +292,7 @@ class TakesWhatIsThere(Rows):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "law", "says"),
+    ("wrong", "law", "detail"),
     [
         (DoublesOnReplay, "replay", "row 0 of batch 3 is there 3 times after a replay from"),
         (LosesOnReopening, "replay", "row 2 of batch 3 is there 0 times after it was opened"),
@@ -305,18 +307,20 @@ class TakesWhatIsThere(Rows):
         (TakesWhatIsThere, "used", "no SinkError was raised when a used place"),
     ],
 )
-def test_a_sink_that_breaks_a_law_is_told_which(wrong, law, says):
+def test_a_sink_that_breaks_a_law_is_told_which(wrong, law, detail):
     rows = []
-    with pytest.raises(AssertionError, match=f"^{wrong.__name__} breaks the law '{law}': .*{says}"):
+    with pytest.raises(
+        AssertionError, match=f"^{wrong.__name__} breaks the law '{law}': .*{detail}"
+    ):
         check_sink(lambda: wrong(rows), lambda: rows)
 
 
 def test_what_becomes_of_a_used_place_is_as_it_was_said():
     rows = []
     check_sink(lambda: Rows(rows), lambda: rows)
-    for used, says in (("emptied", "SinkError was raised"), ("kept", "SinkError was raised")):
+    for used, detail in (("emptied", "SinkError was raised"), ("kept", "SinkError was raised")):
         rows.clear()
-        with pytest.raises(AssertionError, match=f"'used': {says}"):
+        with pytest.raises(AssertionError, match=f"'used': {detail}"):
             check_sink(lambda: Rows(rows), lambda: rows, used=used)
     for used in ("emptied", "matched"):
         rows.clear()
@@ -340,13 +344,13 @@ def test_sound_ones_pass_every_law_alone():
 
 
 @pytest.mark.parametrize(
-    ("check", "says"),
+    ("check", "detail"),
     [
         (lambda: check_source(list, list, n_rows=3), "at least four rows"),
         (lambda: check_source(list, list, laws=["gravity"]), "there is no law 'gravity'"),
         (lambda: check_sink(list, list, used="sold"), "used is 'sold'"),
     ],
 )
-def test_questions_that_make_no_sense_are_refused(check, says):
-    with pytest.raises(InputError, match=says):
+def test_questions_that_make_no_sense_are_refused(check, detail):
+    with pytest.raises(InputError, match=detail):
         check()

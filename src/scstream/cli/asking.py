@@ -140,7 +140,7 @@ def judged(model: Reading, block: Block) -> tuple[Block, Verdict]:
     """
     mixture = model.mixture
     if len(block.row):
-        _, block = model.steps.take(block)
+        _, block = model.steps.apply(block)
     if not len(block.row):
         none = np.zeros(0)
         return block, Verdict(none.astype(np.int64), none, none, none)
@@ -150,7 +150,7 @@ def judged(model: Reading, block: Block) -> tuple[Block, Verdict]:
         mixture.family.check(X)
 
     refused = unsuitable(check, block.X)
-    block = block.without([Reject(int(block.row[i]), why) for i, why in refused])
+    block = block.reject([Reject(int(block.row[i]), why) for i, why in refused])
     return block, mixture.ask(Mixture.verdict, block.X, run=executor_for(-1).map)
 
 
@@ -176,7 +176,7 @@ def _check_width(opened: Opened, schema: Schema) -> None:
 def _columns(start: int, block: Block, verdict: Verdict, schema: Schema) -> dict[str, Any]:
     return {
         "index": start + block.row,
-        **{name: block.kept[name] for name in schema.keep if name in block.kept},
+        **{name: block.extra[name] for name in schema.keep if name in block.extra},
         "cluster": verdict.label,
         "probability": verdict.probability,
         "novelty": verdict.novelty,

@@ -71,13 +71,13 @@ def code_of(error: ScStreamError) -> int:
     return 2 if isinstance(error, InputError | MissingExtra) else 1
 
 
-def _say(error: Exception, says: str, code: int, *, logged: bool) -> None:
+def _say(error: Exception, detail: str, code: int, *, logged: bool) -> None:
     if logged:
         from scstream.cli.logs import Log
 
-        Log(Veil()).tell("error", error=type(error).__name__, says=says, exit_code=code)
+        Log(Veil()).tell("error", error=type(error).__name__, detail=detail, exit_code=code)
     else:
-        sys.stderr.write(f"scstream: {says}\n")
+        sys.stderr.write(f"scstream: {detail}\n")
 
 
 def resolved(veil: Veil, file: Path | None, *flags: Layer) -> Layer:

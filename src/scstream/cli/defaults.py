@@ -18,7 +18,7 @@ from scstream.preprocess import Steps
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.keyed import Keys
+from scstream.stream.keyed import KeyOptions
 from scstream.stream.messages import Schema
 from scstream.stream.runner import CheckpointPolicy
 
@@ -125,7 +125,7 @@ def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     kept = inspect.signature(CheckpointLog).parameters
     yield from ((("checkpoint", name), kept[name].default) for name in ("newest", "hourly"))
     if tables.get("schema", {}).get("key") is not None:
-        yield from ((("keys", field.name), field.default) for field in fields(Keys))
+        yield from ((("keys", field.name), field.default) for field in fields(KeyOptions))
     yield from ((("alerts", field.name), field.default) for field in fields(AlarmOptions))
     yield from ((("alerts", name), None) for name in config.POSTED)
     yield ("threads",), True

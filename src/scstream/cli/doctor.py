@@ -41,7 +41,7 @@ def examine(settings: Mapping[str, Any] | None) -> Iterator[Found]:
     place = str(table.get("folder", FOLDER))
     if is_folder(place):
         yield from (("checkpoint", finding) for finding in _disk(Path(place)))
-    if settings and not {"source", "sink", "dead"}.isdisjoint(settings):
+    if settings and not {"source", "sink", "dead_letters"}.isdisjoint(settings):
         yield from _systems(settings, place)
 
 
@@ -51,22 +51,22 @@ def _versions() -> Iterator[Finding]:
         yield Finding("ok", name, str(config[name]))
     kernels = f"{config['kernels']}: {config['why']}"
     if config["isa"] is None:
-        says = f"{kernels}; labels are the same, and take longer"
-        yield Finding("note", "kernels", says)
+        detail = f"{kernels}; labels are the same, and take longer"
+        yield Finding("note", "kernels", detail)
     else:
         yield Finding("ok", "kernels", kernels)
         yield Finding("ok", "instruction set", f"{config['isa']} of {', '.join(config['isas'])}")
     for blas in config["blas"]:
-        says = f"{blas['name']} {blas['version']}, {blas['threads']} threads outside of batches"
-        yield Finding("ok", "BLAS", says)
+        detail = f"{blas['name']} {blas['version']}, {blas['threads']} threads outside of batches"
+        yield Finding("ok", "BLAS", detail)
 
 
 def _machine() -> Iterator[Finding]:
     config = show_config(as_dict=True)
     yield Finding("ok", "platform", str(config["platform"]))
     there = os.cpu_count() or config["cores"]
-    says = f"{config['cores']} of {there} may be used; model.n_threads = -1 takes them all"
-    yield Finding("ok", "cores", says)
+    detail = f"{config['cores']} of {there} may be used; model.n_threads = -1 takes them all"
+    yield Finding("ok", "cores", detail)
     memory = _memory()
     if memory is not None:
         total, free = memory
@@ -101,10 +101,10 @@ def _disk(folder: Path) -> Iterator[Finding]:
     yield Finding("warn" if free < 1e9 else "ok", "disk", f"{size(free)} are free in {there}")
     times = _sync_times(there)
     middle, worst = times[len(times) // 2], times[int(len(times) * 0.99)]
-    says = f"p50 {middle * 1e3:.2f} ms, p99 {worst * 1e3:.2f} ms over {len(times)} of 4 kB"
+    detail = f"p50 {middle * 1e3:.2f} ms, p99 {worst * 1e3:.2f} ms over {len(times)} of 4 kB"
     if middle > _SLOW:
-        says += "; checkpoints will hold labels up, so write fewer (checkpoint.seconds)"
-    yield Finding("note" if middle > _SLOW else "ok", "fsync", says)
+        detail += "; checkpoints will hold labels up, so write fewer (checkpoint.seconds)"
+    yield Finding("note" if middle > _SLOW else "ok", "fsync", detail)
 
 
 def _sync_times(folder: Path) -> list[float]:
@@ -122,7 +122,7 @@ def _sync_times(folder: Path) -> list[float]:
 def _systems(settings: Mapping[str, Any], place: str) -> Iterator[Found]:
     pipeline = build(settings, store=Scratch())
     try:
-        for name in ("source", "sink", "dead", "alerts"):
+        for name in ("source", "sink", "dead_letters", "alerts"):
             yield from _asked(name, getattr(pipeline, name))
     finally:
         pipeline.close()
@@ -142,8 +142,8 @@ def _asked(name: str, system: Any) -> Iterator[Found]:
     try:
         found = answer.get(timeout=_PATIENCE)
     except Empty:
-        says = f"no answer within {_PATIENCE:g} s: the server is away, or the address is wrong"
-        found = [Finding("warn", "connection", says)]
+        detail = f"no answer within {_PATIENCE:g} s: the server is away, or the address is wrong"
+        found = [Finding("warn", "connection", detail)]
     if isinstance(found, ScStreamError | OSError):
         found = [Finding("warn", "connection", str(found))]
     elif isinstance(found, Exception):

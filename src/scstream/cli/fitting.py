@@ -25,7 +25,7 @@ from scstream.stream.config import build
 from scstream.stream.messages import Schema
 from scstream.stream.processor import Learned, checkpoint_bytes
 from scstream.stream.runner import CheckpointPolicy, Pipeline
-from scstream.stream.source import Resume, Wrapped
+from scstream.stream.source import Resume, SourceWrapper
 
 try:
     from rich.markup import escape
@@ -107,8 +107,8 @@ def fit(
     with Drain() as drain, Bar(extent.total, shown=not lines) as bar:
         seen = _Seen(progress, extent, bar, told, drain)
         pipeline = _pipeline(settings, store, resume)
-        pipeline.announce, pipeline.witness = seen.announce, seen.witness
-        with library_logs(lambda says: seen.announce("warning", says=says)), _disk(settings):
+        pipeline.emit, pipeline.on_batch = seen.emit, seen.on_batch
+        with library_logs(lambda detail: seen.emit("warning", detail=detail)), _disk(settings):
             pipeline.run(savepoint=None if resume is None else _START, stop=drain.stop)
     if drain.stop.is_set() and not progress.rows:
         raise KeyboardInterrupt
@@ -140,20 +140,20 @@ class _Seen:
     done: int = 0  # bytes of the files that are learned
     why: str = ""  # the first of the rejected rows cannot be used
 
-    def announce(self, kind: str, /, **values: Any) -> None:
+    def emit(self, kind: str, /, **values: Any) -> None:
         self.drain.started = self.drain.started or kind == "started"
         self.progress.take(kind, values)
         if self.bar.is_shown:
             self.bar.move(self.done, _words(self.progress))
             if kind == "warning":
-                self.bar.say(values["says"])
+                self.bar.say(values["detail"])
         elif kind == "batch":
             self.lines.tick()
         elif kind in _TOLD:
             self.lines.tell(kind, values)
 
-    def witness(self, parcel: SourceBatch, learned: Learned) -> None:
-        self.done = self.extent.reached(parcel.stop)
+    def on_batch(self, source_batch: SourceBatch, learned: Learned) -> None:
+        self.done = self.extent.reached(source_batch.stop)
         self.why = self.why or "".join(reject.reason for reject in learned.block.rejects[:1])
 
 
@@ -204,7 +204,7 @@ def _pipeline(settings: Mapping[str, Any], store: Scratch, resume: str | None) -
     if resume is not None:
         settings = _start_from(resume, settings, store)
     pipeline = build(settings, store=store)
-    pipeline.pace = CheckpointPolicy(batches=_NEVER, seconds=float("inf"), digests=0)
+    pipeline.checkpoint_policy = CheckpointPolicy(batches=_NEVER, seconds=float("inf"), digests=0)
     if resume is not None:
         pipeline.source = _Afresh(pipeline.source)
     return pipeline
@@ -245,7 +245,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
     return settings
 
 
-class _Afresh(Wrapped):
+class _Afresh(SourceWrapper):
     """A source that is read from its beginning, whatever the checkpoint knew of another one."""
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:

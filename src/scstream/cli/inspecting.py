@@ -99,21 +99,23 @@ def health(opened: Opened) -> Iterator[Finding]:
         std = np.linalg.eigvalsh(snapshot.family.covariance(state.cluster_stats))  # (K, D)
         condition = std[:, -1] / np.maximum(std[:, 0], _TINY)
         worst = int(condition.argmax())
-        says = f"the worst of a covariance is {condition[worst]:.3g}, of cluster {state.ids[worst]}"
+        detail = (
+            f"the worst of a covariance is {condition[worst]:.3g}, of cluster {state.ids[worst]}"
+        )
         if condition[worst] > _SINGULAR:
-            says += "; columns that say the same make it so, leave one out"
-        yield Finding("note" if condition[worst] > _SINGULAR else "ok", "condition", says)
+            detail += "; columns that say the same make it so, leave one out"
+        yield Finding("note" if condition[worst] > _SINGULAR else "ok", "condition", detail)
     light = state.ids[state.weight < config.birth_floor]
-    says = f"{_listed(light)}: less than {config.birth_floor:g} rows of weight, may die soon"
-    yield Finding("ok", "weight", says if len(light) else "no cluster is about to die")
+    detail = f"{_listed(light)}: less than {config.birth_floor:g} rows of weight, may die soon"
+    yield Finding("ok", "weight", detail if len(light) else "no cluster is about to die")
     if state.n_clusters:
         yield _silence(opened)
     if state.n_clusters >= config.max_clusters:
-        says = f"there are as many clusters as there may be ({config.max_clusters}): max_clusters"
-        yield Finding("warn", "room", says)
+        detail = f"there are as many clusters as there may be ({config.max_clusters}): max_clusters"
+        yield Finding("warn", "room", detail)
     share = (state.unassigned_weight + state.unassigned_now) / max(state.total_weight, _TINY)
-    says = f"{share:.1%} of what is remembered belongs to no cluster"
-    yield Finding("note" if share > _MUCH else "ok", "novelty", says)
+    detail = f"{share:.1%} of what is remembered belongs to no cluster"
+    yield Finding("note" if share > _MUCH else "ok", "novelty", detail)
 
 
 def _silence(opened: Opened) -> Finding:
@@ -122,8 +124,10 @@ def _silence(opened: Opened) -> Finding:
     silent = state.ids[quiet >= 1]
     if not len(silent):
         return Finding("ok", "silence", "every cluster had rows in the last batch")
-    says = f"{_listed(silent)}: no row in the last batch, the longest for {quiet.max():.0f} batches"
-    return Finding("ok", "silence", says)
+    detail = (
+        f"{_listed(silent)}: no row in the last batch, the longest for {quiet.max():.0f} batches"
+    )
+    return Finding("ok", "silence", detail)
 
 
 def _listed(ids: Labels) -> str:

@@ -124,7 +124,7 @@ def predict(
     kept: Layer = {("schema", "keep"): Given(keep, "--keep")} if keep else {}
     settings = row_settings(rows, format=format, file=None, sets=sets, flags=kept)
     tell = passed_over(ctx.obj, lines=as_json)
-    opened = open_model(model, options=_store_options(ctx.obj, sets), announce=tell)
+    opened = open_model(model, options=_store_options(ctx.obj, sets), emit=tell)
     settings["sink"] = _labels_to(labels, [rows, model], as_json=as_json, force=force)
     asked = ask(
         opened,
@@ -164,7 +164,7 @@ def inspect(
     from scstream.cli.show import print_json
 
     tell = passed_over(ctx.obj, lines=as_json)
-    opened = open_model(model, options=_store_options(ctx.obj, sets), announce=tell)
+    opened = open_model(model, options=_store_options(ctx.obj, sets), emit=tell)
     if as_json:
         print_json(facts(opened) if cluster is None else cluster_facts(opened, cluster))
     elif cluster is None:

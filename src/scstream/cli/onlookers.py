@@ -14,7 +14,7 @@ from scstream.learner import PARAMETERS
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.processor import Learned, OneModel
 from scstream.stream.reading import Reading, frozen
-from scstream.stream.runner import Announce, Pipeline, Witness
+from scstream.stream.runner import BatchCallback, EventCallback, Pipeline
 
 if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
@@ -48,7 +48,9 @@ class Onlookers:
 
 
 @contextmanager
-def looking_on(pipeline: Pipeline, onlookers: Onlookers, veil: Veil) -> Iterator[list[Announce]]:
+def looking_on(
+    pipeline: Pipeline, onlookers: Onlookers, veil: Veil
+) -> Iterator[list[EventCallback]]:
     """Open what the flags ask for, and return who must be told what happens; at the end close it.
 
     Examples
@@ -61,14 +63,14 @@ def looking_on(pipeline: Pipeline, onlookers: Onlookers, veil: Veil) -> Iterator
     ...     listeners
     []
     """
-    listeners: list[Announce] = []
+    listeners: list[EventCallback] = []
     with ExitStack() as open_ends:
         if onlookers.metrics is not None or onlookers.serve is not None:
             from scstream.observe.prometheus import Metrics
 
             metrics = Metrics(lag=pipeline.source.lag, max_clusters=_limit_of(pipeline))
-            listeners.append(metrics.announce)
-            pipeline.witness = _measured(pipeline, metrics)
+            listeners.append(metrics.emit)
+            pipeline.on_batch = _measured(pipeline, metrics)
             if onlookers.metrics is not None:
                 from scstream.observe.scrape import serve_metrics
 
@@ -79,7 +81,7 @@ def looking_on(pipeline: Pipeline, onlookers: Onlookers, veil: Veil) -> Iterator
         if onlookers.spans:
             from scstream.observe.opentelemetry import Spans
 
-            listeners.append(Spans(job=pipeline.job).announce)
+            listeners.append(Spans(job=pipeline.job).emit)
         yield listeners
 
 
@@ -106,14 +108,14 @@ def _limit_of(pipeline: Pipeline) -> int | None:
     return int({**PARAMETERS, **pipeline.processor.learner.params}["max_clusters"])
 
 
-def _measured(pipeline: Pipeline, metrics: Metrics) -> Witness:
+def _measured(pipeline: Pipeline, metrics: Metrics) -> BatchCallback:
     """Show the shares of the heaviest clusters, where there is one model."""
 
-    def witness(parcel: SourceBatch, learned: Learned) -> None:
+    def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
         if isinstance(pipeline.processor, OneModel) and pipeline.processor.learner.snapshot:
             metrics.shares(pipeline.processor.learner.snapshot.state.share)
 
-    return witness
+    return on_batch
 
 
 @contextmanager
@@ -126,27 +128,27 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
     from scstream.serve.settings import EXPOSED, Settings
 
     host, port = address_of("--serve", address)
-    processor, measure = pipeline.processor, pipeline.witness
+    processor, measure = pipeline.processor, pipeline.on_batch
     if not isinstance(processor, OneModel):
         raise InputError("--serve answers from one model; leave it out where schema.key is given.")
     model, live = Owned(), Live()
     settings = Settings(host=host, port=port, token=read_token(None, veil))
     if settings.is_exposed:
-        pipeline.announce("warning", says=EXPOSED)
+        pipeline.emit("warning", detail=EXPOSED)
 
-    def announce(kind: str, /, **values: Any) -> None:
+    def emit(kind: str, /, **values: Any) -> None:
         if kind == "defect":
-            pipeline.announce("warning", says=f"a question met a defect:\n{values['trace']}")
+            pipeline.emit("warning", detail=f"a question met a defect:\n{values['trace']}")
 
-    app = create_app(model, settings, live=live, metrics=metrics, announce=announce)
+    app = create_app(model, settings, live=live, metrics=metrics, emit=emit)
 
-    def witness(parcel: SourceBatch, learned: Learned) -> None:
-        measure(parcel, learned)
+    def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
+        measure(source_batch, learned)
         if processor.learner.snapshot is None:
             return
         reading = Reading(
-            version=parcel.batch,
-            batch=parcel.batch + 1,
+            version=source_batch.batch,
+            batch=source_batch.batch + 1,
             at=pipeline.clock.now(),
             columns=pipeline.reader.schema.features,
             learner=processor.learner,
@@ -155,6 +157,6 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
         model.publish(reading)
         live.see(reading, X=learned.block.X, labels=learned.labels)
 
-    pipeline.witness = witness
+    pipeline.on_batch = on_batch
     with serve_in_thread(app, host, port):
         yield

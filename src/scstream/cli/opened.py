@@ -18,7 +18,7 @@ from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
 from scstream.stream.messages import Schema
 from scstream.stream.reading import Reading
-from scstream.stream.runner import Announce, silent
+from scstream.stream.runner import EventCallback, ignore_event
 
 _TRIES = 10
 
@@ -72,7 +72,7 @@ class Opened:
 
 
 def open_model(
-    place: str, *, options: Mapping[str, Any] | None = None, announce: Announce = silent
+    place: str, *, options: Mapping[str, Any] | None = None, emit: EventCallback = ignore_event
 ) -> Opened:
     """Open a model file, or the newest sound checkpoint of a pipeline.
 
@@ -82,7 +82,7 @@ def open_model(
         A file, a folder of checkpoints, or an address such as "s3://bucket/prefix".
     options : mapping, optional
         As `checkpoint.options` of a pipeline.
-    announce : callable
+    emit : callable
         Is told of checkpoints that are damaged and were passed over.
 
     Returns
@@ -93,7 +93,7 @@ def open_model(
     if is_folder(place) and not Path(place).is_dir():
         return _opened_file(Path(place))
     try:
-        return _newest(place, Follower.open(place, options=options, announce=announce))
+        return _newest(place, Follower.open(place, options=options, emit=emit))
     except OSError as error:
         raise InputError(f"{place} cannot be read: {error.strerror or error}.") from error
 
@@ -147,7 +147,7 @@ def read_file(path: Path) -> bytes:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def passed_over(veil: Veil, *, lines: bool) -> Announce:
+def passed_over(veil: Veil, *, lines: bool) -> EventCallback:
     r"""Return what tells of checkpoints that could not be used, on the standard error.
 
     Examples

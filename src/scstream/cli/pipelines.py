@@ -28,7 +28,7 @@ def run(
     sink: Annotated[
         str | None, typer.Option(metavar="KIND:REST", help="file:labels.csv, stdout ...")
     ] = None,
-    dead: Annotated[
+    dead_letters: Annotated[
         str | None, typer.Option(metavar="KIND:REST", help="Where rows go that cannot be used.")
     ] = None,
     job: Annotated[str | None, typer.Option(help="Name of the pipeline.")] = None,
@@ -82,7 +82,7 @@ def run(
     anew with another folder. SIGTERM or Ctrl-C finish the batch in hand, commit and exit with 0; a
     second Ctrl-C ends at once. Counts and logs go to the standard error.
     """
-    given = flags(sets, folder, source=source, sink=sink, dead=dead)
+    given = flags(sets, folder, source=source, sink=sink, dead_letters=dead_letters)
     if job is not None:
         given["job",] = Given(job, "--job")
     layer = resolved(ctx.obj, file, given)
@@ -126,13 +126,13 @@ def doctor(
     veil: Veil = ctx.obj
     settings = nested(resolved(veil, file, flags(sets, folder, source=source, sink=sink)))
     found = [
-        {"where": where, "about": f.about, "level": f.level, "says": veil.hide(f.says)}
+        {"where": where, "about": f.about, "level": f.level, "detail": veil.hide(f.detail)}
         for where, f in examine(settings)
     ]
     if as_json:
         print_json(found)
     else:
-        names = ["level", "where", "about", "says"]
+        names = ["level", "where", "about", "detail"]
         table(names, [[each[name] for name in names] for each in found])
     if strict and any(each["level"] == "warn" for each in found):
         raise typer.Exit(1)

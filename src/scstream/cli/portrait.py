@@ -63,7 +63,7 @@ def show_model(opened: Opened, *, max_n: int) -> None:
     for event in reversed(events[-max_n:]):
         out.print(told(event), soft_wrap=True)
     headed(out, "health")
-    facts_of(out, [(f.about, Text(f.says, style=mark(f.level))) for f in health(opened)])
+    facts_of(out, [(f.about, Text(f.detail, style=mark(f.level))) for f in health(opened)])
 
 
 def show_cluster(opened: Opened, cluster: int, *, max_n: int) -> None:

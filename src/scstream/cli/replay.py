@@ -16,9 +16,9 @@ from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
 from scstream.stream.checkpoint_log import DIGEST, SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.runner import Announce, CheckpointPolicy, Pipeline, silent
+from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
 from scstream.stream.sink import NullSink
-from scstream.stream.source import Positions, Wrapped
+from scstream.stream.source import Positions, SourceWrapper
 from scstream.stream.store import Store
 
 _START = "replay"  # name of the savepoint in the scratch store
@@ -56,7 +56,7 @@ class Verdict:
 
 
 @dataclass
-class _Witness(CheckpointLog):
+class _ReplayLog(CheckpointLog):
     """A ledger that compares the digest after every batch with those that are known."""
 
     expected: Mapping[int, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class _Witness(CheckpointLog):
         return f"and were still the same after batch {self.agreed[-1]}"
 
 
-class _Onlooker(Wrapped):
+class _Onlooker(SourceWrapper):
     """A source that is read and never told what it may forget."""
 
     def acknowledge(self, positions: Positions) -> None:
@@ -93,7 +93,7 @@ def replay(
     *,
     start: str,
     to: int | None = None,
-    announce: Announce = silent,
+    emit: EventCallback = ignore_event,
     stop: Event | None = None,
 ) -> Verdict:
     """Learn batches again and compare; raises `NonDeterministicReplay` where labels differ.
@@ -108,7 +108,7 @@ def replay(
         Number of a version, or name of a savepoint.
     to : int, optional
         End before this batch; by default after the last one whose labels are known.
-    announce : callable
+    emit : callable
         Is told what happens.
     stop : Event, optional
         Set it to end early.
@@ -127,18 +127,18 @@ def replay(
     expected = _known(store, first, to)
     scratch = Scratch(store)
     scratch.put(SAVEPOINT + _START, content)
-    pipeline = _as_onlooker(settings, scratch, expected, announce)
+    pipeline = _as_onlooker(settings, scratch, expected, emit)
     _check_cuts(pipeline, store, first)
     end = max(expected) + 1
     pipeline.run(savepoint=_START, until=end, stop=stop)
-    witness = pipeline.ledger
-    assert isinstance(witness, _Witness)
-    if witness.reached + 1 < end and not (stop and stop.is_set()):
+    log = pipeline.checkpoint_log
+    assert isinstance(log, _ReplayLog)
+    if log.reached + 1 < end and not (stop and stop.is_set()):
         raise NonDeterministicReplay(
-            f"the source ends at batch {witness.reached + 1}, but labels of batch {end - 1} are "
+            f"the source ends at batch {log.reached + 1}, but labels of batch {end - 1} are "
             "known; rows are missing now."
         )
-    return Verdict(first, max(witness.reached + 1, first), len(witness.agreed))
+    return Verdict(first, max(log.reached + 1, first), len(log.agreed))
 
 
 def _read(store: Store, start: str) -> bytes:
@@ -178,7 +178,7 @@ def _known(store: Store, first: int, to: int | None) -> dict[int, str]:
 
 
 def _as_onlooker(
-    settings: Mapping[str, Any], scratch: Scratch, expected: Mapping[int, str], announce: Announce
+    settings: Mapping[str, Any], scratch: Scratch, expected: Mapping[int, str], emit: EventCallback
 ) -> Pipeline:
     if "source" not in settings:
         raise InputError("replay needs the source of the pipeline; give its file, or --source.")
@@ -188,11 +188,11 @@ def _as_onlooker(
             "is nothing to replay."
         )
     source = {name: value for name, value in settings["source"].items() if name not in _SHARED}
-    pipeline = build({**settings, "source": source}, announce=announce, store=scratch)
+    pipeline = build({**settings, "source": source}, emit=emit, store=scratch)
     pipeline.source = _Onlooker(pipeline.source)
-    pipeline.sink = pipeline.dead = pipeline.alerts = NullSink()
-    pipeline.ledger = _Witness(scratch, expected=expected)
-    pipeline.pace = CheckpointPolicy(batches=1 << 62, seconds=_NEVER, digests=1)
+    pipeline.sink = pipeline.dead_letters = pipeline.alerts = NullSink()
+    pipeline.checkpoint_log = _ReplayLog(scratch, expected=expected)
+    pipeline.checkpoint_policy = CheckpointPolicy(batches=1 << 62, seconds=_NEVER, digests=1)
     return pipeline
 
 

@@ -30,7 +30,13 @@ _TEXT = ("csv", "jsonl")
 _CHUNK = 16_384  # rows that are worked on at once, more or less
 _WAIT = 0.05  # seconds
 _WRONG_PATH = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-_OF_RUN = ("sink", "dead", "checkpoint", "keys", "alerts")  # sections that `run` alone looks at
+_OF_RUN = (
+    "sink",
+    "dead_letters",
+    "checkpoint",
+    "keys",
+    "alerts",
+)  # sections that `run` alone looks at
 
 
 def row_settings(

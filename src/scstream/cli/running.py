@@ -21,7 +21,7 @@ from scstream.cli.veil import Veil
 from scstream.errors import InputError
 from scstream.observe.webhook import posting
 from scstream.stream.config import FOLDER, build
-from scstream.stream.runner import Announce
+from scstream.stream.runner import EventCallback
 
 _SHOW_CURSOR = "\x1b[?25h"
 _INTERRUPTED = 130  # exit code of a shell after an interrupt
@@ -118,18 +118,18 @@ def run(
         progress = Progress(stopping=drain.stop.is_set)
         shown = Shown(progress, face(progress, veil, settings, lines=lines, every=every))
 
-        listeners: list[Announce] = [shown.announce]
+        listeners: list[EventCallback] = [shown.emit]
 
-        def announce(kind: str, /, **values: Any) -> None:
+        def emit(kind: str, /, **values: Any) -> None:
             drain.started = drain.started or kind == "started"
             for listen in listeners:
                 listen(kind, **values)
 
-        pipeline = build(settings, announce=announce, store=open_store(settings, must_exist=False))
+        pipeline = build(settings, emit=emit, store=open_store(settings, must_exist=False))
         progress.lag = pipeline.source.lag
         with (
             shown,
-            library_logs(lambda says: shown.announce("warning", says=says)),
+            library_logs(lambda detail: shown.emit("warning", detail=detail)),
             posting(settings.get("alerts", {})) as post,
             looking_on(pipeline, onlookers, veil) as others,
         ):
@@ -143,7 +143,7 @@ def run(
                     until=start.until,
                 )
             except KeyboardInterrupt:
-                shown.announce("stopped", batch=progress.batch, drained=True)
+                shown.emit("stopped", batch=progress.batch, drained=True)
 
 
 def face(

@@ -84,7 +84,7 @@ class Service:
             with urlopen(request, timeout=_PATIENCE) as answer:
                 return bytes(answer.read(_MOST))
         except HTTPError as error:
-            raise StreamError(f"{self.name}{path} says {_says(error)}") from error
+            raise StreamError(f"{self.name}{path} says {_detail(error)}") from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             why = getattr(reason, "strerror", None) or str(reason)
@@ -93,14 +93,14 @@ class Service:
             ) from error
 
 
-def _says(error: HTTPError) -> str:
+def _detail(error: HTTPError) -> str:
     """The sentence of a service that refuses."""
     try:
-        says = json.loads(error.read(_MOST))["says"]
+        detail = json.loads(error.read(_MOST))["detail"]
     except (ValueError, LookupError, TypeError, OSError, HTTPException):
-        says = error.reason
+        detail = error.reason
     hint = f" Give a token with --token-file or {TOKEN}." if error.code == 401 else ""
-    return f"{error.code}: {says}{hint}"
+    return f"{error.code}: {detail}{hint}"
 
 
 def _moment(

@@ -20,7 +20,7 @@ from scstream.serve.live import Live
 from scstream.serve.model import Following, Model, Owned
 from scstream.serve.settings import EXPOSED, Settings
 from scstream.stream.follower import Follower
-from scstream.stream.runner import Announce
+from scstream.stream.runner import EventCallback
 
 _SENTENCES = {
     "serving": "answering at {url}; it is described at {url}/docs",
@@ -72,10 +72,10 @@ class Place:
         """Whether these are checkpoints of a pipeline, and not a file."""
         return not is_folder(self.name) or Path(self.name).is_dir()
 
-    def open(self, announce: Announce) -> Model:
+    def open(self, emit: EventCallback) -> Model:
         """Open the model."""
         if self.is_followed:
-            return Follower(open_store(self.settings), announce=announce)
+            return Follower(open_store(self.settings), emit=emit)
         return Owned.open(self.name)
 
 
@@ -104,12 +104,12 @@ def run(
 
     def tell(kind: str, /, **values: Any) -> None:
         log(kind, **values)
-        metrics.announce(kind, **values)
+        metrics.emit(kind, **values)
 
     model = place.open(tell)
     keeper = Keeper(model, place, tell)
 
-    def announce(kind: str, /, **values: Any) -> None:
+    def emit(kind: str, /, **values: Any) -> None:
         tell(kind, **values)
         keeper.hear(kind)
 
@@ -118,18 +118,18 @@ def run(
         from scstream.observe.opentelemetry import traced
 
         around = traced
-    app = create_app(model, settings, live=live, metrics=metrics, announce=announce, around=around)
+    app = create_app(model, settings, live=live, metrics=metrics, emit=emit, around=around)
     service = app.state.service
     with ExitStack() as stack:
-        stack.enter_context(library_logs(lambda says: tell("warning", says=says)))
+        stack.enter_context(library_logs(lambda detail: tell("warning", detail=detail)))
         door = stack.enter_context(bound(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         tell("serving", url=f"http://{host}:{door.getsockname()[1]}", model=place.name)
         if settings.is_exposed:
-            tell("warning", says=EXPOSED)
+            tell("warning", detail=EXPOSED)
         service.begin()
         if place.is_followed:
-            following = Following(model, every=place.every, changed=service.changed, announce=tell)
+            following = Following(model, every=place.every, changed=service.changed, emit=tell)
             stack.enter_context(following)
         serve(app, door)
         keeper.save()
@@ -169,7 +169,7 @@ class Keeper:
     >>> Keeper(Owned(), Place("model.scstream", {}), print).save()
     """
 
-    def __init__(self, model: Model, place: Place, tell: Announce) -> None:
+    def __init__(self, model: Model, place: Place, tell: EventCallback) -> None:
         self._model = model
         self._place = place
         self._tell = tell
@@ -196,7 +196,7 @@ class Keeper:
         self._tell("saved", path=str(path), batch=model.current().batch)
 
 
-def told(veil: Veil, *, lines: bool) -> Announce:
+def told(veil: Veil, *, lines: bool) -> EventCallback:
     """Return what tells of a service on the standard error: sentences for people, else JSON lines.
 
     Examples

@@ -17,9 +17,24 @@ from scstream.errors import InputError
 
 Key = tuple[str, ...]  # ("source", "url")
 PREFIX = "SCSTREAM_"
-TABLES = ("source", "schema", "model", "batch", "sink", "dead", "checkpoint", "keys", "alerts")
+TABLES = (
+    "source",
+    "schema",
+    "model",
+    "batch",
+    "sink",
+    "dead_letters",
+    "checkpoint",
+    "keys",
+    "alerts",
+)
 SINGLE = ("job", "steps", "threads")
-ENDS: tuple[Key, ...] = (("source",), ("sink",), ("dead",), ("alerts", "sink"))  # have a kind
+ENDS: tuple[Key, ...] = (
+    ("source",),
+    ("sink",),
+    ("dead_letters",),
+    ("alerts", "sink"),
+)  # have a kind
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER = re.compile(r"\s*(\[{1,2})\s*([A-Za-z0-9_.\s-]+?)\s*\]{1,2}\s*(?:#.*)?$")
 _ENTRY = re.compile(r"\s*([A-Za-z0-9_-]+(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=")

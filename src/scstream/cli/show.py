@@ -149,7 +149,7 @@ class Shown:
     >>> from scstream.cli.veil import Veil
     >>> progress = Progress()
     >>> with Shown(progress, Lines(progress, Veil(), every=10.0)) as shown:
-    ...     shown.announce("batch", batch=0, rows=10, rejected=0, clusters=1)
+    ...     shown.emit("batch", batch=0, rows=10, rejected=0, clusters=1)
     >>> progress.rows
     10
     """
@@ -161,7 +161,7 @@ class Shown:
         self._over = Event()
         self._thread = Thread(target=self._run, name="scstream-progress", daemon=True)
 
-    def announce(self, kind: str, /, **values: Any) -> None:
+    def emit(self, kind: str, /, **values: Any) -> None:
         """Be told by the pipeline what happens."""
         self._progress.take(kind, values)
         self._face.tell(kind, values)

@@ -53,8 +53,8 @@ def facts_of(out: Console, lines: Iterable[tuple[str, str | Text]]) -> None:
     >>> facts_of(console(), [("family", "gaussian")])
     family      gaussian
     """
-    for name, says in lines:
-        shown = printable(says) if isinstance(says, str) else says
+    for name, detail in lines:
+        shown = printable(detail) if isinstance(detail, str) else detail
         line = Text.assemble((f"{name:<10}  ", QUIET), shown)
         out.print(line, soft_wrap=not out.is_terminal)
 

@@ -212,15 +212,15 @@ def collected(settings: Mapping[str, Any], wanted: Search) -> tuple[Learner, lis
     if wanted.truth is not None:
         schema["keep"] = [*schema.get("keep", ()), wanted.truth]
     pipeline = build({**settings, "schema": schema}, store=Scratch())
-    pipeline.pace = CheckpointPolicy(batches=_NEVER, seconds=float("inf"), digests=0)
+    pipeline.checkpoint_policy = CheckpointPolicy(batches=_NEVER, seconds=float("inf"), digests=0)
     lots: list[Lot] = []
 
-    def witness(parcel: SourceBatch, learned: Learned) -> None:
+    def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
         if len(learned.block.row):
-            truth = _classes(learned.block.kept, wanted.truth)
-            lots.append(Lot(learned.block.X, parcel.time, truth))
+            truth = _classes(learned.block.extra, wanted.truth)
+            lots.append(Lot(learned.block.X, source_batch.time, truth))
 
-    pipeline.witness = witness
+    pipeline.on_batch = on_batch
     with reading(str(settings["source"].get("path", "standard input"))):
         pipeline.run(until=wanted.batches + wanted.held_out)
     if len(lots) < _FEWEST:

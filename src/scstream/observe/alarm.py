@@ -52,7 +52,7 @@ class Alert:
 
     kind: str
     value: float
-    says: str
+    detail: str
 
 
 @dataclass(frozen=True)
@@ -201,18 +201,18 @@ class Alarm:
 
 def _rules(options: AlarmOptions) -> Iterator[Rule]:
     if options.novelty is not False:
-        yield Share("novelty", options.novelty, rows=options.rows, count=_novel, says=_NOVEL)
+        yield Share("novelty", options.novelty, rows=options.rows, count=_novel, detail=_NOVEL)
     if options.rejected is not False:
         yield Share(
-            "rejected", options.rejected, rows=options.rows, count=_rejected, says=_REJECTED
+            "rejected", options.rejected, rows=options.rows, count=_rejected, detail=_REJECTED
         )
     detector = _detector(options.log_density)
     if detector is not None:
         yield Drop(detector, memory=options.memory)
     if options.births is not False:
-        yield Count("born", int(options.births), says=_BORN)
+        yield Count("born", int(options.births), detail=_BORN)
     if options.deaths is not False:
-        yield Count("died", int(options.deaths), says=_DIED)
+        yield Count("died", int(options.deaths), detail=_DIED)
 
 
 def _detector(chosen: str | bool | Detector) -> Detector | None:

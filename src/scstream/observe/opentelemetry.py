@@ -53,14 +53,14 @@ class Spans:
     --------
     >>> from scstream.observe.opentelemetry import Spans
     >>> spans = Spans(job="demo")
-    >>> spans.announce("batch", batch=3, rows=1000, seconds={"learn": 0.02}, at=1.7e9)
+    >>> spans.emit("batch", batch=3, rows=1000, seconds={"learn": 0.02}, at=1.7e9)
     """
 
     def __init__(self, *, provider: TracerProvider | None = None, **attributes: Any) -> None:
         self._tracer = _tracer(provider)
         self._attributes = {f"scstream.{name}": value for name, value in attributes.items()}
 
-    def announce(self, kind: str, /, **values: Any) -> None:
+    def emit(self, kind: str, /, **values: Any) -> None:
         """Record a batch or a checkpoint that has just ended."""
         if kind == "batch":
             events = {f"events.{name}": n for name, n in values.get("events", {}).items()}
@@ -70,14 +70,14 @@ class Spans:
             self._record(kind, _chosen(values, _CHECKPOINT), values, ended=time.time())
 
     def _record(
-        self, kind: str, says: Mapping[str, Any], values: Mapping[str, Any], *, ended: float
+        self, kind: str, detail: Mapping[str, Any], values: Mapping[str, Any], *, ended: float
     ) -> None:
         seconds = values.get("seconds", {})
         begun = ended - sum(seconds.values())
         span = self._tracer.start_span(kind, context=Context(), start_time=_nanoseconds(begun))
         if span.is_recording():
             span.set_attributes(self._attributes)
-            span.set_attributes({f"scstream.{name}": value for name, value in says.items()})
+            span.set_attributes({f"scstream.{name}": value for name, value in detail.items()})
             self._parts(span, seconds, begun)
         span.end(_nanoseconds(ended))
 

@@ -71,7 +71,7 @@ class Metrics:
     --------
     >>> from scstream.observe.prometheus import Metrics
     >>> metrics = Metrics(lag=lambda: 7)
-    >>> metrics.announce("batch", batch=0, rows=1000, rejected=2, clusters=5, novel=1)
+    >>> metrics.emit("batch", batch=0, rows=1000, rejected=2, clusters=5, novel=1)
     >>> content, kind = metrics.exposition()
     >>> kind
     'text/plain; version=0.0.4; charset=utf-8'
@@ -104,7 +104,7 @@ class Metrics:
         if max_clusters is not None:
             self._set("scstream_clusters_limit", max_clusters)
 
-    def announce(self, kind: str, /, **values: Any) -> None:
+    def emit(self, kind: str, /, **values: Any) -> None:
         """Count what a pipeline or a follower announces; what is not counted is passed over."""
         if kind == "damaged":
             self._count("scstream_damaged_checkpoints_total")

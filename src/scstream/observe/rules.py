@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from scstream.observe.drift import Adwin, Detector, PageHinkley
 
-News = Mapping[str, Any]  # what became of a batch; see `scstream.stream.deliveries.news_of`
+News = Mapping[str, Any]  # what became of a batch; see `scstream.stream.deliveries.batch_summary`
 Found = tuple[float, str]  # what was measured, and what it means
 
 OWN = (PageHinkley, Adwin)  # detectors whose state is saved
@@ -59,9 +59,9 @@ class Share:
     Examples
     --------
     >>> from scstream.observe.rules import Share
-    >>> says = "{share:.0%} of {n} rows (limit {limit:.0%})"
+    >>> detail = "{share:.0%} of {n} rows (limit {limit:.0%})"
     >>> rule = Share(
-    ...     "novelty", 0.2, rows=10, count=lambda news: (news["novel"], news["rows"]), says=says
+    ...     "novelty", 0.2, rows=10, count=lambda news: (news["novel"], news["rows"]), detail=detail
     ... )
     >>> rule.hear({"batch": 7, "novel": 3, "rows": 10}, quiet=False)
     (0.3, '30% of 10 rows (limit 20%)')
@@ -75,13 +75,13 @@ class Share:
         *,
         rows: int,
         count: Callable[[News], tuple[int, int]],
-        says: str,
+        detail: str,
     ) -> None:
         self.kind = kind
         self._limit = limit
         self._rows = rows
         self._count = count
-        self._says = says
+        self._detail = detail
         self._n_hits, self._n = 0, 0
         self._told = False
 
@@ -98,7 +98,7 @@ class Share:
         if quiet or self._told or share < self._limit:
             return None
         self._told = True
-        return share, self._says.format(share=share, n=n, batch=news["batch"], limit=self._limit)
+        return share, self._detail.format(share=share, n=n, batch=news["batch"], limit=self._limit)
 
     def save(self) -> dict[str, Any]:
         """Return the counts, and whether the alert was told."""
@@ -124,17 +124,17 @@ class Count:
     Examples
     --------
     >>> from scstream.observe.rules import Count
-    >>> rule = Count("born", 1, says="{n} new in batch {batch}")
+    >>> rule = Count("born", 1, detail="{n} new in batch {batch}")
     >>> news = {"batch": 0, "clusters": 3, "events": {"born": 3}}
     >>> rule.hear(news, quiet=False)
     >>> rule.hear({**news, "batch": 1}, quiet=False)
     (3.0, '3 new in batch 1')
     """
 
-    def __init__(self, kind: str, least: int, *, says: str) -> None:
+    def __init__(self, kind: str, least: int, *, detail: str) -> None:
         self.kind = kind
         self._least = least
-        self._says = says
+        self._detail = detail
         self._begun = False
 
     def hear(self, news: News, *, quiet: bool) -> Found | None:
@@ -143,7 +143,7 @@ class Count:
         n = news["events"].get(self.kind, 0)
         if quiet or not begun or n < self._least:
             return None
-        return float(n), self._says.format(n=n, batch=news["batch"], clusters=news["clusters"])
+        return float(n), self._detail.format(n=n, batch=news["batch"], clusters=news["clusters"])
 
     def save(self) -> dict[str, Any]:
         """Return whether there were clusters."""
@@ -179,8 +179,8 @@ class Drop:
     ...     density = -4.0 + 0.1 * (batch % 3)
     ...     news = {"batch": batch, "rows": 100, "rejected": 0, "log_density": density}
     ...     assert rule.hear(news, quiet=False) is None
-    >>> value, says = rule.hear({**news, "batch": 40, "log_density": -9.0}, quiet=False)
-    >>> value, says[:63]
+    >>> value, detail = rule.hear({**news, "batch": 40, "log_density": -9.0}, quiet=False)
+    >>> value, detail[:63]
     (-9.0, 'the mean log density has dropped: -9.00 in batch 40, and usuall')
     """
 

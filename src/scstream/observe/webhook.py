@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from scstream.observe.address import check_address, shown_address
 
-Announce = Callable[..., None]
+EventCallback = Callable[..., None]
 TIMEOUT = 10.0  # seconds
 MOST_WAITING = 1000  # alerts
 _ATTEMPTS = 6
@@ -36,7 +36,7 @@ class Note(NamedTuple):
 class Webhook:
     """Posts every alert as JSON; what cannot be delivered is tried again, then given up.
 
-    The body is ``{"job", "batch", "index", "kind", "value", "says"}``. The header
+    The body is ``{"job", "batch", "index", "kind", "value", "detail"}``. The header
     `Idempotency-Key` is made of job, batch and index: a batch that is learned again after a crash
     gives the same keys, so that a receiver can tell a repetition. Redirects are not followed,
     certificates are checked, and proxies of the environment are not used. What waits is lost when
@@ -63,7 +63,7 @@ class Webhook:
     >>> webhook = Webhook("https://hooks.example.org/services/s3cret")
     >>> webhook
     Webhook('https://hooks.example.org/***')
-    >>> webhook.announce("batch", batch=0, rows=100)  # not an alert: nothing is posted
+    >>> webhook.emit("batch", batch=0, rows=100)  # not an alert: nothing is posted
     >>> webhook.sent, webhook.given_up
     (0, 0)
     """
@@ -99,7 +99,7 @@ class Webhook:
         """Number of alerts that were not delivered."""
         return self._refused + self._left
 
-    def announce(self, kind: str, /, **values: Any) -> None:
+    def emit(self, kind: str, /, **values: Any) -> None:
         """Be told by the pipeline what happens; return at once."""
         if kind == "started":
             self._job = values["job"]
@@ -207,20 +207,20 @@ class Webhook:
 
 
 @contextmanager
-def posting(alerts: Mapping[str, Any]) -> Iterator[Announce]:
+def posting(alerts: Mapping[str, Any]) -> Iterator[EventCallback]:
     """Yield what must be told of alerts for them to be posted, as the section `[alerts]` says.
 
     Examples
     --------
     >>> from scstream.observe.webhook import posting
-    >>> with posting({"novelty": 0.2}) as announce:  # no address: nothing is posted
-    ...     announce("alert", batch=3, kind="novelty", value=0.4, says="...")
+    >>> with posting({"novelty": 0.2}) as emit:  # no address: nothing is posted
+    ...     emit("alert", batch=3, kind="novelty", value=0.4, detail="...")
     """
     if not alerts.get("webhook"):
         yield _silent
         return
     with Webhook(alerts["webhook"], token=alerts.get("token")) as webhook:
-        yield webhook.announce
+        yield webhook.emit
 
 
 def _silent(kind: str, /, **values: Any) -> None:

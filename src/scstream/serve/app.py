@@ -17,7 +17,7 @@ from scstream.serve.refusals import Refusal, refusal_of
 from scstream.serve.routes import look_routes
 from scstream.serve.service import Service
 from scstream.serve.settings import Settings
-from scstream.stream.runner import Announce, silent
+from scstream.stream.runner import EventCallback, ignore_event
 
 try:
     from fastapi import FastAPI, Request
@@ -39,7 +39,7 @@ def create_app(
     *,
     live: Live | None = None,
     metrics: Metrics | None = None,
-    announce: Announce = silent,
+    emit: EventCallback = ignore_event,
     around: Callable[[App], App] | None = None,
 ) -> FastAPI:
     """Build the service for a model.
@@ -54,7 +54,7 @@ def create_app(
         What the live page shows; without it there is no page.
     metrics : Metrics, optional
         What counts requests; without it there is no ``/metrics``.
-    announce : callable
+    emit : callable
         Is told "learned", "request" and "defect", with values by name.
     around : callable, optional
         Middleware that sees every request, such as `scstream.observe.opentelemetry.traced`.
@@ -74,7 +74,7 @@ def create_app(
     100000
     """
     settings = settings or Settings()
-    service = Service(model, settings, live=live, metrics=metrics, announce=announce)
+    service = Service(model, settings, live=live, metrics=metrics, emit=emit)
     direct: dict[str, App] = {"/predict": Predict(service), "/learn": Learn(service)}
     app = _Guarded(service, direct, around)
     for path, answer in direct.items():

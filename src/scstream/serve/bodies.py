@@ -185,8 +185,8 @@ def read_arrow(body: bytes, form: Form, *, max_n: int) -> Question:
     if block.rejects:
         torn = len(block.rejects) == 1 and not block.X.shape[1] and form.text is None
         first = block.rejects[0]
-        says = first.reason if torn else f"row {first.row} cannot be used: {first.reason}"
-        raise Refusal("NotArrow" if torn else "InputError", says)
+        detail = first.reason if torn else f"row {first.row} cannot be used: {first.reason}"
+        raise Refusal("NotArrow" if torn else "InputError", detail)
     if form.text is not None:
         return Question(block)
     found = reader.schema.features or form.names  # a stream without rows settles nothing
@@ -347,5 +347,5 @@ def _listed(names: Sequence[str]) -> str:
 _SHOWN = 20  # names of columns in a sentence
 
 
-def _unfit(says: str) -> Refusal:
-    return Refusal("InputError", says)
+def _unfit(detail: str) -> Refusal:
+    return Refusal("InputError", detail)

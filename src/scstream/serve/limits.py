@@ -80,7 +80,7 @@ class Limits:
     >>> scope = {"type": "http", "method": "POST", "path": "/predict", "headers": headers}
     >>> asyncio.run(limits(scope, receive, send))
     413
-    b'{"error":"TooLarge","says":"the body has more than 10 bytes; send the rows in parts."}'
+    b'{"error":"TooLarge","detail":"the body has more than 10 bytes; send the rows in parts."}'
     b''
     """
 

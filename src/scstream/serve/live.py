@@ -271,8 +271,8 @@ class _Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self.live.seat() as has_room:
             if not has_room:
-                says = f"{self.live.n_subscribers} browsers look at the page; try again later."
-                await _refused(503, "TooMany", says)(scope, receive, send)
+                detail = f"{self.live.n_subscribers} browsers look at the page; try again later."
+                await _refused(503, "TooMany", detail)(scope, receive, send)
                 return
             tasks = [asyncio.ensure_future(work) for work in (self._talk(send), _left(receive))]
             try:
@@ -300,9 +300,9 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-def _refused(status: int, error: str, says: str) -> Response:
+def _refused(status: int, error: str, detail: str) -> Response:
     headers = {"retry-after": "10"} if status == 503 else None
-    return JSONResponse({"error": error, "says": says}, status_code=status, headers=headers)
+    return JSONResponse({"error": error, "detail": detail}, status_code=status, headers=headers)
 
 
 def _body(text: str, *, more: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
 from scstream.stream.processor import checkpoint_from, learn_block
 from scstream.stream.reading import Reading, frozen
-from scstream.stream.runner import Announce, silent
+from scstream.stream.runner import EventCallback, ignore_event
 
 
 class Model(Protocol):
@@ -235,7 +235,7 @@ class Following:
         Seconds between two looks; twice as long after every error in a row, up to a minute.
     changed : callable
         Is given every new state.
-    announce : callable
+    emit : callable
         Is told "unreachable" with the reason where the store cannot be read. The state in use
         stays.
 
@@ -253,12 +253,12 @@ class Following:
         *,
         every: float = 2.0,
         changed: Callable[[Reading], None] = lambda reading: None,
-        announce: Announce = silent,
+        emit: EventCallback = ignore_event,
     ) -> None:
         self._model = model
         self._every = every
         self._changed = changed
-        self._announce = announce
+        self._emit = emit
         self._failures = 0
         self._over = Event()
         self._thread = Thread(target=self._run, name="scstream-following", daemon=True)
@@ -283,13 +283,13 @@ class Following:
             self._failures = 0
         except Exception as error:  # whatever the client of a store raises; the next look may do
             self._failures = min(self._failures + 1, 30)
-            self._announce("unreachable", reason=str(error), again=self.pause)
+            self._emit("unreachable", reason=str(error), again=self.pause)
             return False
         if newer:
             try:
                 self._changed(self._model.current())
             except Exception:  # who looks on must not stop who answers
-                self._announce("defect", trace=traceback.format_exc())
+                self._emit("defect", trace=traceback.format_exc())
         return newer
 
     def _run(self) -> None:

@@ -194,17 +194,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse_head(self) -> None:
         max_n = self._bounds.header_bytes
-        says = f"address and headers have more than {max_n} bytes; send less of them."
-        self._refuse("HeadTooLarge", says)
+        detail = f"address and headers have more than {max_n} bytes; send less of them."
+        self._refuse("HeadTooLarge", detail)
 
-    def _refuse(self, error: str, says: str) -> None:
+    def _refuse(self, error: str, detail: str) -> None:
         """Say no on behalf of the application, and read no more requests."""
         if self.transport.is_closing() or self._refused is not None:
             return
         self._refused = 0
         self._in_head = self._in_body = False
         self._expect_nothing()
-        refusal = Refusal(error, says)
+        refusal = Refusal(error, detail)
         self.transport.write(
             STATUS_LINE[refusal.status]
             + b"content-type: application/json\r\nconnection: close\r\n"
@@ -232,5 +232,5 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True  # as if the client had left: the application lets go
             self.cycle.message_event.set()
         seconds = self._bounds.body_seconds
-        says = f"the request did not arrive within {seconds:g} s; send it again."
-        self._refuse("TooSlow", says)
+        detail = f"the request did not arrive within {seconds:g} s; send it again."
+        self._refuse("TooSlow", detail)

@@ -62,11 +62,11 @@ class Refusal(Exception):
     >>> from scstream.serve.refusals import Refusal
     >>> refusal = Refusal("NotFound", "there is no cluster 7.")
     >>> refusal.status, refusal.content
-    (404, b'{"error":"NotFound","says":"there is no cluster 7."}')
+    (404, b'{"error":"NotFound","detail":"there is no cluster 7."}')
     """
 
-    def __init__(self, error: str, says: str, *, headers: Headers = ()) -> None:
-        super().__init__(says)
+    def __init__(self, error: str, detail: str, *, headers: Headers = ()) -> None:
+        super().__init__(detail)
         self.error = error
         self.status = REASONS[error][0] if error in REASONS else 500
         self.headers = headers or (_RETRY if self.status == 503 else ())
@@ -74,8 +74,8 @@ class Refusal(Exception):
     @property
     def content(self) -> bytes:
         """The body of the answer."""
-        says = str(self).encode(errors="replace").decode()
-        return orjson.dumps({"error": self.error, "says": says})
+        detail = str(self).encode(errors="replace").decode()
+        return orjson.dumps({"error": self.error, "detail": detail})
 
 
 _RETRY: Headers = ((b"retry-after", b"1"),)

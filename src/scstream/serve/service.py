@@ -24,7 +24,7 @@ from scstream.serve.model import Lesson, Model, Owned
 from scstream.serve.refusals import Refusal
 from scstream.serve.settings import Settings
 from scstream.stream.reading import Reading
-from scstream.stream.runner import Announce, silent
+from scstream.stream.runner import EventCallback, ignore_event
 
 if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
@@ -56,7 +56,7 @@ class Service:
         The limits.
     live, metrics : optional
         Are told of states, rows and requests.
-    announce : callable
+    emit : callable
         Is told "learned", "request" and "defect".
 
     Examples
@@ -82,13 +82,13 @@ class Service:
         *,
         live: Live | None = None,
         metrics: Metrics | None = None,
-        announce: Announce = silent,
+        emit: EventCallback = ignore_event,
     ) -> None:
         self.model = model
         self.settings = settings
         self.live = live
         self.metrics = metrics
-        self.announce = announce
+        self.emit = emit
         self.draining = False  # whether the end is near
         self._pool = ThreadPoolExecutor(settings.threads, "scstream-asking")
         self._writer = ThreadPoolExecutor(1, "scstream-learning")
@@ -145,8 +145,8 @@ class Service:
         if not isinstance(self.model, Owned):
             raise Refusal("NotAllowed", "this model learns elsewhere; send rows to that.")
         if self._waiting >= self.settings.waiting:
-            says = f"{self._waiting} batches wait to be learned; send this one again later."
-            raise Refusal("Busy", says)
+            detail = f"{self._waiting} batches wait to be learned; send this one again later."
+            raise Refusal("Busy", detail)
         self._waiting += 1
         try:
             future = self._writer.submit(self._learned, self.model, body, kind)
@@ -158,11 +158,11 @@ class Service:
         began = time.perf_counter()
         question = self.question(model.current(), body, kind)
         if question.probabilities or not question.n_rows:
-            says = "a batch to learn has one row or more, and no 'probabilities'."
-            raise Refusal("InputError", says)
+            detail = "a batch to learn has one row or more, and no 'probabilities'."
+            raise Refusal("InputError", detail)
         lesson = model.learn(question.block, time=question.time)
         self.changed(lesson.reading, X=lesson.X, labels=lesson.labels)
-        self.announce(
+        self.emit(
             "learned",
             batch=lesson.reading.batch,
             version=lesson.reading.version,
@@ -207,8 +207,8 @@ class Service:
 
     def _late(self) -> Refusal:
         seconds = self.settings.answer_seconds
-        says = f"there was no answer within {seconds:g} s; ask again later, or about fewer rows."
-        return Refusal("TooLong", says)
+        detail = f"there was no answer within {seconds:g} s; ask again later, or about fewer rows."
+        return Refusal("TooLong", detail)
 
     def heard(self, visit: Visit) -> None:
         """Count a request that is over, on the event loop."""
@@ -219,7 +219,7 @@ class Service:
             self.metrics.request(route, visit.status, seconds, visit.rows, novel=visit.novel)
         if self.settings.access_log:
             client = scope.get("client")
-            self.announce(
+            self.emit(
                 "request",
                 method=scope["method"],
                 path=scope["path"][:_SHOWN],
@@ -231,7 +231,7 @@ class Service:
 
     def failed(self, trace: str) -> None:
         """Tell of a defect."""
-        self.announce("defect", trace=trace)
+        self.emit("defect", trace=trace)
 
     def drain(self) -> None:
         """Be not ready any more, and let those who look at the live page go."""

@@ -16,7 +16,7 @@ class Refused(BaseModel):
     """A request that was not answered, and why."""
 
     error: str = Field(description="Name of the reason, for programs.")
-    says: str = Field(description="What is wrong and what to do, for people.")
+    detail: str = Field(description="What is wrong and what to do, for people.")
 
 
 class Origin(BaseModel):

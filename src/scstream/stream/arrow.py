@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scstream.errors import missing_extra
 from scstream.preprocess.block import Block, Columns
-from scstream.stream.messages import SHOWN, Schema, judged, passed_on, to_json
+from scstream.stream.messages import SHOWN, Schema, build_block, read_other_columns, to_json
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -65,7 +65,7 @@ class ArrowReader:
             block = _block(schema, table)
         except _DAMAGE as error:
             reason = f"the message is no Arrow stream to learn from: {_short(error)}."
-            return Block.refused(reason, _columns_of(table))
+            return Block.rejected(reason, _columns_of(table))
         if len(block.row):
             self.schema = schema
         return block
@@ -301,13 +301,13 @@ def _block(schema: Schema, table: Any) -> Block:
             return nothing
         return _times(columns[name]) if name == schema.time else _values(columns[name])
 
-    kept = passed_on(schema, plain, bad)
+    kept = read_other_columns(schema, plain, bad)
 
     def content(i: int) -> str:
         row = dict(zip(names, X[i].tolist(), strict=True))
         return to_json(row | {name: values[i] for name, values in kept.items()}).decode()
 
-    return judged(schema, X, kept, bad=bad, content=content)
+    return build_block(schema, X, kept, bad=bad, content=content)
 
 
 def _needed(schema: Schema, table: Any) -> Mapping[str, Any]:

@@ -62,13 +62,13 @@ def number(name: str, value: Any, *, missing: bool) -> float | str:
     return f"column {quoted(name)} {_instead('a number', value)}."
 
 
-def misfit(name: str, entry: float) -> str:
+def out_of_range_reason(name: str, entry: float) -> str:
     """Say why a number cannot be an entry.
 
     Examples
     --------
-    >>> from scstream.stream.checks import misfit
-    >>> misfit("x", float("inf"))
+    >>> from scstream.stream.checks import out_of_range_reason
+    >>> out_of_range_reason("x", float("inf"))
     "column 'x' holds inf, which is out of range."
     """
     if math.isnan(entry):
@@ -128,7 +128,7 @@ def text_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArra
     --------
     >>> from scstream.stream.checks import text_column
     >>> bad = {}
-    >>> text_column("says", ["a", 7], bad), bad
+    >>> text_column("detail", ["a", 7], bad), bad
     (array(['a', None], dtype=object), {1: "column 'says' holds 7, which is not text."})
     """
     return _each(name, values, bad, _text, ready=_TEXT)

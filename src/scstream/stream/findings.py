@@ -28,4 +28,4 @@ class Finding:
 
     level: Literal["ok", "note", "warn"]
     about: str
-    says: str
+    detail: str

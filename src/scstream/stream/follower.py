@@ -13,9 +13,9 @@ from typing import Any, Self
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError, StreamError
 from scstream.stream import connectors
 from scstream.stream.checkpoint_log import VERSION, CheckpointLog
-from scstream.stream.clock import Clock, MachineClock
+from scstream.stream.clock import Clock, SystemClock
 from scstream.stream.reading import Answer, Reading
-from scstream.stream.runner import Announce, silent
+from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.store import Store
 
 NONE = -1  # version before there is one
@@ -33,8 +33,8 @@ class Follower:
     ----------
     store : Store
         Where the pipeline keeps its checkpoints; `Follower.open` opens it by its address.
-    announce : callable
-        Is told what happens: ``announce("following", version=7, batch=300)``, and "damaged" or
+    emit : callable
+        Is told what happens: ``emit("following", version=7, batch=300)``, and "damaged" or
         "too_new" with the `name` of a checkpoint that was passed over and the `reason`.
     clock : Clock
         What time it is.
@@ -68,13 +68,13 @@ class Follower:
         self,
         store: Store,
         *,
-        announce: Announce = silent,
+        emit: EventCallback = ignore_event,
         clock: Clock | None = None,
         n_threads: int = -1,
     ) -> None:
         self.store = store
-        self._announce = announce
-        self._clock = clock or MachineClock()
+        self._emit = emit
+        self._clock = clock or SystemClock()
         self._n_threads = n_threads
         self._reading: Reading | None = None
         self._looked = NONE  # newest version that was looked at, sound or not
@@ -220,7 +220,7 @@ class Follower:
         if found is None:
             return False
         self._reading = found
-        self._announce("following", version=found.version, batch=found.batch)
+        self._emit("following", version=found.version, batch=found.batch)
         return True
 
     def _newest_sound(self) -> Reading | None:
@@ -231,7 +231,7 @@ class Follower:
                 found = self._read(name, content)
             except (CheckpointCorrupt, CheckpointTooNew) as error:
                 kind = "damaged" if isinstance(error, CheckpointCorrupt) else "too_new"
-                self._announce(kind, name=name, reason=str(error))
+                self._emit(kind, name=name, reason=str(error))
                 continue
             if found is not None:
                 return found

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from scstream.preprocess.block import Block
 from scstream.stream.checks import NUMBERS, PLAIN, number, number_column, quoted
-from scstream.stream.messages import Schema, among, judged, passed_on, shown, text_lines, to_json
+from scstream.stream.messages import (
+    Schema,
+    build_block,
+    read_other_columns,
+    shown,
+    text_lines,
+    to_json,
+    with_broken_lines,
+)
 
 _NO_ROW = "the line is neither a JSON object nor an array of numbers."
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
@@ -46,7 +54,7 @@ class JsonLines:
                 rows.append(row)
                 at.append(i)
         block = _block_of_objects(self.schema, rows, lambda i: lines[at[i]])
-        return among(block, at, lines, broken=broken)
+        return with_broken_lines(block, at, lines, broken=broken)
 
     def _parse(self, line: str) -> dict[str, Any] | str:
         """Return the row of a line by names of columns, or why there is none."""
@@ -90,8 +98,8 @@ def _block_of_objects(
 ) -> Block:
     bad: dict[int, str] = {}
     X = _matrix(schema, rows, bad)
-    kept = passed_on(schema, lambda name: [row.get(name) for row in rows], bad)
-    return judged(schema, X, kept, bad=bad, content=content)
+    kept = read_other_columns(schema, lambda name: [row.get(name) for row in rows], bad)
+    return build_block(schema, X, kept, bad=bad, content=content)
 
 
 def _matrix(
@@ -146,13 +154,13 @@ class JsonColumns:
         try:
             columns = json.loads(value.decode("utf-8-sig"))
         except (ValueError, RecursionError):
-            return Block.refused("the message is not JSON.", shown(value))
+            return Block.rejected("the message is not JSON.", shown(value))
         if not isinstance(columns, dict):
-            return Block.refused("the message is not a JSON object of columns.", shown(value))
+            return Block.rejected("the message is not a JSON object of columns.", shown(value))
         schema = self.schema.settle(n for n, v in columns.items() if _is_numbers(v))
         reason = _unfit_columns(schema, columns)
         if reason:
-            return Block.refused(reason, shown(value))
+            return Block.rejected(reason, shown(value))
         block = _block_of_columns(schema, columns)
         if len(block.row):
             self.schema = schema
@@ -191,10 +199,10 @@ def _block_of_columns(schema: Schema, columns: Mapping[str, list[Any]]) -> Block
     X = np.empty((n_rows, len(names)))
     for j, name in enumerate(names):
         X[:, j] = number_column(name, columns.get(name, nothing), bad, missing=schema.missing)
-    kept = passed_on(schema, lambda name: columns.get(name, nothing), bad)
+    kept = read_other_columns(schema, lambda name: columns.get(name, nothing), bad)
 
     def content(i: int) -> str:
         row = {name: columns[name][i] for name in here}
         return to_json({n: v if type(v) in PLAIN else "..." for n, v in row.items()}).decode()
 
-    return judged(schema, X, kept, bad=bad, content=content)
+    return build_block(schema, X, kept, bad=bad, content=content)

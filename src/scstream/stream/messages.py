@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from scstream.errors import InputError
 from scstream.io.schema import LARGEST
 from scstream.preprocess.block import Block, Reject
-from scstream.stream.checks import key_column, misfit, plain_column, text_column, time_column
+from scstream.stream.checks import (
+    key_column,
+    out_of_range_reason,
+    plain_column,
+    text_column,
+    time_column,
+)
 from scstream.stream.sink import Delivery, plain_rows
 
 FORMATS = ("json", "columns", "arrow", "floats", "floats32")
@@ -131,7 +137,7 @@ def reader(format: str, schema: Schema) -> Reader:
     >>> from scstream.stream.messages import Schema, reader
     >>> lines = reader("json", Schema(keep=("name",)))
     >>> block = lines.read(b'{"x": 1.5, "name": "a"}\n{"x": null, "name": "b"}')
-    >>> block.X.tolist(), block.kept["name"].tolist(), block.rejects[0].reason
+    >>> block.X.tolist(), block.extra["name"].tolist(), block.rejects[0].reason
     ([[1.5]], ['a'], "column 'x' is missing.")
     """
     if schema.is_empty:
@@ -167,14 +173,14 @@ class _Floats:
         schema = self.schema.settle(f"x{j}" for j in range(count))
         width = len(schema.features or ())
         if rest or (width and count % width):
-            return Block.refused(
+            return Block.rejected(
                 f"the message has {len(value)} bytes, which is no whole number of rows of {width} "
                 f"numbers of {self._dtype.itemsize} bytes.",
                 value[:40].hex(),
             )
         with np.errstate(invalid="ignore"):  # a NaN that signals
             X = np.frombuffer(value, self._dtype).astype(np.float64).reshape(-1, max(width, 1))
-        block = judged(schema, X, {}, bad={}, content=lambda i: json.dumps(X[i].tolist()))
+        block = build_block(schema, X, {}, bad={}, content=lambda i: json.dumps(X[i].tolist()))
         if len(block.row):
             self.schema = schema
         return block
@@ -237,7 +243,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def judged(
+def build_block(
     schema: Schema,
     X: NDArray[np.float64],  # (N, D)
     kept: Mapping[str, NDArray[Any]],
@@ -250,9 +256,9 @@ def judged(
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.messages import Schema, judged
+    >>> from scstream.stream.messages import Schema, build_block
     >>> X = np.array([[1.0], [np.inf]])
-    >>> judged(Schema(("x",)), X, {}, bad={}, content=str).rejects[0].reason
+    >>> build_block(Schema(("x",)), X, {}, bad={}, content=str).rejects[0].reason
     "column 'x' holds inf, which is out of range."
     """
     if X.size and not (X.min() >= -LARGEST and X.max() <= LARGEST):  # also if one of them is NaN
@@ -261,7 +267,7 @@ def judged(
             fits |= np.isnan(X)
         for i in np.flatnonzero(~fits.all(axis=1)).tolist():
             j = int(np.argmin(fits[i]))
-            bad.setdefault(i, misfit((schema.features or ())[j], float(X[i, j])))
+            bad.setdefault(i, out_of_range_reason((schema.features or ())[j], float(X[i, j])))
     row = np.arange(len(X))
     if not bad:
         return Block(len(X), row, X, kept)
@@ -273,7 +279,7 @@ def judged(
     )
 
 
-def passed_on(
+def read_other_columns(
     schema: Schema, column: Callable[[str], Sequence[Any]], bad: dict[int, str]
 ) -> dict[str, NDArray[Any]]:
     """Return the columns that are no features; rows that hold none of the right kind go to `bad`.
@@ -283,9 +289,9 @@ def passed_on(
 
     Examples
     --------
-    >>> from scstream.stream.messages import Schema, passed_on
+    >>> from scstream.stream.messages import Schema, read_other_columns
     >>> columns = {"at": ["1970-01-02", 5], "who": [7, "b"]}
-    >>> passed_on(Schema(time="at", key="who"), columns.__getitem__, {})
+    >>> read_other_columns(Schema(time="at", key="who"), columns.__getitem__, {})
     {'who': array(['7', 'b'], dtype=object), 'at': array([8.64e+04, 5.00e+00])}
     """
     # The last one holds where a column has two roles.
@@ -296,7 +302,7 @@ def passed_on(
     return kept
 
 
-def among(
+def with_broken_lines(
     block: Block, at: Sequence[int], lines: Sequence[str], *, broken: Mapping[int, str]
 ) -> Block:
     """Return a block of some lines, those numbered `at`, as one of all; the others are broken.
@@ -305,8 +311,8 @@ def among(
     --------
     >>> import numpy as np
     >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.messages import among
-    >>> whole = among(Block.of(np.ones((1, 1))), [1], ["{", "[1]"], broken={0: "torn."})
+    >>> from scstream.stream.messages import with_broken_lines
+    >>> whole = with_broken_lines(Block.of(np.ones((1, 1))), [1], ["{", "[1]"], broken={0: "torn."})
     >>> whole.row, whole.rejects
     (array([1]), (Reject(row=0, reason='torn.', content='{'),))
     """
@@ -316,7 +322,7 @@ def among(
     rejects = [Reject(i, reason, lines[i][:SHOWN]) for i, reason in broken.items()]
     rejects += [Reject(at[r.row], r.reason, r.content) for r in block.rejects]
     rejects.sort(key=lambda reject: reject.row)
-    return Block(len(lines), number[block.row], block.X, block.kept, tuple(rejects))
+    return Block(len(lines), number[block.row], block.X, block.extra, tuple(rejects))
 
 
 def text_lines(value: bytes, *, blank: str = _BLANK) -> tuple[list[str], dict[int, str]]:

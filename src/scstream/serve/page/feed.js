@@ -102,7 +102,7 @@ export class EventParser {
 
 async function refusal(answer) {
   try {
-    return (await answer.json()).says ?? `the service answers ${answer.status}`;
+    return (await answer.json()).detail ?? `the service answers ${answer.status}`;
   } catch {
     return `the service answers ${answer.status}`;
   }

@@ -128,11 +128,11 @@ class StdinSource:
 
     def doctor(self) -> list[Finding]:
         """Say what a pipe cannot promise."""
-        says = (
+        detail = (
             "standard input cannot be read again: rows since the last checkpoint are lost when the "
             "pipeline stops. Use a file, HTTP or a broker for each row exactly once."
         )
-        return [Finding("warn", "replay", says)]
+        return [Finding("warn", "replay", detail)]
 
     def _record(self, lines: bytes | Block) -> Record | None:
         if isinstance(lines, bytes) and self._header is None:
@@ -164,7 +164,7 @@ class StdinSource:
                 yield whole + newline
             if len(rest) > self._max_line:
                 reason = f"a line of standard input is longer than {self._max_line} bytes."
-                yield Block.refused(reason, shown(rest))
+                yield Block.rejected(reason, shown(rest))
                 rest = self._behind_line()
         if rest:
             yield rest
@@ -248,10 +248,10 @@ class StdoutSink:
 
     def doctor(self) -> list[Finding]:
         """Say what standard output cannot promise."""
-        says = (
+        detail = (
             "printed rows cannot be taken back: after a crash some come twice, with the same key."
         )
-        return [Finding("warn", "exactly once", says)]
+        return [Finding("warn", "exactly once", detail)]
 
     @property
     def _out(self) -> BinaryIO:
@@ -272,5 +272,7 @@ def _n_lines(lines: bytes) -> int:
 
 
 def _failed(error: OSError) -> OSError:
-    says = f"labels could not be printed ({error.strerror}): whoever reads standard output is gone"
-    return OSError(error.errno or 0, says)
+    detail = (
+        f"labels could not be printed ({error.strerror}): whoever reads standard output is gone"
+    )
+    return OSError(error.errno or 0, detail)

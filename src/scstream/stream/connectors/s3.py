@@ -169,13 +169,13 @@ class S3Store:
         finally:
             self.delete(name)
         if wins == [True, False] and kept == b"first":
-            says = "obeyed: an instance that was replaced cannot write checkpoints any more."
-            return [Finding("ok", "If-None-Match", says)]
-        says = (
+            detail = "obeyed: an instance that was replaced cannot write checkpoints any more."
+            return [Finding("ok", "If-None-Match", detail)]
+        detail = (
             "ignored by this server: two instances could both commit. Use a server that obeys it, "
             "or a folder on a disk."
         )
-        return [Finding("warn", "If-None-Match", says)]
+        return [Finding("warn", "If-None-Match", detail)]
 
     def _patiently(
         self, what: str, attempt: Callable[[], _T], *, absent_is_passing: bool = False

@@ -100,8 +100,8 @@ class FileSink:
             return [Finding("warn", "rights", f"{folder} cannot be written to; change that.")]
         free = shutil.disk_usage(folder).free
         room = f"{free // 2**20} MiB are free at {folder}."
-        says = "what was flushed survives loss of power, as far as the disk keeps what it says."
+        detail = "what was flushed survives loss of power, as far as the disk keeps what it says."
         return [
             Finding("ok" if free > 2**30 else "warn", "room", room),
-            Finding("ok", "flush", says),
+            Finding("ok", "flush", detail),
         ]

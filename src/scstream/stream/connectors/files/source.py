@@ -188,8 +188,8 @@ class FileSource:
         """Say what is at the path and what following it relies on."""
         files = self._folder.files()
         if not files:
-            says = f"there is no file at {self._folder.path} yet."
-            return [Finding("note" if self._follow else "warn", "path", says)]
+            detail = f"there is no file at {self._folder.path} yet."
+            return [Finding("note" if self._follow else "warn", "path", detail)]
         total = sum(path.stat().st_size for path in files.values())
         found = [
             Finding("ok", "path", f"{len(files)} files, {total} bytes, as {self._format(files)}.")
@@ -198,11 +198,11 @@ class FileSource:
         if unreadable:
             found.append(Finding("warn", "rights", f"{unreadable[0]} cannot be read; change that."))
         if self._follow:
-            says = (
+            detail = (
                 "followed: lines must only ever be appended, and new files have later names; a "
                 "file that is renamed and made anew stops the pipeline."
             )
-            found.append(Finding("note", "follow", says))
+            found.append(Finding("note", "follow", detail))
         return found
 
     def _format(self, files: Mapping[str, Path]) -> str:

@@ -51,11 +51,11 @@ class Place:
     def failed(self, error: OSError) -> OSError:
         """Return the error with a sentence; the pipeline ends, and goes on from its checkpoint."""
         why = os.strerror(error.errno) if error.errno else str(error)
-        says = (
+        detail = (
             f"labels could not be written ({why}); make room or repair the disk and start again: "
             "the pipeline goes on from its checkpoint"
         )
-        return OSError(error.errno or 0, says, str(self.path))
+        return OSError(error.errno or 0, detail, str(self.path))
 
 
 class Lines:

@@ -185,14 +185,14 @@ class HttpSource:
             found.append(Finding("warn", "rights", f"{folder} cannot be written to; change that."))
         free = shutil.disk_usage(folder).free
         if free < self._door.max_journal:
-            says = f"{free} bytes are free, but the journal may take {self._door.max_journal}."
-            found.append(Finding("warn", "room", says))
+            detail = f"{free} bytes are free, but the journal may take {self._door.max_journal}."
+            found.append(Finding("warn", "room", detail))
         if not self._door.token:
-            says = "there is no token: every program on this machine can push rows."
-            found.append(Finding("note", "token", says))
+            detail = "there is no token: every program on this machine can push rows."
+            found.append(Finding("note", "token", detail))
         if not _is_loopback(self._host):
-            says = "rows and token come unencrypted; put a proxy with TLS in front."
-            found.append(Finding("warn", "encryption", says))
+            detail = "rows and token come unencrypted; put a proxy with TLS in front."
+            found.append(Finding("warn", "encryption", detail))
         return found
 
     def _listen(self) -> Server:

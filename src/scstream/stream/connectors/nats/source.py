@@ -397,13 +397,13 @@ class _Reading:
             self._turn.set()
 
     def _hear_status(self, headers: Mapping[str, str]) -> None:
-        status, says = headers.get("Status"), headers.get("Description", "")
+        status, detail = headers.get("Status"), headers.get("Description", "")
         if status in ("404", "408"):
             self._n_wanted, self._expired = 0, True
-        elif status == "409" and "MaxBytes" in says:
+        elif status == "409" and "MaxBytes" in detail:
             self._n_wanted = 0
-        elif status != "100" and says != "Batch Completed":
-            self._broken = f"the server ended a request: {status} {says}"
+        elif status != "100" and detail != "Batch Completed":
+            self._broken = f"the server ended a request: {status} {detail}"
 
     def _keep(self, content: bytes, sequence: int, time: int) -> None:
         try:
