@@ -66,7 +66,7 @@ class FittedModel:
 
     @property
     def weights_(self) -> Array:  # (K,)
-        """Share of each cluster of all rows, as a mixture's weights; they may sum to less than 1."""
+        """Share of each cluster of all rows; rows without a cluster have the remaining share."""
         return self._fitted().state.share
 
     @property

@@ -62,7 +62,7 @@ class Update(NamedTuple):
 class Settings:
     """The parameters of `scstream.ScStream`, which documents them, and the names of the columns.
 
-    It is what a model knows before the first batch. `update` with the first batch returns a `Model`.
+    It is what a model knows before the first batch; `update` with that batch returns a `Model`.
     """
 
     family: Any = "gaussian"
@@ -98,6 +98,10 @@ class Settings:
             )
         names = None if feature_names is None else tuple(feature_names)
         return cls(**parameters, feature_names=names)
+
+    def named(self, feature_names: tuple[str, ...] | None) -> Settings:
+        """Return these settings with the names of the columns."""
+        return replace(self, feature_names=feature_names)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters by name, without the names of the columns."""
@@ -229,6 +233,10 @@ class Model:
                 ready = time, predictor(self.family, self.config, self.state, time)
             vars(self)["_ready"] = ready  # for callers that predict row by row
         return ready[1]
+
+    def named(self, feature_names: tuple[str, ...] | None) -> Model:
+        """Return this model with other names of the columns."""
+        return replace(self, settings=self.settings.named(feature_names))
 
     def with_parameters(self, **parameters: Any) -> Model:
         """Return this model with other values of parameters that every batch reads."""

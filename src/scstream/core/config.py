@@ -11,6 +11,16 @@ from scstream.core.window import Exponential, Kernel
 from scstream.errors import InputError
 
 
+_NOT_IN_THE_PAPER = {
+    "births": False,
+    "motion": False,
+    "archive": False,
+    "split_evidence": None,
+    "merge_evidence": None,
+    "coarseness": 0.0,
+}
+
+
 @dataclass(frozen=True)
 class Config:
     """Settings of the algorithm.
@@ -22,8 +32,8 @@ class Config:
     Parameters
     ----------
     algorithm : {"default", "paper"}
-        "paper" runs Algorithms 1 and 2 of Dinari and Freifeld (2022); it ignores the fields from
-        `births` on.
+        "paper" runs Algorithms 1 and 2 of Dinari and Freifeld (2022); it turns the fields from
+        `births` on off.
     seed : int
         Key of all random numbers.
     alpha : float
@@ -82,6 +92,11 @@ class Config:
     split_evidence: float | None = 5.0
     merge_evidence: float | None = 1.5
     coarseness: float = 0.3
+
+    def __post_init__(self) -> None:
+        if self.algorithm == "paper":
+            for name, value in _NOT_IN_THE_PAPER.items():
+                object.__setattr__(self, name, value)
 
     @classmethod
     def paper(cls, **fields: Any) -> Self:

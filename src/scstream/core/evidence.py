@@ -4,7 +4,7 @@ Ratios of marginals compare labelled partitions. A row between two overlapping c
 label in one of them, so that overlapping clusters look like one even with endless data. Before a
 batch is learned, its rows are therefore compared without labels: with the mixture of the two
 sub-clusters against the cluster, and with the union of a pair against the mixture of the pair. The
-log ratios of the rows are clipped, summed, forgotten like all statistics, and kept at or above zero:
+log ratios of the rows are clipped, summed, forgotten like all statistics, and not let below zero:
 a CUSUM (Page's cumulative sum test), which responds to recent rows.
 
 No real cluster has exactly the shape of its family, and with endless rows the smallest misfit would

@@ -88,7 +88,7 @@ def _given_config(
 
 def read_whole(name: str, value: Any) -> int:
     """Return a whole number as an int."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise InputError(f"{name} must be a whole number, got {value!r}.")
     return int(value)
 
