@@ -24,8 +24,9 @@ from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.connectors.s3 import S3Store
 from scstream.stream.keyed import KeyOptions
-from scstream.stream.messages import FORMATS, Schema
+from scstream.stream.messages import FORMATS
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 
 PAGE = Path(__file__).with_name("reference") / "pipeline.md"
 NEEDED = inspect.Parameter.empty

@@ -100,7 +100,7 @@ print(f"16 columns: ids used: {len(history.ids)} for 12 clusters; NMI {nmi:.3f}"
 #
 # - A cluster that rests for less than about ten half-lives returns by itself, under its old id.
 # - If clusters rest longer than you want to remember the rest of the past, use
-#   ``switches={"archive": True}``. It brings back some of the old ids, not all.
+#   ``archive=True``. It brings back some of the old ids, not all.
 # - Score ids over the whole stream, as here, if ids matter to you: a score per batch does not see
 #   that a cluster came back under another name.
 #

@@ -123,4 +123,4 @@ ax.set_xlabel("date")
 # Where it fails: flights are a cloud without gaps, and the clusters cut it where Gaussian pieces
 # fit; their number says nothing about aviation. And with batches of six hours the clock leaps
 # between batches, which looks like motion: ``docs/evidence/density.md`` has the figures, and the
-# remedy, ``switches={"motion": False}``.
+# remedy, ``motion=False``.

@@ -10,7 +10,6 @@ import numpy as np
 from scstream.core.window import Exponential, Kernel
 from scstream.errors import InputError
 
-
 _NOT_IN_THE_PAPER = {
     "births": False,
     "motion": False,

@@ -19,10 +19,17 @@ from __future__ import annotations
 import os
 
 from scstream.errors import InputError
-from scstream.kernels.native import load_native
+from scstream.kernels.native import load_native, select_isa
 from scstream.kernels.reference import REFERENCE, ClusterDraws, Kernels
 
-__all__ = ["REFERENCE", "ClusterDraws", "Kernels", "choose_kernels"]
+__all__ = [
+    "REFERENCE",
+    "ClusterDraws",
+    "Kernels",
+    "adopt_kernels",
+    "choose_kernels",
+    "kernels_in_use",
+]
 
 
 def choose_kernels(choice: str | None = None) -> Kernels:
@@ -38,3 +45,15 @@ def choose_kernels(choice: str | None = None) -> Kernels:
             "compiler, or unset SCSTREAM_KERNELS to use the numpy kernels."
         )
     return REFERENCE if native is None else native
+
+
+def kernels_in_use() -> str:
+    """Return the name of the kernels of new models: "numpy", or an instruction set."""
+    return choose_kernels().name
+
+
+def adopt_kernels(name: str) -> None:
+    """Use the kernels of another process, by their name, for all new models of this process."""
+    os.environ["SCSTREAM_KERNELS"] = "numpy" if name == "numpy" else "native"
+    if name != "numpy":
+        select_isa(name)

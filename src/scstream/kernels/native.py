@@ -19,49 +19,49 @@ class Native(Kernels):
     """
 
     def __init__(self, module: Any) -> None:
-        self._module = module
+        self.module = module
         self.refused: type[Exception] = module.Refused
 
     @property
     def name(self) -> str:
         """Name of the instruction set in use."""
-        return str(self._module.isa())
+        return str(self.module.isa())
 
     def compile(self, family: Any) -> Any:
         """Return the compiled form of a family, or None if it has none."""
         # A subclass may have changed what the compiled form of its parent would do.
         if "compiled_by" not in vars(type(family)):
             return None
-        return family.compiled_by(self._module)
+        return family.compiled_by(self.module)
 
     def threads(self, n: int) -> _Threads:
         """Return a context in which compiled code may use up to `n` threads."""
-        return _Threads(self._module, n)
+        return _Threads(self.module, n)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, ()
 
     def uniforms(self, key: int, index: Ids, counter: int | Ids = 0) -> Array:
         """See `Kernels.uniforms`."""
-        return self._module.uniforms(key, index, counter)  # type: ignore[no-any-return]
+        return self.module.uniforms(key, index, counter)  # type: ignore[no-any-return]
 
     def normals(self, key: int, ids: Ids, counter: int, n: int) -> Array:
         """See `Kernels.normals`."""
-        return self._module.normals(key, ids, counter, n)  # type: ignore[no-any-return]
+        return self.module.normals(key, ids, counter, n)  # type: ignore[no-any-return]
 
     def log_gammas(self, key: int, ids: Ids, counter: int, shape: Array) -> Array:
         """See `Kernels.log_gammas`."""
-        return self._module.log_gammas(key, ids, counter, shape)  # type: ignore[no-any-return]
+        return self.module.log_gammas(key, ids, counter, shape)  # type: ignore[no-any-return]
 
     def log_mean_weights(self, counts: Array, alpha: float) -> tuple[Array, Array]:
         """See `Kernels.log_mean_weights`."""
-        return self._module.log_mean_weights(counts, alpha)  # type: ignore[no-any-return]
+        return self.module.log_mean_weights(counts, alpha)  # type: ignore[no-any-return]
 
     def sample_log_weights(
         self, counts: Array, alpha: float, key: int, ids: Ids
     ) -> tuple[Array, float, Array]:
         """See `Kernels.sample_log_weights`."""
-        sample = self._module.sample_log_weights
+        sample = self.module.sample_log_weights
         return sample(counts, alpha, key, ids)  # type: ignore[no-any-return]
 
     def log_odds_of_two(
@@ -74,32 +74,32 @@ class Native(Kernels):
         log_union: Array,
     ) -> Array:
         """See `Kernels.log_odds_of_two`."""
-        odds = self._module.log_odds_of_two
+        odds = self.module.log_odds_of_two
         return odds(  # type: ignore[no-any-return]
             alpha, n_left, n_right, log_left, log_right, log_union
         )
 
     def neighbour_pairs(self, points: Array, n_neighbours: int) -> tuple[Ids, Ids]:
         """See `Kernels.neighbour_pairs`."""
-        return self._module.neighbour_pairs(points, n_neighbours)  # type: ignore[no-any-return]
+        return self.module.neighbour_pairs(points, n_neighbours)  # type: ignore[no-any-return]
 
     def shrink(self, vectors: Array, stds: Array, noise: Array) -> Array:
         """See `Kernels.shrink`."""
-        return self._module.shrink(vectors, stds, noise)  # type: ignore[no-any-return]
+        return self.module.shrink(vectors, stds, noise)  # type: ignore[no-any-return]
 
 
 class _Threads:
     """Set the number of threads of compiled code, and restore it at the end."""
 
     def __init__(self, module: Any, n: int) -> None:
-        self._module = module
+        self.module = module
         self._n = n
 
     def __enter__(self) -> None:
-        self._before = self._module.set_threads(self._n)
+        self._before = self.module.set_threads(self._n)
 
     def __exit__(self, *exception: object) -> None:
-        self._module.set_threads(self._before)
+        self.module.set_threads(self._before)
 
 
 @cache
@@ -120,13 +120,13 @@ def select_isa(isa: str) -> None:
     native = load_native()
     if native is None:
         raise InputError("the compiled kernels are not installed, so there is no instruction set.")
-    _choose_isa(native._module, isa)
+    _choose_isa(native.module, isa)
 
 
 def available_isas() -> list[str]:
     """Return the instruction sets that the compiled kernels offer here, the best first."""
     native = load_native()
-    return [] if native is None else native._module.available()
+    return [] if native is None else native.module.available()
 
 
 def _choose_isa(module: ModuleType | Any, isa: str) -> None:

@@ -121,9 +121,7 @@ class ModelVersion:
         except DAMAGE as error:
             raise CheckpointCorrupt(f"{name} holds no sound pipeline: {error!r}.") from error
 
-    def compute(
-        self, request: Request, rows: Any, *, time: Any = None, n_jobs: int = 1
-    ) -> Answer:
+    def compute(self, request: Request, rows: Any, *, time: Any = None, n_jobs: int = 1) -> Answer:
         """Preprocess rows as the pipeline would, without learning, and predict."""
         values = self.predicted(request, self.prepared(rows), time=time, n_jobs=n_jobs)
         return Answer(values, self.version, self.batch)

@@ -76,7 +76,7 @@ class Learned:
 class Processor(Protocol):
     """A pure function of the batches so far, with its state."""
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns, before the first batch."""
         ...
 
@@ -130,7 +130,7 @@ class OneModel:
         """Parameters of the model."""
         return self.model.settings if isinstance(self.model, Model) else self.model
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Set the names of the columns."""
         if names is not None:
             self.steps = self.steps.with_columns(names)
