@@ -218,7 +218,7 @@ def text_of(reading: ModelVersion) -> str | None:
     >>> from scstream.stream.model_version import ModelVersion
     >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
     >>> steps = Steps.build([{"step": "hash_text", "column": "title"}])
-    >>> text_of(ModelVersion(0, 1, 0.0, None, learner, steps))
+    >>> text_of(ModelVersion(0, 1, 0.0, None, model, steps))
     'title'
     """
     first = reading.steps.steps[:1]
