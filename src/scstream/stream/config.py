@@ -123,7 +123,7 @@ def _source(options: Mapping[str, Any]) -> tuple[Source, str]:
         raise InputError(f"source.kind is missing; it is one of {', '.join(connectors.SOURCES)}.")
     own = dict(options)
     message_format = own.get("format", FORMAT)
-    if not connectors.takes("source", own["kind"], "format"):
+    if not connectors.has_option("source", own["kind"], "format"):
         own.pop("format", None)
     return connectors.source(**own), message_format
 
