@@ -16,7 +16,7 @@ from scstream.serve.app import create_app
 from scstream.serve.live import Live
 from scstream.serve.memory import Summary
 from scstream.serve.model import LocalModel
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from tests.page.stage import Actor, Show, Stage, browser, play
 
 ACTORS = [
@@ -109,7 +109,7 @@ def test_it_shows_the_model_and_asks_nobody_else(page: Page, stage: Stage, show:
     page.on("request", lambda request: asked.append(request.url))
     opened(page, stage)
     assert found == []
-    state = show.reading().snapshot.state
+    state = show.reading().model.state
     assert page.inner_text("#n-clusters") == str(state.n_clusters)
     assert page.inner_text("#n-batches") == "40"
     ids = page.eval_on_selector_all("#rows button", "all => all.map(e => Number(e.innerText))")
@@ -157,7 +157,7 @@ def test_everything_is_reached_by_keys(page: Page, stage: Stage, show: Show) -> 
         order.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
     assert order[:8] == ["skip", "span", "pause", "dark", "map", "shares", "lineage", "rates"]
     assert order[-1] == "scroll"  # the list of events; before it the table, as one stop
-    ids = show.reading().snapshot.state.ids.tolist()
+    ids = show.reading().model.state.ids.tolist()
     page.focus("#map")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -172,7 +172,7 @@ def test_everything_is_reached_by_keys(page: Page, stage: Stage, show: Show) -> 
 
 def test_the_table_and_time_are_walked_by_arrows(page: Page, stage: Stage, show: Show) -> None:
     opened(page, stage)
-    ids = show.reading().snapshot.state.ids.tolist()
+    ids = show.reading().model.state.ids.tolist()
     page.focus("#rows button")
     for _ in ids:
         page.keyboard.press("ArrowDown")
@@ -264,7 +264,7 @@ def test_a_token_is_kept_in_the_tab_alone(page: Page, show: Show) -> None:
 
 def test_it_is_at_home_in_the_service(page: Page, show: Show) -> None:
     live, token = Live(), "hunter2"
-    app = create_app(LocalModel(show.reading()), Settings(token=token), live=live)
+    app = create_app(LocalModel(show.reading()), ServiceSettings(token=token), live=live)
     app.state.service.begin()
     with Stage(live, app=app) as stage:
         page.goto(stage.address)

@@ -21,7 +21,7 @@ import pytest
 from scstream.serve.app import create_app
 from scstream.serve.listen import ServiceThread, serve_in_thread
 from scstream.serve.model import LocalModel
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from scstream.stream.arrow import stream_bytes
 from tests.serve.subjects import Client, app, columns, reading, refused, rows
 
@@ -369,11 +369,11 @@ import sys
 from scstream.serve.app import create_app
 from scstream.serve.listen import bind, serve
 from scstream.serve.model import LocalModel
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 model = LocalModel.open(sys.argv[1])
 door = bind("127.0.0.1", 0)
 print(door.getsockname()[1], flush=True)
-serve(create_app(model, Settings(body_seconds=60.0)), door)
+serve(create_app(model, ServiceSettings(body_seconds=60.0)), door)
 """
 
 
@@ -458,4 +458,4 @@ def test_rows_at_the_limit_are_predicted() -> None:
     X = rows(100, seed=1)
     answer = Client(app(rows=100)).predict(columns=columns(X))
     assert len(answer.json()["cluster"]) == 100
-    assert Settings().body_bytes == 2**24
+    assert ServiceSettings().body_bytes == 2**24

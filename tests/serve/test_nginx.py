@@ -20,7 +20,7 @@ from scstream.serve.app import create_app
 from scstream.serve.listen import serve_in_thread
 from scstream.serve.live import Live
 from scstream.serve.model import LocalModel
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from scstream.stream.connectors.http import HttpSource
 from tests.serve.subjects import columns, reading, rows
 
@@ -120,7 +120,7 @@ def nginx_with(shipped: str, folder: Path, changes: dict[str, str]) -> Iterator[
 def proxied(folder: Path, changes: dict[str, str] | None = None, **limits: int) -> Iterator[Proxy]:
     """Run the service behind nginx."""
     logged: list[dict[str, object]] = []
-    settings = Settings(hosts=("models.example",), proxy=True, access_log=True, **limits)  # type: ignore[arg-type]
+    settings = ServiceSettings(hosts=("models.example",), proxy=True, access_log=True, **limits)  # type: ignore[arg-type]
     app = create_app(
         LocalModel(reading()), settings, live=Live(), emit=lambda kind, /, **v: logged.append(v)
     )
@@ -152,7 +152,7 @@ def test_only_clients_with_a_certificate_get_through(tmp_path: Path) -> None:
         with proxy.client() as mine:
             answer = mine.post("/predict", content=BODY, headers={"x-forwarded-for": "203.0.113.9"})
             assert answer.status_code == 200, answer.text
-            assert answer.json()["cluster"] == reading().ask("predict", rows(30)).values.tolist()
+            assert answer.json()["cluster"] == reading().compute("labels", rows(30)).values.tolist()
             assert proxy.logged[-1]["client"] == "127.0.0.1"  # not what the client wrote
             assert mine.get("/healthz").status_code == 200
             assert mine.get("/metrics").status_code == 404

@@ -18,7 +18,7 @@ from scstream.serve.app import create_app
 from scstream.serve.listen import bind, serve
 from scstream.serve.live import Live
 from scstream.serve.model import LocalModel, ModelProvider, Poller
-from scstream.serve.settings import EXPOSED, Settings
+from scstream.serve.settings import EXPOSED, ServiceSettings
 from scstream.stream.follower import Follower
 from scstream.stream.runner import EventCallback
 
@@ -80,7 +80,7 @@ class Place:
 
 
 def run(
-    place: Place, settings: Settings, veil: Veil, *, lines: bool, page: bool, spans: bool
+    place: Place, settings: ServiceSettings, veil: Veil, *, lines: bool, page: bool, spans: bool
 ) -> None:
     """Serve a model until a signal ends it.
 
@@ -136,14 +136,14 @@ def run(
     tell("stopped")
 
 
-def check(place: Place, settings: Settings) -> None:
+def check(place: Place, settings: ServiceSettings) -> None:
     """Refuse what cannot be meant.
 
     Examples
     --------
     >>> from scstream.cli.serving import Place, check
-    >>> from scstream.serve.settings import EXPOSED, Settings
-    >>> check(Place("s3://bucket/job", {}), Settings(learn=True))
+    >>> from scstream.serve.settings import EXPOSED, ServiceSettings
+    >>> check(Place("s3://bucket/job", {}), ServiceSettings(learn=True))
     Traceback (most recent call last):
     ...
     scstream.errors.InputError: a model that follows the checkpoints of a pipeline learns there; ...

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from scstream.core.query import Verdict
+from scstream.core.predictor import Prediction
 from scstream.core.state import NOVEL
 from scstream.errors import missing_extra
 from scstream.families.base import Array, Labels
 from scstream.serve.bodies import ARROW, JSON
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 try:
     import orjson
@@ -21,7 +21,11 @@ except ImportError as error:
 
 
 def prediction_body(
-    reading: Reading, prediction: Verdict, probabilities: Array | None = None, *, arrow: bool
+    reading: ModelVersion,
+    prediction: Prediction,
+    probabilities: Array | None = None,
+    *,
+    arrow: bool,
 ) -> tuple[bytes, str]:
     """Return the content and the type of the response to a prediction request."""
     columns: dict[str, Any] = {
@@ -30,7 +34,7 @@ def prediction_body(
         "novelty": prediction.novelty,
         "log_density": prediction.log_density,
     }
-    ids = None if probabilities is None else np.append(reading.mixture.ids, NOVEL)
+    ids = None if probabilities is None else np.append(reading.model.state.ids, NOVEL)
     if arrow:
         return _arrow(columns, ids, probabilities), ARROW.decode()
     columns |= {"version": reading.version, "batch": reading.batch}
@@ -44,7 +48,7 @@ def to_json(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def version_headers(reading: Reading) -> dict[str, str]:
+def version_headers(reading: ModelVersion) -> dict[str, str]:
     """Return the headers that name the model version of an Arrow response."""
     return {"scstream-version": str(reading.version), "scstream-batch": str(reading.batch)}
 

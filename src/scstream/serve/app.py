@@ -14,7 +14,7 @@ from scstream.serve.limits import DEFECT, App, Limits, Receive, Scope, Send
 from scstream.serve.model import ModelProvider
 from scstream.serve.routes import read_router, request_body, rows_router
 from scstream.serve.service import Service
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from scstream.stream.runner import EventCallback, ignore_event
 
 try:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def create_app(
     model: ModelProvider,
-    settings: Settings | None = None,
+    settings: ServiceSettings | None = None,
     *,
     live: Live | None = None,
     metrics: Metrics | None = None,
@@ -47,7 +47,7 @@ def create_app(
     ----------
     model : ModelProvider
         A `LocalModel`, or a `Follower` of checkpoints.
-    settings : Settings, optional
+    settings : ServiceSettings, optional
         The limits.
     live : Live, optional
         The state of the live page; without it there is no page.
@@ -72,7 +72,7 @@ def create_app(
     >>> app.state.service.settings.rows
     100000
     """
-    settings = settings or Settings()
+    settings = settings or ServiceSettings()
     service = Service(model, settings, live=live, metrics=metrics, emit=emit)
     rows = rows_router(service)
     direct = {route.path: route.app for route in rows.routes if isinstance(route, Route)}

@@ -16,7 +16,7 @@ from scstream.preprocess.block import Block
 from scstream.serve.api_errors import ApiError
 from scstream.serve.model import text_of
 from scstream.stream.checks import NUMBERS, number_column, quoted, text_column
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.schema import Schema
 
 try:
@@ -40,9 +40,9 @@ class RowFormat:
     missing: bool = False  # entries may be null
 
     @classmethod
-    def of(cls, reading: Reading) -> Self:
+    def of(cls, reading: ModelVersion) -> Self:
         """Return the format of rows before preprocessing."""
-        family = reading.mixture.family
+        family = reading.model.family
         text = text_of(reading)
         if text is not None:
             return cls((), text=text)

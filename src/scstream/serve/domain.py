@@ -9,19 +9,19 @@ from collections.abc import Callable
 from scstream.errors import InputError
 from scstream.families.base import Array
 from scstream.io.schema import LARGEST
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 Range = tuple[float, float]
 _MAX_COLUMNS = 32
 
 
-def accepted_ranges(reading: Reading) -> list[Range] | None:
+def accepted_ranges(reading: ModelVersion) -> list[Range] | None:
     """Return the range of accepted entries of every column, found by bisection.
 
     None if the model has many columns or preprocessing steps, or rejects the mean of its heaviest
     cluster.
     """
-    state, family = reading.snapshot.state, reading.snapshot.family
+    state, family = reading.model.state, reading.model.family
     if reading.steps.steps or not state.n_clusters or family.n_features > _MAX_COLUMNS:
         return None
     heaviest = state.cluster_stats[[int(state.weight.argmax())]]
@@ -31,7 +31,7 @@ def accepted_ranges(reading: Reading) -> list[Range] | None:
     return [_range(reading, middle, j) for j in range(middle.shape[1])]
 
 
-def _range(reading: Reading, middle: Array, j: int) -> Range:
+def _range(reading: ModelVersion, middle: Array, j: int) -> Range:
     def accepts(entry: float) -> bool:
         row = middle.copy()
         row[0, j] = entry
@@ -41,7 +41,7 @@ def _range(reading: Reading, middle: Array, j: int) -> Range:
     return _last_accepted(accepts, start, -LARGEST), _last_accepted(accepts, start, LARGEST)
 
 
-def _accepts(reading: Reading, row: Array) -> bool:
+def _accepts(reading: ModelVersion, row: Array) -> bool:
     try:
         reading.prepared(row)
     except InputError:

@@ -13,7 +13,7 @@ from scstream.core.state import NOVEL, Event
 from scstream.families.base import Labels
 from scstream.serve.memory import N_SHARES, Lineage, Summaries, Summary
 from scstream.serve.picture import clock_of, heaviest, weights_of
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 N_EVENTS = 500
 N_CLUSTERS = 400
@@ -34,14 +34,14 @@ class History:
 
     def __init__(self, n_summaries: int) -> None:
         self.n_summaries = n_summaries
-        self.reading: Reading | None = None
+        self.reading: ModelVersion | None = None
         self._epoch = 0
         self._summaries, self._lineage = Summaries(n_summaries), Lineage(N_CLUSTERS)
         self._events: deque[Event] = deque(maxlen=N_EVENTS)
         self._n_events = 0
         self.pending: Summary | None = None  # what was counted since the last summary
 
-    def add(self, reading: Reading, labels: Labels | None) -> Sequence[Event]:
+    def add(self, reading: ModelVersion, labels: Labels | None) -> Sequence[Event]:
         """Add a version and the labels of its last batch; return the events since the last version.
 
         A version of the same batch is ignored; an older one starts a new history.
@@ -51,7 +51,7 @@ class History:
             self._restart()
             before = None
         self.reading = reading
-        if reading.snapshot.state.is_new or (before and reading.batch == before.batch):
+        if reading.model.state.is_new or (before and reading.batch == before.batch):
             return ()
         events = _events_since(before, reading)
         self._events.extend(events)
@@ -67,7 +67,7 @@ class History:
         """Add what was counted as a summary, with the current shares."""
         if self.pending is None or self.reading is None:
             return
-        state = self.reading.snapshot.state
+        state = self.reading.model.state
         _, share = weights_of(state)
         top = np.sort(heaviest(state.ids, share, N_SHARES))
         shares = dict(zip(state.ids[top].tolist(), share[top].tolist(), strict=True))
@@ -108,19 +108,19 @@ class History:
         self.pending = None
 
 
-def _events_since(before: Reading | None, reading: Reading) -> list[Event]:
+def _events_since(before: ModelVersion | None, reading: ModelVersion) -> list[Event]:
     """Return the events between two versions, as far as they are kept."""
-    snapshot = reading.snapshot
+    model = reading.model
     if before is None:
-        return list(snapshot.events)
+        return list(model.events)
     if reading.batch == before.batch + 1:
-        return list(snapshot.info.events)
-    return [event for event in snapshot.events if event.time > before.snapshot.state.time]
+        return list(model.info.events)
+    return [event for event in model.events if event.time > before.model.state.time]
 
 
-def _summary_of(reading: Reading, labels: Labels | None) -> Summary:
+def _summary_of(reading: ModelVersion, labels: Labels | None) -> Summary:
     """Summarise the last batch; without its labels, from the counts in the state."""
-    state, info = reading.snapshot.state, reading.snapshot.info
+    state, info = reading.model.state, reading.model.info
     if labels is None:
         rows, novel = (
             float(state.current[:, :, 0].sum()) + state.unassigned_now,

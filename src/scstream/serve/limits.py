@@ -15,7 +15,7 @@ from typing import Any
 
 from scstream.errors import ScStreamError
 from scstream.serve.api_errors import ApiError, Headers, api_error_from
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from scstream.stream.http_server import discard_body
 
 Scope = MutableMapping[str, Any]
@@ -55,7 +55,7 @@ class Limits:
     def __init__(
         self,
         app: App,
-        settings: Settings,
+        settings: ServiceSettings,
         *,
         direct: Mapping[str, App] | None = None,
         draining: Callable[[], bool] = lambda: False,
@@ -262,7 +262,7 @@ class RequestContext:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _allowed_hosts(settings: Settings) -> frozenset[bytes] | None:
+def _allowed_hosts(settings: ServiceSettings) -> frozenset[bytes] | None:
     """Return the allowed values of the Host header; None for any."""
     if not settings.is_local and not settings.hosts:
         return None

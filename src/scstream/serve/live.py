@@ -26,7 +26,7 @@ from scstream.families.base import Labels
 from scstream.serve.history import History, HistoryCursor
 from scstream.serve.memory import LabelledRows, RecentRows, spaced
 from scstream.serve.picture import Picture, render
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 try:
     from starlette.requests import Request
@@ -65,14 +65,14 @@ class Live:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.live import Live
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
+    >>> from scstream.stream.model_version import ModelVersion
     >>> rows = np.random.default_rng(0).normal(size=(50, 2))
-    >>> learner, labels = Learner({"random_state": 0}).learn(rows)
+    >>> model, labels, _ = Settings(random_state=0).update(rows)
     >>> live = Live()
-    >>> live.add_version(Reading(0, 1, 0.0, None, learner, Steps()), X=rows, labels=labels)
+    >>> live.add_version(ModelVersion(0, 1, 0.0, None, model, Steps()), X=rows, labels=labels)
     >>> live.picture()["clusters"], live.picture()["kind"]
     (1, 'columns')
     """
@@ -98,14 +98,16 @@ class Live:
         self._version_due = self._predicted_due = self._render_due = -np.inf
         self._picture, self._encoded, self._rendered = Picture({}), "{}", 0
 
-    def add_version(self, reading: Reading, *, X: Any = None, labels: Labels | None = None) -> None:
+    def add_version(
+        self, reading: ModelVersion, *, X: Any = None, labels: Labels | None = None
+    ) -> None:
         """Add a new version of the model, and the rows that it learned last.
 
         Every call is counted; costly work is done at most five times a second.
 
         Parameters
         ----------
-        reading : Reading
+        reading : ModelVersion
             The new version.
         X : array or CSR array of shape (N, D), optional
             The learned rows, after preprocessing.

@@ -10,16 +10,17 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Protocol, Self
 
-from scstream import __version__
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.families.base import Labels, Rows
-from scstream.io._packing import read_header, write_atomically
-from scstream.io.checkpoint import DAMAGE, model_bytes
+from scstream.io._packing import read_header
+from scstream.io.disk import write_atomically
+from scstream.io.model_file import DAMAGE
+from scstream.model import Model, read_checkpoint
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
-from scstream.stream.processor import checkpoint_from, learn_block
-from scstream.stream.reading import Reading, frozen
+from scstream.stream.model_version import ModelVersion, frozen
+from scstream.stream.processor import learn_block
 from scstream.stream.runner import EventCallback, ignore_event
 
 _LONGEST_PAUSE = 60.0  # seconds
@@ -28,7 +29,7 @@ _LONGEST_PAUSE = 60.0  # seconds
 class ModelProvider(Protocol):
     """Gives the service its current model; `scstream.stream.follower.Follower` is one, too."""
 
-    def current(self) -> Reading:
+    def current(self) -> ModelVersion:
         """Return the current version; raises `StreamError` while there is none."""
         ...
 
@@ -41,7 +42,7 @@ class ModelProvider(Protocol):
 class UpdateResult:
     """The model after a batch, and the labels of its preprocessed rows."""
 
-    reading: Reading
+    reading: ModelVersion
     labels: Labels
     X: Rows
 
@@ -51,7 +52,7 @@ class LocalModel:
 
     Parameters
     ----------
-    reading : Reading or None
+    reading : ModelVersion or None
         The first version; None until `publish` gives one.
     steps : Steps, optional
         Preprocessing steps that continue to learn; by default the fixed steps of the reading.
@@ -59,19 +60,19 @@ class LocalModel:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.model import LocalModel
     >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> model = LocalModel(Reading(0, 1, 0.0, None, learner, Steps()))
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> model = LocalModel(ModelVersion(0, 1, 0.0, None, model, Steps()))
     >>> update = model.learn(Block.of(np.arange(10.0)[:, None] % 7))
     >>> model.current().version, len(update.labels)
     (1, 10)
     """
 
-    def __init__(self, reading: Reading | None = None, *, steps: Steps | None = None) -> None:
+    def __init__(self, reading: ModelVersion | None = None, *, steps: Steps | None = None) -> None:
         self._reading = reading
         self._steps = steps
         self._learning = Lock()
@@ -94,15 +95,15 @@ class LocalModel:
                 f"{name} is no model file, or a damaged one; restore an older copy, or make one "
                 "with scstream fit."
             ) from error
-        reading = Reading.of(content, name=name)
+        reading = ModelVersion.of(content, name=name)
         if reading is None:
             raise InputError(
                 f"{name} holds no model yet; take a checkpoint that was written after a batch."
             )
-        _, pipeline = checkpoint_from(content, name=name)
+        _, pipeline = read_checkpoint(content, name=name)
         return cls(reading, steps=Steps.load(pipeline["steps"]) if pipeline else None)
 
-    def current(self) -> Reading:
+    def current(self) -> ModelVersion:
         """Return the current version."""
         reading = self._reading
         if reading is None:
@@ -113,7 +114,7 @@ class LocalModel:
         """Return False: `learn` and `publish` set the current version."""
         return False
 
-    def publish(self, reading: Reading) -> None:
+    def publish(self, reading: ModelVersion) -> None:
         """Replace the current version; requests under way finish with the old one."""
         self._reading = reading
 
@@ -122,7 +123,8 @@ class LocalModel:
         with self._learning:
             before = self.current()
             steps = before.steps if self._steps is None else self._steps
-            learner, steps, block, labels = learn_block(before.learner, steps, rows, time=time)
+            model, steps, block, labels = learn_block(before.model, steps, rows, time=time)
+            assert isinstance(model, Model)
             if block.rejects:
                 first = block.rejects[0]
                 raise InputError(
@@ -135,10 +137,10 @@ class LocalModel:
                 version=before.version + 1,
                 batch=before.batch + 1,
                 at=clock.time(),
-                learner=learner,
+                model=model,
                 steps=frozen(steps),
             )
-            _ = after.mixture  # compute it now, not in the first request
+            after.model.at()  # compute the predictor now, not during the first request
             self._steps, self._reading = steps, after
             return UpdateResult(after, labels, block.X)
 
@@ -149,22 +151,21 @@ class LocalModel:
         write_atomically(Path(path), content_of(reading, steps=steps))
 
 
-def content_of(reading: Reading, *, steps: Steps | None = None) -> bytes:
+def content_of(reading: ModelVersion, *, steps: Steps | None = None) -> bytes:
     """Return a version as the content of a model file.
 
     It holds the preprocessing steps, but no offsets of a source: a pipeline cannot resume from it.
     """
-    snapshot = reading.snapshot
     pipeline: dict[str, Any] = {}
-    if reading.steps.steps or snapshot.pipeline:
+    if reading.steps.steps or reading.pipeline:
         columns = None if reading.columns is None else list(reading.columns)
         schema = {"features": columns, "text": text_of(reading)}
         progress = {"batch": reading.batch, "at": reading.at, "schema": schema}
         pipeline = {"progress": progress, "steps": (steps or reading.steps).save()}
-    return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
+    return reading.model.to_bytes(pipeline)
 
 
-def text_of(reading: Reading) -> str | None:
+def text_of(reading: ModelVersion) -> str | None:
     """Return the text column that the preprocessing steps read; None if there is none."""
     first = reading.steps.steps[:1]
     return first[0].column if first and isinstance(first[0], TextStep) else None
@@ -182,7 +183,7 @@ class Poller:
         model: ModelProvider,
         *,
         every: float = 2.0,
-        changed: Callable[[Reading], None] = lambda reading: None,
+        changed: Callable[[ModelVersion], None] = lambda reading: None,
         emit: EventCallback = ignore_event,
     ) -> None:
         self._model = model

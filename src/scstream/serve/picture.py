@@ -12,7 +12,7 @@ from scipy import sparse
 from scstream.core.state import State
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.serve.memory import LabelledRows, rounded
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from scstream.view.columns import Columns, columns_of
 from scstream.view.projection import Projection
 
@@ -32,16 +32,16 @@ class Picture:
 
 
 def render(
-    reading: Reading,
+    reading: ModelVersion,
     *,
     learned: LabelledRows | None = None,
     predicted: LabelledRows | None = None,
     before: Projection | None = None,
 ) -> Picture:
     """Render a model and rows that it learned or predicted; `before` is the last projection."""
-    snapshot = reading.snapshot
-    family, state = snapshot.family, snapshot.state
-    features = snapshot.names
+    model = reading.model
+    family, state = model.family, model.state
+    features = model.feature_names
     facts = _facts(reading, features)
     if not state.n_clusters:
         return Picture(facts | {"shown": [], "rows": None})
@@ -92,22 +92,22 @@ def heaviest(ids: Labels, share: Array, n: int) -> Labels:  # (K,), (K,) -> (n,)
     return picked[np.lexsort((ids[picked], -share[picked]))]
 
 
-def _facts(reading: Reading, features: Sequence[str]) -> dict[str, Any]:
-    snapshot = reading.snapshot
-    state = snapshot.state
+def _facts(reading: ModelVersion, features: Sequence[str]) -> dict[str, Any]:
+    model = reading.model
+    state = model.state
     return {
         "version": reading.version,
         "batch": reading.batch,
         "time": None if state.is_new else state.time,
-        "family": snapshot.family.name,
+        "family": model.family.name,
         "features": len(features),
         "clusters": state.n_clusters,
     }
 
 
-def clock_of(reading: Reading) -> str:
+def clock_of(reading: ModelVersion) -> str:
     """Return the kind of the times of a model: "batch" numbers, "date" or "number"."""
-    state = reading.snapshot.state
+    state = reading.model.state
     if state.time == state.n_batches - 1 == reading.batch - 1:
         return "batch"
     return "date" if _YEARS[0] < state.time < _YEARS[1] else "number"

@@ -19,7 +19,7 @@ from scstream.serve.limits import RequestContext
 from scstream.serve.model import content_of
 from scstream.serve.service import Service
 from scstream.stream.checks import quoted
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 try:
     from fastapi import APIRouter, Depends, Path, Query, Request
@@ -123,8 +123,8 @@ def rows_router(service: Service) -> APIRouter:
         return _json(
             update.reading,
             cluster=update.labels,
-            clusters=len(update.reading.mixture.ids),
-            events=[asdict(event) for event in update.reading.snapshot.info.events],
+            clusters=len(update.reading.model.state.ids),
+            events=[asdict(event) for event in update.reading.model.info.events],
         )
 
     return router
@@ -189,7 +189,7 @@ class ReadRoutes:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._table: tuple[Reading | None, ClusterTable | None] = (None, None)
+        self._table: tuple[ModelVersion | None, ClusterTable | None] = (None, None)
 
     async def clusters(
         self, *, limit: Limit = 50, offset: Offset = 0, sort: Sort = "weight"
@@ -210,7 +210,7 @@ class ReadRoutes:
         reading = self._service.model.current()
         found = [
             event
-            for event in reversed(reading.snapshot.events)
+            for event in reversed(reading.model.events)
             if (since is None or event.time > since) and (kind is None or event.kind == kind)
         ]
         shown = [asdict(event) for event in found[:limit]]
@@ -258,7 +258,7 @@ class ReadRoutes:
         content, kind = metrics.exposition()
         return Response(content, headers={"Content-Type": kind})
 
-    def _page(self, reading: Reading, limit: int, offset: int, sort: str) -> Response:
+    def _page(self, reading: ModelVersion, limit: int, offset: int, sort: str) -> Response:
         table = self._table_of(reading)
         order = np.argsort(-table.weight, kind="stable") if sort == "weight" else range(len(table))
         page = [_row(table, int(k)) for k in order[offset : offset + limit]]
@@ -271,22 +271,22 @@ class ReadRoutes:
             clusters=page,
         )
 
-    def _one(self, reading: Reading, id: int) -> Response:
+    def _one(self, reading: ModelVersion, id: int) -> Response:
         table = self._table_of(reading)
         found = np.flatnonzero(table.id == id)
         if not len(found):
             detail = f"there is no cluster {id} now; /events lists clusters that died or merged."
             raise ApiError("NotFound", detail)
-        events = [asdict(each) for each in reading.snapshot.events if id in (each.id, each.other)]
+        events = [asdict(each) for each in reading.model.events if id in (each.id, each.other)]
         row = _row(table, int(found[0]))
         return _json(reading, columns=table.feature_names, cluster=row, events=events)
 
-    def _table_of(self, reading: Reading) -> ClusterTable:
+    def _table_of(self, reading: ModelVersion) -> ClusterTable:
         """Return the clusters of a model version; the table of the last one is cached."""
         known, table = self._table
         if table is None or known is not reading:
-            snapshot = reading.snapshot
-            table = ClusterTable.of(snapshot.family, snapshot.state, snapshot.names)
+            model = reading.model
+            table = ClusterTable.of(model.family, model.state, model.feature_names)
             self._table = (reading, table)
         return table
 
@@ -321,7 +321,7 @@ def _row(table: ClusterTable, k: int) -> dict[str, Any]:
     return plain | {"mean": table.mean[k], "std": table.std[k]}
 
 
-def _json(reading: Reading, **values: Any) -> Response:
+def _json(reading: ModelVersion, **values: Any) -> Response:
     content = to_json({**values, "version": reading.version, "batch": reading.batch})
     return Response(content, media_type="application/json")
 

@@ -23,8 +23,8 @@ from scstream.serve.bodies import ARROW, RowFormat, RowsRequest, read_arrow, rea
 from scstream.serve.domain import Range, accepted_ranges
 from scstream.serve.limits import RequestContext
 from scstream.serve.model import LocalModel, ModelProvider, UpdateResult
-from scstream.serve.settings import Settings
-from scstream.stream.reading import Reading
+from scstream.serve.settings import ServiceSettings
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.runner import EventCallback, ignore_event
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PredictResult(NamedTuple):
     kind: str
     n_rows: int
     n_novel: int  # rows that belong to no cluster
-    reading: Reading
+    reading: ModelVersion
 
 
 class Service:
@@ -53,7 +53,7 @@ class Service:
     def __init__(
         self,
         model: ModelProvider,
-        settings: Settings,
+        settings: ServiceSettings,
         *,
         live: Live | None = None,
         metrics: Metrics | None = None,
@@ -69,9 +69,9 @@ class Service:
         self._pool = ThreadPoolExecutor(settings.threads, "scstream-predict")
         self._writer = ThreadPoolExecutor(1, "scstream-learn")
         self._n_waiting = 0  # batches that wait to be learned
-        self._format: tuple[Reading | None, RowFormat] = (None, RowFormat(()))
+        self._format: tuple[ModelVersion | None, RowFormat] = (None, RowFormat(()))
 
-    def format_of(self, reading: Reading) -> RowFormat:
+    def format_of(self, reading: ModelVersion) -> RowFormat:
         """Return the format of the rows of a model version."""
         known, row_format = self._format
         if known is not reading:
@@ -97,7 +97,7 @@ class Service:
             return await self.run(partial(self._decode_and_predict, body, kind, arrow=arrow))
         reading = self.model.current()
         request = self._decode(reading, body, kind)
-        is_large = len(body) * (len(reading.mixture.ids) + 1) > _SMALL_TASK
+        is_large = len(body) * (len(reading.model.state.ids) + 1) > _SMALL_TASK
         if is_large or request.time is not None or request.probabilities:
             return await self.run(partial(self._predict, reading, request, arrow=arrow))
         return self._predict(reading, request, arrow=arrow)
@@ -106,18 +106,20 @@ class Service:
         reading = self.model.current()
         return self._predict(reading, self._decode(reading, body, kind), arrow=arrow)
 
-    def _decode(self, reading: Reading, body: bytes, kind: bytes) -> RowsRequest:
+    def _decode(self, reading: ModelVersion, body: bytes, kind: bytes) -> RowsRequest:
         read = read_arrow if kind == ARROW else read_json
         return read(body, self.format_of(reading), max_n=self.settings.rows)
 
-    def _predict(self, reading: Reading, request: RowsRequest, *, arrow: bool) -> PredictResult:
+    def _predict(
+        self, reading: ModelVersion, request: RowsRequest, *, arrow: bool
+    ) -> PredictResult:
         if request.probabilities:
-            self._check_cells(request.n_rows * (len(reading.mixture.ids) + 1))
+            self._check_cells(request.n_rows * (len(reading.model.state.ids) + 1))
         X = reading.prepared(request.rows)
-        prediction = reading.answer("verdict", X, time=request.time)
+        prediction = reading.predicted("predict", X, time=request.time)
         probabilities = None
         if request.probabilities:
-            probabilities = reading.answer("probabilities", X, time=request.time)
+            probabilities = reading.predicted("probabilities", X, time=request.time)
         if self.live is not None:
             self.live.add_predicted(X, prediction.label)
         content, kind = prediction_body(reading, prediction, probabilities, arrow=arrow)
@@ -152,7 +154,7 @@ class Service:
             batch=update.reading.batch,
             version=update.reading.version,
             rows=request.n_rows,
-            clusters=len(update.reading.mixture.ids),
+            clusters=len(update.reading.model.state.ids),
             seconds=time.perf_counter() - started,
         )
         return update
@@ -184,16 +186,16 @@ class Service:
             self.model_changed(self.model.current())
 
     def model_changed(
-        self, reading: Reading, *, X: Rows | None = None, labels: Labels | None = None
+        self, reading: ModelVersion, *, X: Rows | None = None, labels: Labels | None = None
     ) -> None:
         """Show a new model, and the rows that it learned, to the live page and the metrics."""
         if self.live is not None:
             self.live.add_version(reading, X=X, labels=labels)
         if self.metrics is not None:
-            n_clusters = len(reading.mixture.ids)
+            n_clusters = len(reading.model.state.ids)
             at = reading.at or nan  # a file has no time
             self.metrics.model(reading.version, reading.batch, at=at, clusters=n_clusters)
-            self.metrics.shares(reading.snapshot.state.share)
+            self.metrics.shares(reading.model.state.share)
 
     def request_done(self, context: RequestContext) -> None:
         """Count and log a finished request."""

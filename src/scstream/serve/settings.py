@@ -14,7 +14,7 @@ EXPOSED = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """Address, token and limits of the service.
 
     Parameters
@@ -66,10 +66,13 @@ class Settings:
 
     Examples
     --------
-    >>> from scstream.serve.settings import Settings
-    >>> Settings(token="hunter2").is_local, "hunter2" in repr(Settings(token="hunter2"))
+    >>> from scstream.serve.settings import ServiceSettings
+    >>> (
+    ...     ServiceSettings(token="hunter2").is_local,
+    ...     "hunter2" in repr(ServiceSettings(token="hunter2")),
+    ... )
     (True, False)
-    >>> Settings(rows=0)
+    >>> ServiceSettings(rows=0)
     Traceback (most recent call last):
     ...
     scstream.errors.InputError: rows of the service must be at least 1, got 0.
@@ -122,6 +125,6 @@ class Settings:
 
 _LEAST = {
     each.name: 1 if each.type == "int" and each.name != "port" else 0
-    for each in fields(Settings)
+    for each in fields(ServiceSettings)
     if each.type in ("int", "float")
 }
