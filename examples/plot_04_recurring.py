@@ -36,7 +36,7 @@ stream = recurring_gaussians(n_clusters=12, n_features=32, **shape, random_state
 settings = {
     "half_life=5": {"half_life": 5},
     "half_life=1": {"half_life": 1},
-    "half_life=1, archive": {"half_life": 1, "switches": {"archive": True}},
+    "half_life=1, archive": {"half_life": 1, "archive": True},
 }
 
 

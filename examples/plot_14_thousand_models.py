@@ -52,7 +52,7 @@ def measurements(number):
 
 folder = tempfile.TemporaryDirectory()
 pool = ModelPool.build(
-    {"random_state": 0, "prior": "vague", "half_life": 4},
+    {"random_state": 0, "prior": "weak", "half_life": 4},
     Steps(),
     column="device",
     store=FolderStore(folder.name),

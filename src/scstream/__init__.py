@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scstream.core.state import Config
+    from scstream.core.config import Config
     from scstream.core.window import Box, Exponential, Windowed
     from scstream.estimator import ScStream
     from scstream.machine import show_config
@@ -36,7 +36,7 @@ __all__ = [
 
 _HOME = {
     "Box": "scstream.core.window",
-    "Config": "scstream.core.state",
+    "Config": "scstream.core.config",
     "Exponential": "scstream.core.window",
     "ScStream": "scstream.estimator",
     "Windowed": "scstream.core.window",

@@ -15,7 +15,8 @@ from scstream.compute import rows as local_rows
 from scstream.compute.threads import ThreadExecutor
 from scstream.core import row_ranges
 from scstream.core.assign import AssignmentStats, assign_block
-from scstream.core.state import NOVEL, Batch, Config, State
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Batch, State
 from scstream.core.step import step
 from scstream.core.sweep import predictive_plan, relabel, sampling_plan
 from scstream.native import using

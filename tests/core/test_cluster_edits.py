@@ -14,7 +14,8 @@ from scstream.core.cluster_edits import (
     split_clusters,
     take,
 )
-from scstream.core.state import NOVEL, Config, Transition
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Transition
 from tests.core.states import FAMILIES, random_halves, random_state
 
 LAYERS = ("past", "current", "history")

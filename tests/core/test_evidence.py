@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scstream import ScStream
+from scstream.core.config import Config
 from scstream.core.evidence import least_gain
-from scstream.core.state import Config, check_config
+from scstream.core.state import check_config
 from scstream.errors import InputError
 
 weights = st.floats(0.0, 1e12)
@@ -39,7 +40,7 @@ def test_a_negative_coarseness_is_refused():
 def clusters_of_a_square(coarseness: float) -> int:
     """How many Gaussians it takes for rows that fill a square evenly, in a few huge batches."""
     rng = np.random.default_rng(0)
-    model = ScStream(random_state=0, switches={"coarseness": coarseness})
+    model = ScStream(random_state=0, coarseness=coarseness)
     for _ in range(8):
         model.partial_fit(rng.uniform(size=(40_000, 2)))
     return model.n_clusters_

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
+from scstream.core.config import Config
 from scstream.core.forgetting import advance
 from scstream.core.query import expected_at
-from scstream.core.state import Batch, Config, State
+from scstream.core.state import Batch, State
 from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
 from tests.core.states import FAMILIES, random_state, with_clusters

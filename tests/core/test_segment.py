@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
+from scstream.core.config import Config
 from scstream.core.segment import agglomerate, nearest_pairs, seed_cells, segment
-from scstream.core.state import Config
 from scstream.metrics import adjusted_rand
 from tests.core.states import FAMILIES, rows_for
 

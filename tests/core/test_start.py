@@ -8,9 +8,10 @@ from scipy import sparse
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.births import one_or_many
+from scstream.core.config import Config
 from scstream.core.moves import log_joint, log_split_ratio
 from scstream.core.start import data_driven_prior, n_entries
-from scstream.core.state import Batch, Config, State
+from scstream.core.state import Batch, State
 from scstream.core.step import step
 from scstream.families import Gaussian, Multinomial
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.state import Batch, Config, Event, State
+from scstream.core.config import Config
+from scstream.core.state import Batch, Event, State
 from scstream.core.step import net_events, step
 from tests.core.states import FAMILIES
 

@@ -100,7 +100,7 @@ def settings_of(ends: Ends, name: str, folder: Path, port: int | None) -> dict[s
         "job": "killed",
         **ends.settings(name, port=port),
         "schema": {"features": ["x", "y"], "keep": ["id"]},
-        "model": {"random_state": 7, "n_threads": 1},
+        "model": {"random_state": 7, "n_jobs": 1},
         "batch": {"rows": BATCH_ROWS},
         "checkpoint": {"folder": str(folder / f"{name}-state"), "batches": 2, "digests": 3},
     }

@@ -69,7 +69,7 @@ STREAMS: dict[str, tuple[Callable[[int], Iterator[Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "n_threads"),
+    ("name", "n_jobs"),
     [
         *((name, 1) for name in STREAMS),
         *((name, n) for name in ("gaussian", "multinomial", "multinomial CSR") for n in (2, 4)),
@@ -81,7 +81,7 @@ def test_stop_save_load_resume_equals_uninterrupted(
     monkeypatch.setattr("scstream.core.row_ranges._LEAST", 16)
     stream, params = STREAMS[name]
     uninterrupted = ScStream(random_state=0, **params)
-    stopped = ScStream(random_state=0, n_threads=n_threads, **params)
+    stopped = ScStream(random_state=0, n_jobs=n_threads, **params)
     path = tmp_path / "m.scstream"
     for X in stream(6):
         uninterrupted.partial_fit(X)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.state import NOVEL, Batch, Config, State
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Batch, State
 from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
 from scstream.families import Diagonal, Gaussian, Multinomial

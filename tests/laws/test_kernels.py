@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
+from scstream.core.config import Config
 from scstream.core.forgetting import advance
-from scstream.core.state import Batch, Config, State
+from scstream.core.state import Batch, State
 from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
 from scstream.families import Gaussian, Multinomial

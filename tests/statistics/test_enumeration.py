@@ -18,8 +18,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scstream.core.config import Config
 from scstream.core.start import single_cluster
-from scstream.core.state import Batch, Config, State, Transition
+from scstream.core.state import Batch, State, Transition
 from scstream.core.sweep import sampling_sweep
 from scstream.core.window import Exponential
 from tests.statistics import mutants

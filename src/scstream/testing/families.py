@@ -419,9 +419,6 @@ def _law_summaries(case: _Case) -> None:
     points = family.coordinates(X)
     case.shape(points, (n, None), "coordinates")
     case.shape(family.coordinates_of(stats), (g, points.shape[1]), "coordinates_of")
-    expected = family.expected(stats)
-    if expected is not None:
-        case.shape(family.log_likelihood(expected, X), (n, g), "log_likelihood at `expected`")
 
 
 def _law_domain(case: _Case) -> None:
