@@ -52,7 +52,7 @@ def reference() -> str:
         (2, {"OPENBLAS_NUM_THREADS": "4", "PYTHONHASHSEED": "3"}),
     ],
 )
-def test_threads_blas_and_hash_seed_change_nothing(
+def test_threads_blas_and_hash_seed_do_not_change_results(
     reference: str, n_threads: int, environment: dict[str, str]
 ) -> None:
     assert digest(n_threads, **environment) == reference
