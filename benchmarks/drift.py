@@ -25,7 +25,7 @@ from benchmarks.density.nabscore import probation
 from benchmarks.runs import provenance
 from scstream.core.query import Mixture
 from scstream.learner import Learner
-from scstream.observe.alarm import Alarm, AlarmOptions
+from scstream.observe.alerts import Alarm, AlarmOptions
 
 Array = npt.NDArray[np.float64]
 Stream = Callable[[np.random.Generator, int], Array]  # rows of a batch, by its number
@@ -43,7 +43,7 @@ PAGE = """\
 
 Made by `python -m benchmarks.drift`; do not edit. {provenance}.
 
-Alerts are those of `scstream.observe.alarm`, detectors as the section `[alerts]` has them. They are
+Alerts are those of `scstream.observe.alerts`, detectors as the section `[alerts]` has them. They are
 told how many spreads the mean log density of a batch lies off what is usual; river's detectors,
 with nothing set, are told the same. What this means for a user is in docs/howto/alerts.md.
 

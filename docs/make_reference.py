@@ -17,15 +17,16 @@ from typing import Any, NamedTuple
 from scstream import ScStream, errors
 from scstream.distributed.keyed_pool import RayKeys
 from scstream.learner import PARAMETERS
-from scstream.observe.alarm import AlarmOptions
+from scstream.observe.alerts import AlarmOptions
 from scstream.preprocess.steps import STEPS
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.connectors.s3 import S3Store
 from scstream.stream.keyed import KeyOptions
-from scstream.stream.messages import FORMATS, Schema
+from scstream.stream.messages import FORMATS
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 
 PAGE = Path(__file__).with_name("reference") / "pipeline.md"
 NEEDED = inspect.Parameter.empty

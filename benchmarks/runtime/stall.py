@@ -24,9 +24,10 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Record
 from scstream.stream.store import FolderStore

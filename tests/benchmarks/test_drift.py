@@ -10,7 +10,7 @@ pytest.importorskip("pandas")
 
 from benchmarks import drift
 from benchmarks.density.files import Series
-from scstream.observe.alarm import Alarm, AlarmOptions
+from scstream.observe.alerts import Alarm, AlarmOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 

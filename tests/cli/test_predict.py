@@ -15,7 +15,7 @@ import pytest
 from scstream import ScStream
 from scstream.cli.rows import chunks
 from scstream.stream.connectors.files import FileSource
-from scstream.stream.messages import Schema
+from scstream.stream.schema import Schema
 from tests.cli.inside import fitted_folder, inside, refused, rows_of, sound
 from tests.cli.shell import COMMAND, environment, logged, write_rows
 from tests.cli.test_screen import COLOUR, on_terminal

@@ -21,9 +21,9 @@ from scstream.stream.batcher import Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import ManualClock
 from scstream.stream.connectors.files import FileSink
-from scstream.stream.messages import Schema
 from scstream.stream.processor import Learned, pipeline_bytes, pipeline_from
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.source import Record
 from scstream.stream.store import FolderStore
 from tests.faults.simdisk import KILL, Crash, FastPath, Fault, Loss, SimulatedDisk
@@ -39,7 +39,7 @@ class HashModel:
     def __init__(self) -> None:
         self.state = 1
 
-    def settle(self, names: Any) -> None:
+    def set_columns(self, names: Any) -> None:
         pass
 
     def learn(self, source_batch: SourceBatch) -> Learned:

@@ -15,9 +15,10 @@ from scstream.learner import Learner
 from scstream.preprocess import Steps
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.store import FolderStore
 from tests.faults.ends import FileEnds, messages
 from tests.faults.kill_loop import settings_of

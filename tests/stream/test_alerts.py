@@ -17,7 +17,7 @@ from scstream.cli.places import Scratch
 from scstream.cli.replay import replay
 from scstream.cli.veil import Veil
 from scstream.errors import InputError
-from scstream.observe.alarm import Alarm, AlarmOptions
+from scstream.observe.alerts import Alarm, AlarmOptions
 from scstream.observe.drift import PageHinkley
 from scstream.stream.config import build
 from scstream.stream.store import FolderStore

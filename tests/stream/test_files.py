@@ -18,7 +18,7 @@ from scstream.errors import InputError, SinkError, SourceChanged, SourceGap, Sou
 from scstream.io.disk import MachineDisk
 from scstream.preprocess.block import Block, join
 from scstream.stream.connectors.files import CsvReader, FileSink, FileSource, groups, text
-from scstream.stream.messages import Schema
+from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume
 

@@ -39,7 +39,7 @@ def progress_of(batch):
 def contents(n_batches, *, steps=(), seed=0, **params):
     """Checkpoints of one model: before the first batch and after every one."""
     model = OneModel(Learner({"random_state": 0, **params}), Steps.build(list(steps)))
-    model.settle(NAMES)
+    model.set_columns(NAMES)
     yield model.freeze()(progress_of(0))
     for batch in range(n_batches):
         model.learn(SourceBatch(batch, {}, None, Block.of(rows_of(seed + batch)), ()))

@@ -13,8 +13,11 @@ from hypothesis.extra import numpy as hnp
 from pyarrow import ipc
 
 from scstream.errors import InputError
+from scstream.io.schema import LARGEST
 from scstream.preprocess.block import Block, join
-from scstream.stream.messages import FORMATS, LARGEST, SHOWN, Schema, reader, writer
+from scstream.stream.checks import SHOWN
+from scstream.stream.messages import FORMATS, reader, writer
+from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery
 
 NAMES = ("x", "y", "z")
@@ -48,7 +51,7 @@ matrices = hnp.arrays(
 def readers(chosen: str) -> dict[str, Any]:
     """Every format that can hold what the schema asks for."""
     schema = SCHEMAS[chosen]
-    only_features = not schema.passed
+    only_features = not schema.other_columns
     return {f: reader(f, schema) for f in FORMATS if only_features or not f.startswith("floats")}
 
 
@@ -64,7 +67,7 @@ def check(block: Block, schema: Schema) -> None:
     assert (np.abs(entries) <= LARGEST).all()
     if len(block.row):
         assert block.X.shape[1] == len(schema.features or ())
-        assert set(block.extra) == set(schema.passed)
+        assert set(block.extra) == set(schema.other_columns)
     for name, values in block.extra.items():
         assert len(values) == len(block.row)
         json.dumps(values.tolist()).encode()
@@ -358,7 +361,7 @@ def test_packed_arrow_is_read_but_not_beyond_measure(compression: str) -> None:
     assert reader("arrow", Schema(("x",))).read(packed(table, compression)).X.shape == (100, 1)
     many = pa.table({f"x{j}": np.zeros(2**20) for j in range(40)})  # 320 MiB from some kilobytes
     block = reader("arrow", Schema()).read(packed(many, compression))
-    assert "unpacked" in block.rejects[0].reason
+    assert "decompressed" in block.rejects[0].reason
 
 
 def test_many_rows_in_no_bytes_are_refused() -> None:

@@ -73,7 +73,7 @@ class MemoryStore:
 def a_pool(store, *, steps=(), params=PARAMS, **options):
     options = {"memory": 1, "segment": 20_000} | options
     pool = ModelPool.build(params, Steps.build(steps), column="who", store=store, **options)
-    pool.settle(NAMES)
+    pool.set_columns(NAMES)
     return pool
 
 

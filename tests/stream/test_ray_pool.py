@@ -88,7 +88,7 @@ def a_pool(store, *, workers=None, fates=(), steps=(), params=PARAMS, **options)
     pool = kind.build(params, Steps.build(steps), column="who", store=store, **options, **own)
     if workers is not None:
         pool._workers = LocalWorkers(pool._workers._make, workers, fates)
-    pool.settle(NAMES)
+    pool.set_columns(NAMES)
     return pool
 
 

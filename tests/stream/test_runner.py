@@ -26,9 +26,10 @@ from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.store import FolderStore
 from tests.stream.memory import MemorySink, MemorySource
 
@@ -54,9 +55,9 @@ def pipeline(folder, source, sink, **changes):
         "reader": reader("json", Schema(keep=("id",))),
         "processor": OneModel(Learner({"random_state": 0, "n_threads": 1}), Steps()),
         "sink": sink,
-        "ledger": CheckpointLog(FolderStore(folder)),
+        "checkpoint_log": CheckpointLog(FolderStore(folder)),
         "batching": Batching(rows=90),
-        "pace": CheckpointPolicy(batches=3, digests=2),
+        "checkpoint_policy": CheckpointPolicy(batches=3, digests=2),
         "clock": ManualClock(),
         "threads": False,
     }
@@ -186,7 +187,7 @@ def test_timer_cuts_are_cut_again_in_the_same_places(tmp_path):
         changes = {
             "clock": clock,
             "batching": batching,
-            "pace": CheckpointPolicy(batches=2, digests=1),
+            "checkpoint_policy": CheckpointPolicy(batches=2, digests=1),
         }
         first = pipeline(tmp_path, source, sink, **changes)
         if stop:
@@ -411,7 +412,7 @@ def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
                 stop.set()
 
     source = Silent({"": messages(180)})  # two batches and no more
-    changes = {"emit": emit, "clock": clock, "pace": CheckpointPolicy(batches=100)}
+    changes = {"emit": emit, "clock": clock, "checkpoint_policy": CheckpointPolicy(batches=100)}
     pipeline(tmp_path, source, MemorySink(), **changes).run(stop=stop)
     assert seen == [0, 2]
     assert 10.0 <= clock.elapsed() < 20.0

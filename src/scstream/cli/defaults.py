@@ -13,14 +13,14 @@ from scstream.cli.settings import ENDS, Given, Key, Layer, nested, typed
 from scstream.cli.veil import is_secret
 from scstream.io.choices import seed_for
 from scstream.learner import PARAMETERS
-from scstream.observe.alarm import AlarmOptions
+from scstream.observe.alerts import AlarmOptions
 from scstream.preprocess import Steps
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.keyed import KeyOptions
-from scstream.stream.messages import Schema
 from scstream.stream.runner import CheckpointPolicy
+from scstream.stream.schema import Schema
 
 DEFAULT = "default"
 _OBJECTS = frozenset({"BinaryIO", "Disk"})  # words of a type that no file of settings can give

@@ -22,7 +22,7 @@ from scstream.errors import InputError, SinkError
 from scstream.preprocess.block import Block, join
 from scstream.stream.batcher import Offsets
 from scstream.stream.connectors.files.paths import Folder, format_of
-from scstream.stream.messages import Reader
+from scstream.stream.schema import Reader
 from scstream.stream.source import Source
 
 STDIN = "-"
@@ -148,7 +148,7 @@ def chunks(source: Source, reader: Reader) -> Iterator[tuple[Block, Any]]:
     >>> import os
     >>> from scstream.cli.rows import chunks
     >>> from scstream.stream.connectors.pipes import StdinSource
-    >>> from scstream.stream.messages import Schema
+    >>> from scstream.stream.schema import Schema
     >>> end, other_end = os.pipe()
     >>> _ = os.write(other_end, bytes("[1.5] [2.5]".replace(" ", chr(10)), "ascii"))
     >>> os.close(other_end)

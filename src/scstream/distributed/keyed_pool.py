@@ -171,9 +171,9 @@ class RayPool(ModelPool):
         self._snapshot()
         return super().model(key)
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Set the names of the columns."""
-        super().settle(names)
+        super().set_columns(names)
         self.close()  # workers are started with the steps
 
     def learn(self, source_batch: SourceBatch) -> Learned:

@@ -16,14 +16,15 @@ from scstream.errors import InputError
 from scstream.io.choices import family_kind, seed_for
 from scstream.learner import PARAMETERS, Learner, config_of
 from scstream.observe.address import check_address
-from scstream.observe.alarm import Alarm
+from scstream.observe.alerts import Alarm
 from scstream.preprocess import Steps
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.messages import Reader, Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel, Processor
 from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 from scstream.stream.store import Store

@@ -131,7 +131,7 @@ class ModelPool:
         entry = self._index[key]
         return entry.model or model_of(self._read(key, entry), key, blank=self._blank(key))
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns."""
         self._names = names
         if names is not None:
@@ -194,7 +194,7 @@ class ModelPool:
         if self._limits.retry:
             failures = {}
         self._begin(index, failures, seen, None if names is None else tuple(names), n_batches)
-        self.settle(self._names)
+        self.set_columns(self._names)
         return progress
 
     def close(self) -> None:

@@ -78,7 +78,7 @@ class Learned:
 class Processor(Protocol):
     """A pure function of the batches so far, with its state."""
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns, before the first batch."""
         ...
 
@@ -127,7 +127,7 @@ class OneModel:
         self.learner = learner
         self.steps = steps
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns."""
         if names is not None:
             self.steps = self.steps.with_columns(names)

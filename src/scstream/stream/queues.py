@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 from scstream.preprocess.block import Block
 from scstream.stream.commit import PendingCommit
-from scstream.stream.messages import Reader
+from scstream.stream.schema import Reader
 from scstream.stream.sink import Delivery, Sink
 from scstream.stream.source import Record, Source
 

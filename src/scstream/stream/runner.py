@@ -21,7 +21,7 @@ from scstream.errors import (
     SourceGap,
     SourceRegressed,
 )
-from scstream.observe.alarm import Alarm
+from scstream.observe.alerts import Alarm
 from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch, offsets_from_dict
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch, SystemClock
@@ -33,7 +33,6 @@ from scstream.stream.deliveries import (
     dead_letter_delivery,
     label_delivery,
 )
-from scstream.stream.messages import Reader, Schema
 from scstream.stream.processor import Learned, Processor
 from scstream.stream.queues import (
     AsyncWriter,
@@ -43,6 +42,7 @@ from scstream.stream.queues import (
     SyncReader,
     SyncWriter,
 )
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Resume, Source
 
@@ -200,7 +200,7 @@ class Pipeline:
                     break
                 watch.lap("wait")
                 if is_first:
-                    self.processor.settle(self.reader.schema.features)
+                    self.processor.set_columns(self.reader.schema.features)
                 learned = self.processor.learn(source_batch)
                 watch.lap("learn")
                 self._deliver(source_batch, learned, outlet)

@@ -12,9 +12,11 @@ from typing import BinaryIO
 
 from scstream.errors import InputError, SourceChanged
 from scstream.preprocess.block import Block
+from scstream.stream.checks import shown
 from scstream.stream.connectors.files import CsvReader, csv_line, json_lines
 from scstream.stream.findings import Finding
-from scstream.stream.messages import Reader, Schema, reader, shown
+from scstream.stream.messages import reader
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import Delivery, SinkPosition, plain_rows
 from scstream.stream.source import Positions, Record, Resume
 

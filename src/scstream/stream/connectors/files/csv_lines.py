@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from scstream.preprocess.block import Block
-from scstream.stream.checks import number_column
-from scstream.stream.messages import (
-    Schema,
+from scstream.stream.checks import (
     build_block,
+    number_column,
     read_other_columns,
     text_lines,
     with_broken_lines,
 )
+from scstream.stream.schema import Schema
 
 
 def csv_line(values: Sequence[Any], delimiter: str = ",") -> bytes:
@@ -47,7 +47,7 @@ class CsvReader:
     Examples
     --------
     >>> from scstream.stream.connectors.files import CsvReader
-    >>> from scstream.stream.messages import Schema
+    >>> from scstream.stream.schema import Schema
     >>> block = CsvReader(Schema(keep=("name",))).read(b'x,name\n1,"a,b"\n?,c\n')
     >>> block.X.tolist(), block.extra["name"].tolist(), block.rejects[0].reason
     ([[1.0]], ['a,b'], "column 'x' holds '?', which is not a number.")
@@ -107,7 +107,7 @@ class CsvReader:
         numeric = [
             n for n, field in zip(names, row, strict=True) if isinstance(_cell(field), float)
         ]
-        trial = self.schema.settle(numeric)
+        trial = self.schema.with_features(numeric)
         if trial.is_empty:
             return "the line has no column of numbers."
         block = _block_of_fields(trial, names, [row], lambda i: "")

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from scstream.preprocess.block import Block
+from scstream.stream.checks import shown
 from scstream.stream.connectors.files.marks import HEAD, as_mark, compare, hash_of, read_mark
-from scstream.stream.messages import shown
 from scstream.stream.source import Position, Record
 
 RECORD_BYTES = 65_536  # of a record

@@ -45,7 +45,7 @@ class Alert:
 
     Examples
     --------
-    >>> from scstream.observe.alarm import Alert
+    >>> from scstream.observe.alerts import Alert
     >>> Alert("novelty", 0.4, "40 % of the rows of batch 7 belong to no cluster").kind
     'novelty'
     """
@@ -84,7 +84,7 @@ class AlarmOptions:
 
     Examples
     --------
-    >>> from scstream.observe.alarm import AlarmOptions
+    >>> from scstream.observe.alerts import AlarmOptions
     >>> AlarmOptions(novelty=0.2).quiet
     10
     >>> AlarmOptions(novelty=20)
@@ -137,7 +137,7 @@ class Alarm:
 
     Examples
     --------
-    >>> from scstream.observe.alarm import Alarm, AlarmOptions
+    >>> from scstream.observe.alerts import Alarm, AlarmOptions
     >>> news = {"batch": 7, "rows": 200, "rejected": 0, "novel": 60}
     >>> [alert] = Alarm(AlarmOptions(novelty=0.2)).hear(news)
     >>> alert.kind, alert.value
@@ -157,7 +157,7 @@ class Alarm:
 
         Examples
         --------
-        >>> from scstream.observe.alarm import Alarm
+        >>> from scstream.observe.alerts import Alarm
         >>> Alarm.build({"novelti": 0.2})
         Traceback (most recent call last):
         ...

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from river import drift
 
 from scstream.errors import InputError
-from scstream.observe.alarm import Alarm, AlarmOptions
+from scstream.observe.alerts import Alarm, AlarmOptions
 from scstream.observe.drift import Adwin, PageHinkley
 
 
