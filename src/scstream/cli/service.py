@@ -133,7 +133,7 @@ def _moment(
         events=tuple(reversed([Event(**each) for each in events["events"]])),
         rows=_count(counts.get("scstream_rows_total")),
         rejected=_count(counts.get("scstream_rejected_rows_total")),
-        asked=_count(counts.get("scstream_asked_rows_total")),
+        asked=_count(counts.get("scstream_predicted_rows_total")),
         novelty=_novelty(counts, before),
         log_density=counts.get("scstream_mean_log_density", math.nan),
         n_bytes=_count(counts.get("scstream_checkpoint_bytes")),
