@@ -73,7 +73,7 @@ def test_a_round_that_explains_the_rows_worse_is_not_taken(monkeypatch):
     X = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(30, 1, (100, 2))])
     vague = Gaussian.weak_prior(X)
     bad = Gaussian(mean=np.zeros(2), kappa=1.0, nu=4.0, psi=1e-6 * np.eye(2), origin=vague.origin)
-    monkeypatch.setattr(Gaussian, "candidates", lambda self, stats: [bad])
+    monkeypatch.setattr(Gaussian, "prior_grid", lambda self, stats: [bad])
     assert data_driven_prior(vague, CONFIG, X, None) is vague
 
 

@@ -186,7 +186,7 @@ def test_from_spec_takes_classes_and_weights(table):
 @pytest.mark.parametrize(
     ("build", "sentence"),
     [
-        (Product.vague, "from_spec"),
+        (Product.weak_prior, "from_spec"),
         (lambda X: Product.from_spec(X, [("poisson", (0,)), ("diagonal", (0, 1))]), "share"),
         (lambda X: Product.from_spec(X, [("poisson", (0,))]), "X has 4 columns but .* only 1"),
         (lambda X: Product.from_spec(X, [("diagonal", (0, 9))]), "no column 9"),

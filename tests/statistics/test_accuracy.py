@@ -11,6 +11,7 @@ from benchmarks.ablation import PAPER_2D
 from benchmarks.cases import CASES
 from benchmarks.runs import run
 
+pytestmark = pytest.mark.slow
 SEED = 1000
 CHECKED = (
     "2-D, speed .08",
