@@ -142,7 +142,7 @@ def _moment(
 
 def _novelty(counts: Mapping[str, float], before: Mapping[str, float]) -> float:
     """Share of novel rows among those since the last look: learned, or else asked about."""
-    for kind in ("", "asked_"):
+    for kind in ("", "predicted_"):
         rows, novel = (
             counts.get(name, 0.0) - before.get(name, 0.0)
             for name in (f"scstream_{kind}rows_total", f"scstream_{kind}novel_rows_total")

@@ -113,7 +113,7 @@ class Pipeline:
         Is told what happens: ``emit("batch", batch=3, rows=1000, ...)``.
     on_batch : callable
         Is shown every batch: where it came from, and what became of its rows.
-    alarm : Alarm
+    alert_rules : AlertRules
         Hears of every batch, and says what somebody should look at.
     alerts : Sink
         Where that goes.
