@@ -248,7 +248,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(("build", "mutant", "X", "law"), MUTANTS)
-def test_a_wrong_family_breaks_its_law(build, mutant, X, law):
+def test_a_wrong_family_breaks_the_expected_law(build, mutant, X, law):
     with pytest.raises(AssertionError, match=f"'{law}'"):
         check_family(build(mutant), X, laws=[law])
     check_family(build(mutant.__base__), X, laws=[law])
@@ -263,7 +263,7 @@ def test_a_wrong_family_does_not_pass(build, mutant, X, law):
 @pytest.mark.statistics
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("mutant", [ForwardBartlett, MeanTooSure])
-def test_wrong_draws_are_found_with_any_seed(mutant, seed):
+def test_wrong_posterior_samples_are_found_with_any_seed(mutant, seed):
     """Power, not false alarms: both are tens of standard errors off, the bar stands at six."""
     with pytest.raises(AssertionError, match="standard errors"):
         check_family(gaussian(mutant), POINTS, seed=seed, laws=["draws"])

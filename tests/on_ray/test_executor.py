@@ -56,7 +56,7 @@ class Some:
 @pytest.fixture(scope="module")
 def executors(cluster: Any) -> Iterator[dict[Any, RayExecutor]]:
     """With 1, 2, 3 and 4 of the same workers, and one whose workers add up among themselves."""
-    pool = WorkerPool(None, n_workers=4, n_threads=2, options={})
+    pool = WorkerPool(None, n_workers=4, n_jobs=2, options={})
     made = {n: RayExecutor(min_rows=1) for n in (1, 2, 3, 4)}
     made["scattered"] = RayExecutor(min_rows=1, scatter_from=2)
     for n, executor in made.items():
@@ -115,7 +115,7 @@ def test_computations_per_cluster_are_distributed(cluster, algorithm):
     batches = stream(3, 300)
     params = {"algorithm": algorithm, "switches": {"start_sweeps": 5}}
     calls: list[str] = []
-    with RayExecutor(n_workers=2, n_threads=1, min_rows=1, min_work=1.0) as executor:
+    with RayExecutor(n_workers=2, n_jobs=1, min_rows=1, min_work=1.0) as executor:
         call_any = executor.call_any
         executor.call_any = lambda requests: calls.append("") or call_any(requests)
         assert run(batches, executor, **params) == run(batches, None, **params)

@@ -15,7 +15,7 @@ from tests.frozen.test_frozen import check
 
 @pytest.fixture(scope="module")
 def executor(cluster: Any) -> Iterator[RayExecutor]:
-    with RayExecutor(n_workers=2, n_threads=1, min_rows=1, min_work=1.0) as running:
+    with RayExecutor(n_workers=2, n_jobs=1, min_rows=1, min_work=1.0) as running:
         yield running
 
 

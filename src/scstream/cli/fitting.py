@@ -18,11 +18,12 @@ from scstream.cli.show import Lines, console, size
 from scstream.cli.strokes import ALARM
 from scstream.cli.veil import Veil
 from scstream.errors import InputError, missing_extra
-from scstream.io._packing import write_atomically
+from scstream.io.disk import write_atomically
+from scstream.model import checkpoint_bytes
 from scstream.stream.batcher import Batcher, SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.processor import Learned, checkpoint_bytes
+from scstream.stream.processor import Learned
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.schema import Schema
 from scstream.stream.source import Resume, SourceWrapper
@@ -219,7 +220,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
             "without --resume."
         )
     opened = open_model(place)
-    snapshot, known = opened.reading.snapshot, opened.progress
+    snapshot, known = opened.reading.model, opened.progress
     settings = {**known.get("settings", {}), **given}
     settings.pop("keys", None)
     schema = known.get("schema") or vars(opened.schema)
@@ -239,7 +240,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
         "epoch": 0,
         "at": opened.reading.at,
     }
-    steps = snapshot.pipeline.get("steps", {"options": [], "learned": []})
+    steps = opened.reading.pipeline.get("steps", {"options": [], "learned": []})
     content = checkpoint_bytes(snapshot, {"progress": progress, "steps": steps})
     store.put(SAVEPOINT + _START, content)
     return settings

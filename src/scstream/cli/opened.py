@@ -13,10 +13,10 @@ from scstream.cli.places import is_folder
 from scstream.cli.veil import Veil
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header
-from scstream.io.checkpoint import DAMAGE
+from scstream.io.model_file import DAMAGE
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.schema import Schema
 
@@ -31,7 +31,7 @@ class Opened:
     ----------
     place : str
         The file, folder or address.
-    reading : Reading
+    reading : ModelVersion
         The model.
     n_bytes : int
         Size of its file.
@@ -50,7 +50,7 @@ class Opened:
     """
 
     place: str
-    reading: Reading
+    reading: ModelVersion
     n_bytes: int
     writer: str
     kept: bool
@@ -58,13 +58,13 @@ class Opened:
     @property
     def progress(self) -> Mapping[str, Any]:
         """What the pipeline that wrote it knew then; nothing if none did."""
-        known: Mapping[str, Any] = self.reading.snapshot.pipeline.get("progress", {})
+        known: Mapping[str, Any] = self.reading.pipeline.get("progress", {})
         return known
 
     @property
     def schema(self) -> Schema:
         """Which columns rows must have to be asked about; event times and keys need not come."""
-        family = self.reading.snapshot.family
+        family = self.reading.model.family
         if "schema" not in self.progress:
             return Schema(features=self.reading.columns, missing=family.handles_missing)
         known = Schema(**self.progress["schema"])
@@ -118,7 +118,7 @@ def _opened_file(path: Path) -> Opened:
             f"{path} is no model file, or a damaged one ({error}); restore an older copy, or make "
             "one with scstream fit."
         ) from error
-    reading = Reading.of(content, name=str(path))
+    reading = ModelVersion.of(content, name=str(path))
     if reading is None:
         raise InputError(f"{path} holds a pipeline that has learned nothing yet; learn some rows.")
     return Opened(str(path), reading, len(content), writer, kept=False)

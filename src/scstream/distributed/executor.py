@@ -19,7 +19,7 @@ from scstream.distributed.engine import put
 from scstream.distributed.family_kernel import with_kernels
 from scstream.distributed.shards import ShardedLabels, ShardedRows, blocks_of
 from scstream.distributed.worker import BlockSlice, PlanVersion, Shard
-from scstream.distributed.worker_pool import Request, WorkerPool, call_workers
+from scstream.distributed.worker_pool import WorkerCall, WorkerPool, call_workers
 from scstream.errors import InputError, PartsLost
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.machine import usable_cores
@@ -45,7 +45,7 @@ class RayExecutor:
         machine. A process that is already connected keeps its connection.
     n_workers : int or None
         Number of workers; None for one on every node, updated at each batch.
-    n_threads : int or None
+    n_jobs : int or None
         Threads of a worker; None for one per processor of its node.
     min_rows : int
         Smaller batches are processed by threads of this process, because sending them costs more.
@@ -74,14 +74,14 @@ class RayExecutor:
         address: str | None = None,
         *,
         n_workers: int | None = None,
-        n_threads: int | None = None,
+        n_jobs: int | None = None,
         min_rows: int = 1 << 15,
         scatter_from: int = 8,
         min_work: float | None = None,
         deadline: float = 600.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        for name, value in {"n_workers": n_workers, "n_threads": n_threads}.items():
+        for name, value in {"n_workers": n_workers, "n_jobs": n_jobs}.items():
             if value is not None and (type(value) is not int or value < 1):
                 raise InputError(f"{name} must be a whole number from 1, or None, got {value!r}.")
         if not deadline > 0:
@@ -90,7 +90,7 @@ class RayExecutor:
         self.scatter_from = scatter_from
         self.deadline = deadline
         self._min_work = min_work
-        self._pool = WorkerPool(address, n_workers, n_threads, dict(options or {}))
+        self._pool = WorkerPool(address, n_workers, n_jobs, dict(options or {}))
         self._local = ThreadExecutor(usable_cores())
 
     @property
@@ -133,7 +133,7 @@ class RayExecutor:
         self._pool.refresh()
         return ShardedRows(self, *blocks_of(source, columns, deadline=self.deadline))
 
-    def call_any(self, requests: Sequence[Request]) -> list[Any]:
+    def call_any(self, requests: Sequence[WorkerCall]) -> list[Any]:
         """Send every request to some worker and return the results in order."""
         workers = self._pool.refresh()
         homes = [workers[index % len(workers)] for index in range(len(requests))]
@@ -179,7 +179,7 @@ class RayRows:
         """Return a random sample of at most `max_n` rows, and the rows that each represents."""
         if self._batch.n_rows <= max_n:
             return self, 1.0
-        batch, scale = self._batch.sample(max_n, key)
+        batch, scale = self._batch.sample(self._family.kernels, max_n, key)
         return self._executor.load(self._family, batch), scale
 
     def assign(self, plan: AssignmentParams) -> AssignmentStats:
@@ -195,7 +195,7 @@ class RayRows:
         found = self._retry(
             lambda: self._call(lambda worker, shard: worker.novel_rows.remote(shard, self._plan))
         )
-        picked = sample_rows(key, np.concatenate(found), max_n)
+        picked = sample_rows(self._family.kernels, key, np.concatenate(found), max_n)
         rows = self._retry(lambda: self._batch.rows[picked])
         weight = self._batch.weight
         return rows, None if weight is None else weight[picked]
@@ -245,7 +245,7 @@ class RayRows:
             )
         )
 
-        def request(part: int) -> Request:
+        def request(part: int) -> WorkerCall:
             pieces = [references[part] for references, _ in split]
             return lambda worker: worker.add_sums.remote(self._row_ranges(), *pieces)
 

@@ -7,7 +7,6 @@ numbers depend on its id only, so any worker can compute any cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,35 +14,46 @@ import numpy as np
 
 from scstream.distributed.engine import put
 from scstream.distributed.shards import Caller
-from scstream.distributed.worker_pool import Request
+from scstream.distributed.worker_pool import WorkerCall
 from scstream.families.base import Array, Family, Labels
-from scstream.native import compiled
+from scstream.kernels.native import Native
 
 # Arguments of a kernel function that have one row per cluster.
 _BY_CLUSTER = {
-    "drawn_tables": (0, 1),
+    "sample_cluster_params": (0, 1),
     "log_marginal": (0,),
     "log_split_ratio": (1, 2),
-    "predictive": (0,),
+    "predictive_params": (0,),
 }
 
 
 def with_kernels(family: Family, caller: Caller, *, n_parts: int, min_work: float) -> Family:
-    """Return the family with a kernel that distributes large computations."""
-    if family.kernel is None:
+    """Return the family with kernels that distribute large computations."""
+    kernels = family.kernels
+    if family.compiled is None or not isinstance(kernels, Native):
         return family
-    other = copy(family)
-    kernel = DistributedKernel(family, caller, n_parts=n_parts, min_work=min_work)
-    other.__dict__["_twin"] = kernel
-    return other
+    compiled = DistributedFamily(family, caller, n_parts=n_parts, min_work=min_work)
+    return family.with_kernels(DistributedKernels(kernels, compiled))
 
 
-class DistributedKernel:
-    """The native kernel of a family; large calls are split among the workers."""
+class DistributedKernels(Native):
+    """Native kernels; workers do a part of the computations per cluster."""
+
+    def __init__(self, kernels: Native, compiled: DistributedFamily) -> None:
+        super().__init__(kernels.module)
+        self._compiled = compiled
+
+    def compile(self, family: Any) -> Any:
+        """Return the compiled form of the family."""
+        return self._compiled
+
+
+class DistributedFamily:
+    """The compiled form of a family; large calls are split among the workers."""
 
     def __init__(self, family: Family, caller: Caller, *, n_parts: int, min_work: float) -> None:
         self._family = family
-        self._kernel = family.kernel
+        self._kernel = family.compiled
         self._caller = caller
         self._n_parts = n_parts
         self._min_clusters = max(min_work / family.n_features**3, 2)
@@ -86,11 +96,11 @@ class DistributedKernel:
     def _likely_unions(self, local: Callable[..., Any], *args: Any) -> Any:
         if len(args[1]) < self._min_clusters:
             return local(*args)
-        # Refused makes the caller use marginals and unions one by one, which are distributed.
-        raise compiled().Refused  # type: ignore[union-attr]
+        # The caller then computes marginals and unions one by one, which are distributed.
+        raise self._family.kernels.refused
 
     def _call(self, name: str, arguments: Sequence[list[Any]]) -> list[Any]:
-        def request(args: list[Any]) -> Request:
+        def request(args: list[Any]) -> WorkerCall:
             return lambda worker: worker.call_kernel.remote([self._reference], name, args)
 
         return self._caller.call_any([request(args) for args in arguments])

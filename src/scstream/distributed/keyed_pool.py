@@ -25,13 +25,13 @@ from scstream.distributed.partitions import (
     partition_of,
 )
 from scstream.errors import EngineError, InputError
-from scstream.learner import Learner
-from scstream.native import in_use
+from scstream.kernels import kernels_in_use
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.entries import KeyedEntry, unpacked
-from scstream.stream.keyed import KeyOptions, Model, read_size, rows_by_key
+from scstream.stream.keyed import KeyedModel, KeyOptions, read_size, rows_by_key
 from scstream.stream.pool import ModelPool, index_bytes
 from scstream.stream.processor import Learned
 from scstream.stream.segments import Segment, extent_of
@@ -106,7 +106,7 @@ class RayPool(ModelPool):
 
     Parameters
     ----------
-    learner, steps, column
+    settings, steps, column
         As for `ModelPool`.
     store : Store
         The store of the models; all nodes of the cluster must reach it.
@@ -131,7 +131,7 @@ class RayPool(ModelPool):
 
     def __init__(
         self,
-        learner: Learner,
+        settings: Settings,
         steps: Steps,
         *,
         column: str,
@@ -142,19 +142,19 @@ class RayPool(ModelPool):
         self._replay = keys.replay_bytes
         self._workers = KeyedWorkers(
             lambda: (
-                self._learner,
+                self._settings,
                 self._steps,
                 column,
                 _with_absolute_path(store),
                 keys,
-                in_use(),
+                kernels_in_use(),
             ),
             store,
             address=keys.address,
             n_wanted=keys.workers,
             deadline=float(keys.deadline),
         )
-        super().__init__(learner, steps, column=column, store=store, keys=keys)
+        super().__init__(settings, steps, column=column, store=store, keys=keys)
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ class RayPool(ModelPool):
         check_workers(workers)
         self._workers.n_wanted = workers
 
-    def model(self, key: str) -> Model:
+    def model(self, key: str) -> KeyedModel:
         """Return the model of a key; raises KeyError."""
         self._snapshot()
         return super().model(key)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scstream.core.state import Info
 from scstream.distributed.partitions import partition_of
 from scstream.families.base import Labels
-from scstream.learner import Learner
-from scstream.native import use
+from scstream.kernels import adopt_kernels
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
@@ -48,18 +48,18 @@ class KeyedWorker(ModelPool):
 
     def __init__(
         self,
-        learner: Learner,
+        settings: Settings,
         steps: Steps,
         column: str,
         store: Store,
         keys: KeyOptions,
         kernels: str,
     ) -> None:
-        use(kernels)  # those of the driver: other kernels give other bits
+        adopt_kernels(kernels)  # those of the driver: other kernels give other bits
         limits = KeyOptions(
             memory=keys.memory, segment=keys.segment, max_keys=_UNLIMITED, patience=_UNLIMITED
         )
-        super().__init__(learner, steps, column=column, store=store, keys=limits)
+        super().__init__(settings, steps, column=column, store=store, keys=limits)
         self._reported: dict[str, Extent | None] = {}  # locations that the driver knows
 
     def can_read(self, token: bytes) -> bool:

@@ -8,7 +8,7 @@ from threading import Event, Thread
 from typing import Any
 
 from scstream.stream.follower import NONE, Follower
-from scstream.stream.reading import Answer
+from scstream.stream.model_version import Answer, Request
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Replica:
     """
 
     def __init__(
-        self, place: str, options: Mapping[str, Any], *, interval: float, n_threads: int
+        self, place: str, options: Mapping[str, Any], *, interval: float, n_jobs: int
     ) -> None:
         self._place, self._options = place, options
-        self._interval, self._n_threads = interval, n_threads
+        self._interval, self._n_jobs = interval, n_jobs
         self._follower: Follower | None = None
         self._error = ""
         self._refresh_now = Event()
@@ -41,19 +41,19 @@ class Replica:
         version = NONE if self._follower is None else self._follower.version
         return ReplicaStatus(version, self._error)
 
-    def call(self, method: str, rows: Any, time: Any, at_least: int) -> Answer | ReplicaStatus:
+    def call(self, method: Request, rows: Any, time: Any, at_least: int) -> Answer | ReplicaStatus:
         """Answer a request, or return the status if the version is below `at_least`."""
         follower = self._follower
         if follower is None or follower.version < max(at_least, 0):
             self._refresh_now.set()
             return self.status()
-        return follower.ask(method, rows, time=time)
+        return follower.compute(method, rows, time=time)
 
     def _follow(self) -> None:
         while True:
             try:
                 if self._follower is None:
-                    how = {"options": self._options, "n_threads": self._n_threads}
+                    how = {"options": self._options, "n_jobs": self._n_jobs}
                     self._follower = Follower.open(self._place, **how)
                 else:
                     self._follower.refresh()

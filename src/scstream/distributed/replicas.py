@@ -9,14 +9,14 @@ import time as clock
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from scstream.distributed import engine
 from scstream.distributed.replica import Replica, ReplicaStatus
 from scstream.distributed.replica_slots import ReplicaSlots, Slot
 from scstream.errors import EngineError, InputError
 from scstream.stream.follower import NONE
-from scstream.stream.reading import QUESTIONS, Answer
+from scstream.stream.model_version import Answer, Request
 
 _PAUSE = 0.01  # seconds between two checks if no replica is free
 _MAX_PAUSE = 0.1  # seconds before another request if the last replica was not new enough
@@ -59,7 +59,7 @@ class Replicas:
         Default maximum duration of a request, in seconds.
     n_cpus : float
         Processors that Ray reserves for a replica; 0 reserves none.
-    n_threads : int
+    n_jobs : int
         Maximum number of threads of a replica for one request, -1 for one per core.
     address : str, optional
         Address of the cluster, as for `scstream.distributed.RayExecutor`. The first request
@@ -89,7 +89,7 @@ class Replicas:
         max_calls: int = 8,
         deadline: float = 30.0,
         n_cpus: float = 0.0,
-        n_threads: int = -1,
+        n_jobs: int = -1,
         address: str | None = None,
     ) -> None:
         if (n is not None and n < 1) or max_calls < 1 or interval <= 0:
@@ -100,7 +100,7 @@ class Replicas:
         self.deadline = deadline
         self.newest_version = NONE  # of all answers so far
         self._arguments = (place, dict(options or {}))
-        self._follow = {"interval": interval, "n_threads": n_threads}
+        self._follow = {"interval": interval, "n_jobs": n_jobs}
         self._n_cpus, self._address = n_cpus, address
         self._slots = ReplicaSlots(self._start, n, max_calls)
         self._lock = Lock()
@@ -155,8 +155,9 @@ class Replicas:
         Pending
             Its `result` method returns the answer.
         """
-        if method not in QUESTIONS:
-            raise InputError(f"there is no method {method!r}; use {' or '.join(QUESTIONS)}.")
+        if method not in get_args(Request):
+            known = " or ".join(get_args(Request))
+            raise InputError(f"there is no method {method!r}; use {known}.")
         return Pending(self, _Request(method, rows, time, at_least), self._end(deadline))
 
     def versions(self, *, deadline: float | None = None) -> list[int]:

@@ -12,7 +12,7 @@ from scipy import sparse
 from scstream.compute.rows import RemoteRows, canonical
 from scstream.distributed.engine import get, ray
 from scstream.distributed.worker import BlockSlice, stacked
-from scstream.distributed.worker_pool import Request
+from scstream.distributed.worker_pool import WorkerCall
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
 
@@ -22,7 +22,7 @@ class Caller(Protocol):
 
     deadline: float  # seconds
 
-    def call_any(self, requests: Sequence[Request]) -> list[Any]:
+    def call_any(self, requests: Sequence[WorkerCall]) -> list[Any]:
         """Send every request to some worker and return the results in order."""
 
 

@@ -19,7 +19,7 @@ from scstream.distributed.engine import (
 )
 from scstream.distributed.worker import Worker
 from scstream.errors import EngineError
-from scstream.native import in_use
+from scstream.kernels import kernels_in_use
 
 _POLL = 0.25  # seconds between two checks for slow workers
 _SLOW = 3.0  # a call is slow if it takes this many times as long as the slowest finished one
@@ -28,7 +28,7 @@ _RETRY_PAUSE = 0.05  # seconds before a lost call is repeated
 
 # Sends one call to the given worker. Returns the reference of the result, or a list of references:
 # the last one is the result, the others stay in the object store.
-Request = Callable[[Any], Any]
+WorkerCall = Callable[[Any], Any]
 
 
 @dataclass
@@ -40,7 +40,7 @@ class WorkerPool:
 
     address: str | None
     n_workers: int | None
-    n_threads: int | None
+    n_jobs: int | None
     options: Mapping[str, Any]
     # By node id or number, and by kernels: other kernels give other bits.
     workers: dict[tuple[str, str], Any] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class WorkerPool:
 
     def __reduce__(self) -> Any:
         # A copy in another process starts its own workers.
-        return WorkerPool, (self.address, self.n_workers, self.n_threads, self.options)
+        return WorkerPool, (self.address, self.n_workers, self.n_jobs, self.options)
 
     def refresh(self) -> list[Any]:
         """Return the current workers: start them on new nodes, drop those of lost nodes."""
@@ -97,8 +97,8 @@ class WorkerPool:
 
     def _wanted(self) -> dict[tuple[str, str], Any]:
         if self.n_workers is not None:
-            return {(str(i), in_use()): placement(None) for i in range(self.n_workers)}
-        return {(node, in_use()): placement(node, soft=True) for node in nodes()}
+            return {(str(i), kernels_in_use()): placement(None) for i in range(self.n_workers)}
+        return {(node, kernels_in_use()): placement(node, soft=True) for node in nodes()}
 
     def _start(self, strategy: Any) -> Any:
         # Ray restarts a dead worker without its data; `call_workers` repeats the lost calls.
@@ -109,7 +109,7 @@ class WorkerPool:
             "scheduling_strategy": strategy,
             **self.options,
         }
-        return ray().remote(Worker).options(**options).remote(self.n_threads, in_use())
+        return ray().remote(Worker).options(**options).remote(self.n_jobs, kernels_in_use())
 
 
 def _session() -> tuple[str, str]:
@@ -119,7 +119,7 @@ def _session() -> tuple[str, str]:
 
 
 def call_workers(
-    pool: WorkerPool, homes: list[Any], requests: Sequence[Request], *, deadline: float
+    pool: WorkerPool, homes: list[Any], requests: Sequence[WorkerCall], *, deadline: float
 ) -> list[Any]:
     """Send request i to worker `homes[i]`, and return the results in order.
 
@@ -141,7 +141,7 @@ class _Calls:
     """Calls in progress, and the results so far."""
 
     def __init__(
-        self, pool: WorkerPool, homes: list[Any], requests: Sequence[Request], deadline: float
+        self, pool: WorkerPool, homes: list[Any], requests: Sequence[WorkerCall], deadline: float
     ) -> None:
         self._pool = pool
         self._homes = homes
