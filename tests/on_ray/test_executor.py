@@ -27,7 +27,7 @@ from scstream.distributed import RayExecutor
 from scstream.distributed.worker_pool import WorkerPool
 from scstream.errors import EngineError, InputError, PartsLost
 from scstream.families import Gaussian
-from scstream.native import in_use, using
+from scstream.kernels import kernels_in_use
 from tests.digests import digest
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -105,7 +105,7 @@ def test_any_number_of_workers_gives_the_bits_of_one_process(
 ):
     batches = stream(seed, n_rows, kind=kind, weighted=weighted)
     family = "gaussian" if kind == "gaussian" else "multinomial"
-    params = {"family": family, "algorithm": algorithm, "switches": {"start_sweeps": 5}}
+    params = {"family": family, "algorithm": algorithm}
     assert run(batches, executors[who], **params) == run(batches, None, **params)
 
 
@@ -113,7 +113,7 @@ def test_any_number_of_workers_gives_the_bits_of_one_process(
 def test_computations_per_cluster_are_distributed(cluster, algorithm):
     """Parameters, marginals and unions answered by workers, however few: the same bits."""
     batches = stream(3, 300)
-    params = {"algorithm": algorithm, "switches": {"start_sweeps": 5}}
+    params = {"algorithm": algorithm}
     calls: list[str] = []
     with RayExecutor(n_workers=2, n_jobs=1, min_rows=1, min_work=1.0) as executor:
         call_any = executor.call_any
@@ -185,15 +185,15 @@ def test_a_missed_deadline_raises(cluster):
         ScStream(random_state=0, executor=executor).partial_fit(stream(1, 100)[0][0])
 
 
-def test_workers_use_the_kernels_of_the_driver(cluster):
+def test_workers_use_the_kernels_of_the_driver(cluster, monkeypatch):
     """Whatever their own environment says; other kernels have other last bits."""
     batches = stream(4, 100)
     other = {"runtime_env": {"env_vars": {"SCSTREAM_ISA": "portable"}}}
     with RayExecutor(n_workers=1, min_rows=1, min_work=1.0, options=other) as executor:
         assert run(batches, executor) == run(batches, None)
-        assert [kernels for _, kernels in executor._pool.workers] == [in_use()]
-        with using("numpy"):
-            assert run(batches, executor) == run(batches, None)
+        assert [kernels for _, kernels in executor._pool.workers] == [kernels_in_use()]
+        monkeypatch.setenv("SCSTREAM_KERNELS", "numpy")
+        assert run(batches, executor) == run(batches, None)
         assert [kernels for _, kernels in executor._pool.workers] == ["numpy"]
 
 
@@ -204,7 +204,7 @@ def test_families_without_kernel(executors):
 
 
 def test_a_worker_that_cannot_start_is_an_error_at_once(cluster, monkeypatch):
-    monkeypatch.setattr("scstream.distributed.worker_pool.in_use", lambda: "abacus")
+    monkeypatch.setattr("scstream.distributed.worker_pool.kernels_in_use", lambda: "abacus")
     rows = stream(1, 100)[0][0]
     began = time.monotonic()
     with RayExecutor(n_workers=1, min_rows=1) as executor:
