@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from scstream import ScStream, errors
 from scstream.distributed.keyed_pool import RayKeys
-from scstream.learner import PARAMETERS
+from scstream.model import PARAMETERS
 from scstream.observe.alarm import AlarmOptions
 from scstream.preprocess.steps import STEPS
 from scstream.stream import config, connectors
