@@ -226,10 +226,10 @@ MUTANTS = [
     (gaussian, MeanForgotten, POINTS, "marginal"),
     (multinomial, RowsForDraws, COUNTS, "marginal"),
     (multinomial, PlugIn, COUNTS, "marginal"),
-    (multinomial, GainsTooMuch, COUNTS, "gain"),
-    (gaussian, ForwardBartlett, POINTS, "draws"),
-    (diagonal, OneDegreeMore, POINTS, "draws"),
-    (gaussian, MeanTooSure, POINTS, "draws"),
+    (multinomial, GainsTooMuch, COUNTS, "leave_one_out"),
+    (gaussian, ForwardBartlett, POINTS, "posterior_samples"),
+    (diagonal, OneDegreeMore, POINTS, "posterior_samples"),
+    (gaussian, MeanTooSure, POINTS, "posterior_samples"),
     (poisson, CountsTheLeftOut, COUNTS, "additivity"),
     (poisson, NormalisedPerBatch, COUNTS, "additivity"),
     (poisson, Weightless, COUNTS, "weights"),
@@ -239,10 +239,10 @@ MUTANTS = [
     (bernoulli, MissingIsZero, BITS, "missing"),
     (bernoulli, MissingHasADensity, BITS, "missing"),
     (gaussian, OriginForgotten, POINTS, "hyperparameters"),
-    (multinomial, NormalisedOverGroups, COUNTS, "tables"),
+    (multinomial, NormalisedOverGroups, COUNTS, "independence"),
     (multinomial, DenseOnly, COUNTS, "sparse"),
-    (gaussian, MovingOrigin, POINTS, "candidates"),
-    (poisson, NegativeSpread, COUNTS, "reports"),
+    (gaussian, MovingOrigin, POINTS, "prior_grid"),
+    (poisson, NegativeSpread, COUNTS, "summaries"),
     (poisson, OpenDoor, COUNTS, "domain"),
 ]
 
@@ -266,7 +266,7 @@ def test_a_wrong_family_does_not_pass(build, mutant, X, law):
 def test_wrong_posterior_samples_are_found_with_any_seed(mutant, seed):
     """Power, not false alarms: both are tens of standard errors off, the bar stands at six."""
     with pytest.raises(AssertionError, match="standard errors"):
-        check_family(gaussian(mutant), POINTS, seed=seed, laws=["draws"])
+        check_family(gaussian(mutant), POINTS, seed=seed, laws=["posterior_samples"])
 
 
 def test_every_law_has_a_mutant():
