@@ -168,7 +168,7 @@ def pipeline() -> Panels:
             ],
             "percentunit",
             "Share of the time: 100 % is one thread that does nothing else. A pipeline that keeps "
-            "up waits for most of the time; flush, publish and tidy are on a thread of their own.",
+            "up waits for most of the time; flush, publish and prune are on a thread of their own.",
             stacked=True,
         ),
         lines(

@@ -23,7 +23,7 @@ def batch_summary(batch: int, **changed: Any) -> dict[str, Any]:
 
 def told(alarm: Alarm, stream: list[dict[str, Any]]) -> list[tuple[int, str]]:
     """Batches and kinds of all alerts."""
-    return [(news["batch"], alert.kind) for news in stream for alert in alarm.hear(news)]
+    return [(summary["batch"], alert.kind) for summary in stream for alert in alarm.hear(summary)]
 
 
 def densities(values: Any, **more: Any) -> list[dict[str, Any]]:
@@ -67,12 +67,12 @@ OPTIONS = st.fixed_dictionaries(
 @given(OPTIONS, st.lists(NEWS, max_size=60), st.sets(st.integers(0, 60), max_size=4))
 def test_an_alarm_that_is_saved_and_restored_gives_the_same_alerts(options, stream, at) -> None:
     whole, part = Alarm.build(options), Alarm.build(options)
-    for i, news in enumerate(stream):
+    for i, summary in enumerate(stream):
         if i in at:
             saved = json.loads(json.dumps(part.save(), allow_nan=False))
             part = Alarm.build(options)
             part.restore(saved)
-        assert list(part.hear(news)) == list(whole.hear(news))
+        assert list(part.hear(summary)) == list(whole.hear(summary))
     assert part.save() == whole.save()
 
 
@@ -199,7 +199,7 @@ def test_batches_of_few_rows_vary_more_and_are_no_news() -> None:
         for i, n in enumerate(rows)
     ]
     assert told(Alarm.build({"log_density": "page-hinkley"}), stream) == []
-    alike = [{**news, "rows": 400} for news in stream]
+    alike = [{**summary, "rows": 400} for summary in stream]
     assert told(Alarm.build({"log_density": "page-hinkley"}), alike)
 
 

@@ -34,7 +34,7 @@ BATCH: dict[str, Any] = {
     "events": {"born": 2},
     "waiting": 11,
     "seconds": {"wait": 0.5, "learn": 0.25, "deliver": 0.125},
-    "at": 1.7e9,
+    "time": 1.7e9,
 }
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -92,7 +92,7 @@ def test_a_checkpoint_ends_when_it_is_announced(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
     before = time.time()
-    took = {"flush": 0.5, "publish": 1.0, "tidy": 0.25}
+    took = {"flush": 0.5, "publish": 1.0, "prune": 0.25}
     Spans(provider=provider).emit(
         "checkpoint", batch=5, version=9, at=1.7e9, bytes=4096, seconds=took
     )
@@ -100,7 +100,7 @@ def test_a_checkpoint_ends_when_it_is_announced(
     begun, ended = seconds(spans["checkpoint"])
     assert before <= ended + 1e-6 and ended <= time.time() + 1e-6
     assert ended - begun == pytest.approx(1.75, abs=1e-6)
-    assert set(spans) == {"checkpoint", "flush", "publish", "tidy"}
+    assert set(spans) == {"checkpoint", "flush", "publish", "prune"}
 
 
 def test_nothing_else_is_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from scstream.core.state import Info
-from scstream.distributed.keyed_worker import Part, places
+from scstream.distributed.keyed_worker import Part, Places, places
 from scstream.distributed.keyed_workers import Crew, number_of
 from scstream.distributed.partitions import N_PARTITIONS, Task, homes, partition_of
 from scstream.errors import EngineError, InputError
@@ -25,10 +25,11 @@ from scstream.native import in_use
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.entries import KeyedEntry, unpacked
+from scstream.stream.entries import KeyedEntry, PoolState
 from scstream.stream.keyed import KeyOptions, Model, read_size, rows_by_key
 from scstream.stream.pool import ModelPool, index_bytes
 from scstream.stream.processor import Learned
+from scstream.stream.progress import Progress
 from scstream.stream.segments import Segment, extent_of
 from scstream.stream.store import FolderStore, Store
 
@@ -196,7 +197,7 @@ class RayPool(ModelPool):
         block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
-    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+    def freeze(self) -> Callable[[Progress], bytes]:
         """Write the models, all workers at the same time; the index is made later."""
         self._snapshot()
         return partial(index_bytes, self._frozen(self._limit))
@@ -207,8 +208,8 @@ class RayPool(ModelPool):
         self._staff: tuple[str, ...] = ()
         self._homes = [_NOBODY] * N_PARTITIONS  # who holds each partition
 
-    def _begin(self, *state: Any) -> None:
-        super()._begin(*state)
+    def _begin(self, state: PoolState) -> None:
+        super()._begin(state)
         self.close()
         self._tasks: list[Task] = []  # batches since the snapshot, of which the index tells
         self._n_kept = 0  # bytes of them
@@ -340,15 +341,15 @@ class RayPool(ModelPool):
                 return self._take_over(told)
         raise _lost_too_often()
 
-    def _take_over(self, told: Mapping[str, Any]) -> None:
+    def _take_over(self, told: Mapping[str, Places]) -> None:
         self._limit, numbers = self._first, [self._first - 1]
-        for held, index in told.values():
-            segments = [Segment(*each) for each in zip(held["held"], held["sizes"], strict=True)]
-            entries, _, _ = unpacked(segments, index)
+        for written, index in told.values():
+            segments = [Segment(*each) for each in zip(written.numbers, written.sizes, strict=True)]
+            entries = index.to_state(segments).index
             # Entries are replaced, as a checkpoint may wait for the old ones. Keys that are not
             # here any more are just being forgotten.
             self._index.update((key, entries[key]) for key in entries if key in self._index)
-            numbers += held["held"]
+            numbers += written.numbers
         self._first = max(numbers) + 1
         self._tasks, self._n_kept = [], 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,16 @@ from scstream.native import use
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.entries import KeyedEntry, PoolState, packed, unpacked
+from scstream.stream.entries import KeyedEntry, PoolIndex, PoolState
 from scstream.stream.keyed import KeyOptions
 from scstream.stream.pool import ModelPool
-from scstream.stream.segments import Extent, known_segments
+from scstream.stream.segments import Extent, SegmentList
 from scstream.stream.store import Store
 
 MARK = "workers"  # a name of the store by which a worker sees that it is the right one
 _NEVER = 1 << 62
 
-Places = tuple[Mapping[str, Any], Mapping[str, Any]]  # where models are, as in a checkpoint
+Places = tuple[SegmentList, PoolIndex]  # where models are, as in a checkpoint
 
 
 class Part(NamedTuple):
@@ -112,10 +112,8 @@ class Worker(ModelPool):
         self._memory = memory
         self._log.start_at(first)
         self._drop([key for key in self._index if partition_of(key) in give])
-        held, index = take
-        entries, _, _ = unpacked(
-            known_segments(held["held"], held["sizes"], self._log.store), index
-        )
+        segments, index = take
+        entries = index.to_state(segments.open(self._log.store)).index
         self._index.update(entries)
         self._told.update((key, entry.extent) for key, entry in entries.items())
         self._n_clusters += sum(entry.n_clusters for entry in entries.values())
@@ -142,4 +140,4 @@ class Worker(ModelPool):
 
 def places(index: Mapping[str, KeyedEntry]) -> Places:
     """Return where models are that have been written."""
-    return packed(PoolState(index, {}, {}, None, 0, 0))
+    return PoolState(index, {}, {}, None, 0, 0).to_arrays()

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from scstream.errors import InputError
 from scstream.observe.drift import Adwin, Detector, PageHinkley
-from scstream.observe.rules import Count, Drop, News, Rule, Share
+from scstream.observe.rules import BatchSummary, Count, Drop, Rule, Share
 
 DETECTORS = ("page-hinkley", "adwin")
 _NOVEL = (
@@ -138,11 +138,11 @@ class Alarm:
     Examples
     --------
     >>> from scstream.observe.alarm import Alarm, AlarmOptions
-    >>> news = {"batch": 7, "rows": 200, "rejected": 0, "novel": 60}
-    >>> [alert] = Alarm(AlarmOptions(novelty=0.2)).hear(news)
+    >>> summary = {"batch": 7, "rows": 200, "rejected": 0, "novel": 60}
+    >>> [alert] = Alarm(AlarmOptions(novelty=0.2)).hear(summary)
     >>> alert.kind, alert.value
     ('novelty', 0.3)
-    >>> Alarm().hear(news)
+    >>> Alarm().hear(summary)
     []
     """
 
@@ -171,12 +171,12 @@ class Alarm:
             )
         return cls(AlarmOptions(**options))
 
-    def hear(self, news: News) -> Sequence[Alert]:
+    def hear(self, summary: BatchSummary) -> Sequence[Alert]:
         """Hear of a batch; return what somebody should look at."""
         alerts = []
         for rule in self._rules:
             left = self._left.pop(rule.kind, 0)
-            found = rule.hear(news, quiet=left > 0)
+            found = rule.hear(summary, quiet=left > 0)
             if found is not None:
                 alerts.append(Alert(rule.kind, *found))
                 left = self._quiet + 1
@@ -224,12 +224,12 @@ def _detector(chosen: str | bool | Detector) -> Detector | None:
     return Adwin(clock=1) if isinstance(chosen, str) else chosen
 
 
-def _novel(news: News) -> tuple[int, int]:
-    return news["novel"], news["rows"] - news["rejected"]
+def _novel(summary: BatchSummary) -> tuple[int, int]:
+    return summary["novel"], summary["rows"] - summary["rejected"]
 
 
-def _rejected(news: News) -> tuple[int, int]:
-    return news["rejected"], news["rows"]
+def _rejected(summary: BatchSummary) -> tuple[int, int]:
+    return summary["rejected"], summary["rows"]
 
 
 def _is_number(value: Any) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 OTHER = "other"  # stands for every value of a label that is not listed here
-PHASES = ("wait", "learn", "deliver", "flush", "publish", "tidy")
+PHASES = ("wait", "learn", "deliver", "flush", "publish", "prune")
 EVENTS = ("born", "split", "merged", "died", "returned")
 ALERTS = ("novelty", "rejected", "log_density", "born", "died")
 STATUSES = ("2xx", "3xx", "4xx", "5xx")

@@ -40,7 +40,7 @@ class Spans:
     """Turns what a pipeline announces into spans, after the fact.
 
     Every batch is a trace: a span "batch" with its parts "wait", "learn" and "deliver"; and so is
-    every checkpoint, with "flush", "publish" and "tidy". Nothing else is recorded.
+    every checkpoint, with "flush", "publish" and "prune". Nothing else is recorded.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Spans:
     --------
     >>> from scstream.observe.opentelemetry import Spans
     >>> spans = Spans(job="demo")
-    >>> spans.emit("batch", batch=3, rows=1000, seconds={"learn": 0.02}, at=1.7e9)
+    >>> spans.emit("batch", batch=3, rows=1000, seconds={"learn": 0.02}, time=1.7e9)
     """
 
     def __init__(self, *, provider: TracerProvider | None = None, **attributes: Any) -> None:
@@ -64,9 +64,9 @@ class Spans:
         """Record a batch or a checkpoint that has just ended."""
         if kind == "batch":
             events = {f"events.{name}": n for name, n in values.get("events", {}).items()}
-            self._record(kind, _chosen(values, _BATCH) | events, values, ended=values["at"])
+            self._record(kind, _chosen(values, _BATCH) | events, values, ended=values["time"])
         elif kind == "checkpoint":
-            # `at` is when its state was taken; it may have waited to be written since.
+            # `time` is when its state was taken; it may have waited to be written since.
             self._record(kind, _chosen(values, _CHECKPOINT), values, ended=time.time())
 
     def _record(

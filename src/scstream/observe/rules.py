@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import isfinite, isnan, nan, sqrt
 from statistics import fmean, median
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from scstream.observe.drift import Adwin, Detector, PageHinkley
 
-News = Mapping[str, Any]  # what became of a batch; see `scstream.stream.deliveries.batch_summary`
+
+class BatchSummary(TypedDict, total=False):
+    """The result of a batch in plain numbers."""
+
+    batch: int
+    rows: int
+    rejected: int
+    clusters: int
+    novel: int
+    log_density: float
+    events: dict[str, int]  # number of events by kind
+
+
 Found = tuple[float, str]  # what was measured, and what it means
 
 OWN = (PageHinkley, Adwin)  # detectors whose state is saved
@@ -27,7 +39,7 @@ class Rule(Protocol):
 
     kind: str
 
-    def hear(self, news: News, *, quiet: bool) -> Found | None:
+    def hear(self, summary: BatchSummary, *, quiet: bool) -> Found | None:
         """Hear of a batch; return what is worth an alert, unless it is to be quiet."""
         ...
 
@@ -61,7 +73,11 @@ class Share:
     >>> from scstream.observe.rules import Share
     >>> detail = "{share:.0%} of {n} rows (limit {limit:.0%})"
     >>> rule = Share(
-    ...     "novelty", 0.2, rows=10, count=lambda news: (news["novel"], news["rows"]), detail=detail
+    ...     "novelty",
+    ...     0.2,
+    ...     rows=10,
+    ...     count=lambda summary: (summary["novel"], summary["rows"]),
+    ...     detail=detail,
     ... )
     >>> rule.hear({"batch": 7, "novel": 3, "rows": 10}, quiet=False)
     (0.3, '30% of 10 rows (limit 20%)')
@@ -74,7 +90,7 @@ class Share:
         limit: float,
         *,
         rows: int,
-        count: Callable[[News], tuple[int, int]],
+        count: Callable[[BatchSummary], tuple[int, int]],
         detail: str,
     ) -> None:
         self.kind = kind
@@ -85,9 +101,9 @@ class Share:
         self._n_hits, self._n = 0, 0
         self._told = False
 
-    def hear(self, news: News, *, quiet: bool) -> Found | None:
+    def hear(self, summary: BatchSummary, *, quiet: bool) -> Found | None:
         """Count the rows of a batch."""
-        n_hits, n = self._count(news)
+        n_hits, n = self._count(summary)
         self._n_hits += n_hits
         self._n += n
         if self._n < self._rows:
@@ -98,7 +114,9 @@ class Share:
         if quiet or self._told or share < self._limit:
             return None
         self._told = True
-        return share, self._detail.format(share=share, n=n, batch=news["batch"], limit=self._limit)
+        return share, self._detail.format(
+            share=share, n=n, batch=summary["batch"], limit=self._limit
+        )
 
     def save(self) -> dict[str, Any]:
         """Return the counts, and whether the alert was told."""
@@ -125,9 +143,9 @@ class Count:
     --------
     >>> from scstream.observe.rules import Count
     >>> rule = Count("born", 1, detail="{n} new in batch {batch}")
-    >>> news = {"batch": 0, "clusters": 3, "events": {"born": 3}}
-    >>> rule.hear(news, quiet=False)
-    >>> rule.hear({**news, "batch": 1}, quiet=False)
+    >>> summary = {"batch": 0, "clusters": 3, "events": {"born": 3}}
+    >>> rule.hear(summary, quiet=False)
+    >>> rule.hear({**summary, "batch": 1}, quiet=False)
     (3.0, '3 new in batch 1')
     """
 
@@ -137,13 +155,15 @@ class Count:
         self._detail = detail
         self._begun = False
 
-    def hear(self, news: News, *, quiet: bool) -> Found | None:
+    def hear(self, summary: BatchSummary, *, quiet: bool) -> Found | None:
         """Count the events of a batch."""
-        begun, self._begun = self._begun, self._begun or news["clusters"] > 0
-        n = news["events"].get(self.kind, 0)
+        begun, self._begun = self._begun, self._begun or summary["clusters"] > 0
+        n = summary["events"].get(self.kind, 0)
         if quiet or not begun or n < self._least:
             return None
-        return float(n), self._detail.format(n=n, batch=news["batch"], clusters=news["clusters"])
+        return float(n), self._detail.format(
+            n=n, batch=summary["batch"], clusters=summary["clusters"]
+        )
 
     def save(self) -> dict[str, Any]:
         """Return whether there were clusters."""
@@ -177,9 +197,9 @@ class Drop:
     >>> rule = Drop(PageHinkley(min_instances=5, delta=1.0, threshold=10.0, mode="down"), memory=64)
     >>> for batch in range(40):
     ...     density = -4.0 + 0.1 * (batch % 3)
-    ...     news = {"batch": batch, "rows": 100, "rejected": 0, "log_density": density}
-    ...     assert rule.hear(news, quiet=False) is None
-    >>> value, detail = rule.hear({**news, "batch": 40, "log_density": -9.0}, quiet=False)
+    ...     summary = {"batch": batch, "rows": 100, "rejected": 0, "log_density": density}
+    ...     assert rule.hear(summary, quiet=False) is None
+    >>> value, detail = rule.hear({**summary, "batch": 40, "log_density": -9.0}, quiet=False)
     >>> value, detail[:63]
     (-9.0, 'the mean log density has dropped: -9.00 in batch 40, and usuall')
     """
@@ -194,9 +214,9 @@ class Drop:
         self._late: list[float] = []  # how far off the last ones were
         self._since: list[tuple[float, int]] = []  # batches since an alert, while they are as low
 
-    def hear(self, news: News, *, quiet: bool) -> Found | None:
+    def hear(self, summary: BatchSummary, *, quiet: bool) -> Found | None:
         """Tell the detector how far off the log density of a batch is."""
-        value, rows = news["log_density"], news["rows"] - news["rejected"]
+        value, rows = summary["log_density"], summary["rows"] - summary["rejected"]
         if not isfinite(value) or rows <= 0:
             return None
         middle, spread = self._middle_and_spread()
@@ -208,7 +228,7 @@ class Drop:
             return None
         self._since = [(value, rows)]
         return value, (
-            f"the mean log density has dropped: {value:.2f} in batch {news['batch']}, and usually "
+            f"the mean log density has dropped: {value:.2f} in batch {summary['batch']}, and usually "
             f"{middle:.2f} with a spread of {spread:.2f}. The model finds these rows improbable: "
             "see whether the source, a unit or a column has changed, and which clusters were born."
         )

@@ -19,8 +19,10 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
 from scstream.stream.processor import checkpoint_from, learn_block
+from scstream.stream.progress import Progress
 from scstream.stream.reading import Reading, frozen
 from scstream.stream.runner import EventCallback, ignore_event
+from scstream.stream.schema import Schema
 
 
 class Model(Protocol):
@@ -198,10 +200,9 @@ def content_of(reading: Reading, *, steps: Steps | None = None) -> bytes:
     snapshot = reading.snapshot
     pipeline: dict[str, Any] = {}
     if reading.steps.steps or snapshot.pipeline:
-        columns = None if reading.columns is None else list(reading.columns)
-        schema = {"features": columns, "text": text_of(reading)}
-        progress = {"batch": reading.batch, "at": reading.at, "schema": schema}
-        pipeline = {"progress": progress, "steps": (steps or reading.steps).save()}
+        schema = Schema(reading.columns, text=text_of(reading))
+        progress = Progress(reading.batch, reading.at, schema=schema)
+        pipeline = {"progress": progress.to_dict(), "steps": (steps or reading.steps).save()}
     return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
 
 

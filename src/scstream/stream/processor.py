@@ -20,6 +20,7 @@ from scstream.learner import Learner, begin
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.progress import Progress
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
 _FREE = ("n_threads", "executor", "max_events")  # may differ from what the checkpoint has
@@ -86,11 +87,11 @@ class Processor(Protocol):
         """Learn a batch."""
         ...
 
-    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+    def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state as it is now; the result writes it out later, with the progress."""
         ...
 
-    def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
+    def restore(self, content: bytes, *, name: str) -> Progress:
         """Go on from what was written; return the progress. Raises `CheckpointCorrupt`."""
         ...
 
@@ -143,16 +144,17 @@ class OneModel:
         infos = [(len(labels), snapshot.info)] if snapshot and len(labels) else []
         return Learned(block, labels, n_clusters, infos)
 
-    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+    def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state; everything in it is immutable, so that this costs nothing."""
         snapshot, steps = self.learner.snapshot, self.steps
 
-        def write(progress: Mapping[str, Any]) -> bytes:
-            return checkpoint_bytes(snapshot, {"progress": progress, "steps": steps.save()})
+        def write(progress: Progress) -> bytes:
+            pipeline = {"progress": progress.to_dict(), "steps": steps.save()}
+            return checkpoint_bytes(snapshot, pipeline)
 
         return write
 
-    def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
+    def restore(self, content: bytes, *, name: str) -> Progress:
         """Go on from a model file, or from the beginning if it holds no model yet."""
         snapshot, pipeline = checkpoint_from(content, name=name)
         if snapshot is not None:
@@ -162,10 +164,9 @@ class OneModel:
             self.learner = Learner.of(replace(snapshot, params={**snapshot.params, **free}))
         try:
             self.steps = Steps.load(pipeline["steps"])
-            progress: Mapping[str, Any] = pipeline["progress"]
+            return Progress.from_dict(pipeline["progress"])
         except DAMAGE as error:
-            raise CheckpointCorrupt(f"{name} holds no sound pipeline: {error!r}.") from error
-        return progress
+            raise CheckpointCorrupt(f"{name} holds no valid pipeline: {error!r}.") from error
 
     def close(self) -> None:
         """Do nothing: the model is in this process."""

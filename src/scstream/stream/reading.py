@@ -22,6 +22,7 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.scale import Standardise
 from scstream.stream.processor import checkpoint_from
+from scstream.stream.progress import Progress
 
 QUESTIONS: dict[str, Callable[[Mixture, Rows], Any]] = {
     "predict": Mixture.labels,
@@ -130,16 +131,17 @@ class Reading:
         cls, snapshot: Snapshot, pipeline: Mapping[str, Any], *, name: str, version: int
     ) -> Self:
         """Take what a model file holds, written by a pipeline or by `ScStream.save`."""
-        steps, progress = Steps(), {}
+        steps, progress = Steps(), Progress(snapshot.state.n_batches)
         columns: Sequence[str] | None = snapshot.feature_names
         try:
             if pipeline:
-                steps, progress = frozen(Steps.load(pipeline["steps"])), pipeline["progress"]
-                columns = progress["schema"]["features"]
+                steps = frozen(Steps.load(pipeline["steps"]))
+                progress = Progress.from_dict(pipeline["progress"])
+                columns = progress.schema.features
             return cls(
                 version=version,
-                batch=int(progress.get("batch", snapshot.state.n_batches)),
-                at=float(progress.get("at", 0.0)),
+                batch=progress.batch,
+                at=progress.time,
                 columns=None if columns is None else tuple(columns),
                 learner=Learner.of(snapshot),
                 steps=steps,
