@@ -9,8 +9,8 @@ import pytest
 from scstream.cli.places import Scratch
 from scstream.cli.tuning import Lot, Search, collected, prequential
 from scstream.errors import InputError
-from scstream.learner import Learner
 from scstream.metrics import adjusted_rand
+from scstream.model import Settings
 from scstream.stream.config import build
 from tests.cli.inside import refused, sound, told
 
@@ -60,7 +60,7 @@ def test_what_the_user_has_chosen_stays(folder: Path) -> None:
     chosen = ("--family", "gaussian", "--set", "model.half_life=4", "--set", "model.alpha=2")
     words = ("tune", "rows.csv", *SMALL, "--trials", 3, *chosen)
     assert set(told(*words, folder=folder)["model"]) <= {"prior", "motion"}
-    more = ("--set", 'model.prior="vague"', "--set", "model.switches={motion=true}")
+    more = ("--set", 'model.prior="weak"', "--set", "model.switches={motion=true}")
     assert refused(*words, *more, folder=folder).startswith("everything that could be searched")
 
 
@@ -84,18 +84,18 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
     }
     learner, lots = collected(settings, Search(batches=3, held_out=2))
     assert [lot.X.shape for lot in lots] == [(100, 2)] * 5
-    own = Learner({"random_state": 0}, names=("x", "y"))
+    own = Settings.of({"random_state": 0}, feature_names=("x", "y"))
     densities, agreements = [], []
     truth = [(lot.X > 2.5) @ [1, 2] for lot in lots]
     for number, lot in enumerate(lots):
         if own.snapshot is not None:
             from scstream.preprocess import Steps
-            from scstream.stream.reading import Reading
+            from scstream.stream.model_version import ModelVersion
 
-            verdict = Reading(0, 0, 0.0, None, own, Steps()).ask("verdict", lot.X).values
+            verdict = ModelVersion(0, 0, 0.0, None, own, Steps()).compute("predict", lot.X).values
             densities.append(verdict.log_density.mean())
             agreements.append(adjusted_rand(truth[number], verdict.label))
-        own, _ = own.learn(lot.X)
+        own, _, _ = own.update(lot.X)
     np.testing.assert_allclose(prequential(learner, lots, "density"), densities, rtol=1e-12)
     known = [Lot(lot.X, None, true) for lot, true in zip(lots, truth, strict=True)]
     assert prequential(learner, known, "ari") == agreements

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from scstream.errors import SourceGap
+from scstream.io.model_file import pack_pipeline, unpack_pipeline
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import ManualClock
 from scstream.stream.connectors.files import FileSink
-from scstream.stream.processor import Learned, pipeline_bytes, pipeline_from
+from scstream.stream.processor import Learned
 from scstream.stream.progress import Progress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.schema import Schema
@@ -54,10 +55,10 @@ class HashModel:
 
     def freeze(self) -> Callable[[Progress], bytes]:
         state = self.state
-        return lambda progress: pipeline_bytes({"progress": progress.to_dict(), "state": state})
+        return lambda progress: pack_pipeline({"progress": progress.to_dict(), "state": state})
 
     def restore(self, content: bytes, *, name: str) -> Progress:
-        pipeline = pipeline_from(content, name=name)
+        pipeline = unpack_pipeline(content, name=name)
         assert pipeline is not None
         self.state = pipeline["state"]
         return Progress.from_dict(pipeline["progress"])

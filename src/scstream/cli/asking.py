@@ -14,16 +14,16 @@ from scstream.cli.opened import Opened
 from scstream.cli.rows import Extent, chunks, reading
 from scstream.cli.show import console
 from scstream.cli.veil import Veil
-from scstream.core.query import Mixture, Verdict
+from scstream.core.predictor import Prediction
 from scstream.core.state import NOVEL
 from scstream.errors import InputError
 from scstream.families.base import Rows
 from scstream.io.schema import check_entries
-from scstream.learner import executor_for
+from scstream.model import thread_executor
 from scstream.preprocess.block import Block, Reject
 from scstream.stream import connectors
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.processor import unsuitable
-from scstream.stream.reading import Reading
 from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery, Sink
 
@@ -51,7 +51,7 @@ class Asked:
             f" {self.why}"
         )
 
-    def count(self, block: Block, verdict: Verdict) -> None:
+    def count(self, block: Block, verdict: Prediction) -> None:
         """Count the rows of a block."""
         if block.rejects and self.first is None:
             self.first, self.why = self.rows + block.rejects[0].row, block.rejects[0].reason
@@ -109,49 +109,48 @@ def predict(
     return asked
 
 
-def judged(model: Reading, block: Block) -> tuple[Block, Verdict]:
+def judged(model: ModelVersion, block: Block) -> tuple[Block, Prediction]:
     """Prepare rows as the pipeline would, refuse those that it would refuse, and ask about them.
 
     Parameters
     ----------
-    model : Reading
+    model : ModelVersion
         The model.
     block : Block
         Some rows.
 
     Returns
     -------
-    Block, Verdict
+    Block, Prediction
         The rows, and the answers for those that are not refused.
 
     Examples
     --------
     >>> import numpy as np
     >>> from scstream.cli.asking import judged
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> model = Reading(0, 1, 0.0, None, learner, Steps())
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> model = ModelVersion(0, 1, 0.0, None, model, Steps())
     >>> block, verdict = judged(model, Block.of(np.array([[3.0], [900.0]])))
     >>> verdict.label, block.rejects
     (array([ 1, -1]), ())
     """
-    mixture = model.mixture
     if len(block.row):
         _, block = model.steps.apply(block)
     if not len(block.row):
         none = np.zeros(0)
-        return block, Verdict(none.astype(np.int64), none, none, none)
+        return block, Prediction(none.astype(np.int64), none, none, none)
 
     def check(X: Rows) -> None:
-        check_entries(X, mixture.family)
-        mixture.family.check(X)
+        check_entries(X, model.model.family)
+        model.model.family.check(X)
 
     refused = unsuitable(check, block.X)
     block = block.reject([Reject(int(block.row[i]), why) for i, why in refused])
-    return block, mixture.ask(Mixture.verdict, block.X, run=executor_for(-1).map)
+    return block, model.model.at().predict(block.X, run=thread_executor(-1).map)
 
 
 def _schema(opened: Opened, given: Mapping[str, Any]) -> Schema:
@@ -164,7 +163,7 @@ def _schema(opened: Opened, given: Mapping[str, Any]) -> Schema:
 def _check_width(opened: Opened, schema: Schema) -> None:
     if opened.reading.columns is not None or schema.features is None:
         return
-    n_features = opened.reading.snapshot.family.n_features
+    n_features = opened.reading.model.family.n_features
     if len(schema.features) != n_features:
         raise InputError(
             f"the rows have {len(schema.features)} columns of numbers ({', '.join(schema.features)}"
@@ -173,7 +172,7 @@ def _check_width(opened: Opened, schema: Schema) -> None:
         )
 
 
-def _columns(start: int, block: Block, verdict: Verdict, schema: Schema) -> dict[str, Any]:
+def _columns(start: int, block: Block, verdict: Prediction, schema: Schema) -> dict[str, Any]:
     return {
         "index": start + block.row,
         **{name: block.extra[name] for name in schema.keep if name in block.extra},

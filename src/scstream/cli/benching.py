@@ -19,13 +19,12 @@ from scstream.cli.sketch import facts_of, headed, print_drawing
 from scstream.cli.strokes import DOWN, QUIET
 from scstream.errors import InputError, missing_extra
 from scstream.families.base import Array
-from scstream.io.checkpoint import model_bytes, model_from
-from scstream.learner import Learner
 from scstream.machine import show_config, usable_cores
+from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.stream.connectors.files import CsvReader
 from scstream.stream.messages import reader
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.schema import Schema
 
 try:
@@ -148,8 +147,6 @@ def measure(stream: Stream, *, shown: bool = True) -> Measured:
             learner, learned = _learning(stream, batches, n_threads, tell)
             phases += [*learned, *_asking(learner, stream, n_threads)]
     content, kept = _keeping(learner)
-    snapshot = learner.snapshot
-    assert snapshot is not None
     return Measured(
         scstream=__version__,
         kernels=config["kernels"],
@@ -158,7 +155,7 @@ def measure(stream: Stream, *, shown: bool = True) -> Measured:
         load=load,
         platform=config["platform"],
         **{name: value for name, value in vars(stream).items() if name != "seed"},
-        found_clusters=snapshot.state.n_clusters,
+        found_clusters=learner.state.n_clusters,
         bytes=len(content),
         phases=(*phases, *kept),
     )
@@ -183,28 +180,29 @@ def _reading(rows: Array) -> list[Phase]:
 
 def _learning(
     stream: Stream, batches: list[Array], n_threads: int, tell: Callable[[int], None]
-) -> tuple[Learner, list[Phase]]:
-    learner = Learner({"family": stream.family, "random_state": 0, "n_threads": n_threads})
+) -> tuple[Model, list[Phase]]:
+    learner: Model | Settings = Settings(family=stream.family, random_state=0, n_jobs=n_threads)
     seconds = []
     for number, batch in enumerate(batches):
         began = time.perf_counter()
-        learner, _ = learner.learn(batch)
+        learner = learner.update(batch).model
         seconds.append(time.perf_counter() - began)
         tell(number + 1)
+    assert isinstance(learner, Model)
     return learner, [
         _phase("first batch", n_threads, seconds[0], stream.n_rows),
         _phase("learn", n_threads, median(seconds[1:]), stream.n_rows),
     ]
 
 
-def _asking(learner: Learner, stream: Stream, n_threads: int) -> list[Phase]:
-    model = Reading(0, 1, 0.0, None, learner, Steps())
+def _asking(learner: Model, stream: Stream, n_threads: int) -> list[Phase]:
+    model = ModelVersion(0, 1, 0.0, None, learner, Steps())
     many = stream.rows(_ASKED)
     one = many[:1]
 
     def ask(rows: Array, times: int = 1) -> None:
         for _ in range(times):
-            model.ask("verdict", rows, n_threads=n_threads)
+            model.compute("predict", rows, n_jobs=n_threads)
 
     ask(many)  # the mixture is made when it is first asked
     phases = [_phase("predict", n_threads, _timed(lambda: ask(many)), len(many))]
@@ -213,13 +211,11 @@ def _asking(learner: Learner, stream: Stream, n_threads: int) -> list[Phase]:
     return phases
 
 
-def _keeping(learner: Learner) -> tuple[bytes, list[Phase]]:
-    snapshot = learner.snapshot
-    assert snapshot is not None
-    content = model_bytes(snapshot, writer=__version__)
+def _keeping(learner: Model) -> tuple[bytes, list[Phase]]:
+    content = learner.to_bytes()
     return content, [
-        _phase("save", 1, _timed(lambda: model_bytes(snapshot, writer=__version__))),
-        _phase("load", 1, _timed(lambda: model_from(content, name="bench"))),
+        _phase("save", 1, _timed(learner.to_bytes)),
+        _phase("load", 1, _timed(lambda: Model.from_bytes(content))),
     ]
 
 

@@ -18,11 +18,12 @@ from scstream.cli.show import Lines, console, size
 from scstream.cli.strokes import ALARM
 from scstream.cli.veil import Veil
 from scstream.errors import InputError, missing_extra
-from scstream.io._packing import write_atomically
+from scstream.io.disk import write_atomically
+from scstream.model import checkpoint_bytes
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.processor import Learned, checkpoint_bytes
+from scstream.stream.processor import Learned
 from scstream.stream.progress import Progress as StreamProgress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.source import Resume, SourceWrapper
@@ -219,8 +220,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
             "without --resume."
         )
     opened = open_model(place)
-    snapshot, known = opened.reading.snapshot, opened.progress
-    known = known or StreamProgress(opened.reading.batch, schema=opened.schema)
+    known = opened.progress or StreamProgress(opened.reading.batch, schema=opened.schema)
     settings = {**known.settings, **given}
     settings.pop("keys", None)
     progress = replace(
@@ -235,8 +235,9 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
         epoch=0,
         time=opened.reading.at,
     )
-    steps = snapshot.pipeline.get("steps", {"options": [], "learned": []})
-    content = checkpoint_bytes(snapshot, {"progress": progress.to_dict(), "steps": steps})
+    steps = opened.reading.pipeline.get("steps", {"options": [], "learned": []})
+    pipeline = {"progress": progress.to_dict(), "steps": steps}
+    content = checkpoint_bytes(opened.reading.model, pipeline)
     store.put(SAVEPOINT + _START, content)
     return settings
 

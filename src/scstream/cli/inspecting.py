@@ -30,16 +30,18 @@ def table_of(opened: Opened) -> ClusterTable:
     >>> import numpy as np
     >>> from scstream.cli.inspecting import table_of
     >>> from scstream.cli.opened import Opened
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> opened = Opened(
+    ...     "m", ModelVersion(0, 1, 0.0, None, model, Steps()), 900, "0.1.0", kept=False
+    ... )
     >>> table_of(opened).feature_names
     ('x0',)
     """
-    snapshot = opened.reading.snapshot
-    return ClusterTable.of(snapshot.family, snapshot.state, snapshot.names)
+    snapshot = opened.reading.model
+    return ClusterTable.of(snapshot.family, snapshot.state, snapshot.feature_names)
 
 
 def unusual(table: ClusterTable) -> tuple[Array, Array, Array]:  # (K, D), (D,), (D,)
@@ -85,15 +87,17 @@ def health(opened: Opened) -> Iterator[Finding]:
     >>> import numpy as np
     >>> from scstream.cli.inspecting import health
     >>> from scstream.cli.opened import Opened
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> opened = Opened(
+    ...     "m", ModelVersion(0, 1, 0.0, None, model, Steps()), 900, "0.1.0", kept=False
+    ... )
     >>> [finding.about for finding in health(opened)]
     ['condition', 'weight', 'silence', 'novelty']
     """
-    snapshot = opened.reading.snapshot
+    snapshot = opened.reading.model
     state, config = snapshot.state, snapshot.config
     if isinstance(snapshot.family, Gaussian) and state.n_clusters:
         std = np.linalg.eigvalsh(snapshot.family.covariance(state.cluster_stats))  # (K, D)
@@ -105,8 +109,8 @@ def health(opened: Opened) -> Iterator[Finding]:
         if condition[worst] > _SINGULAR:
             detail += "; columns that say the same make it so, leave one out"
         yield Finding("note" if condition[worst] > _SINGULAR else "ok", "condition", detail)
-    light = state.ids[state.weight < config.birth_floor]
-    detail = f"{_listed(light)}: less than {config.birth_floor:g} rows of weight, may die soon"
+    light = state.ids[state.weight < config.min_birth_weight]
+    detail = f"{_listed(light)}: less than {config.min_birth_weight:g} rows of weight, may die soon"
     yield Finding("ok", "weight", detail if len(light) else "no cluster is about to die")
     if state.n_clusters:
         yield _silence(opened)
@@ -119,7 +123,7 @@ def health(opened: Opened) -> Iterator[Finding]:
 
 
 def _silence(opened: Opened) -> Finding:
-    state = opened.reading.snapshot.state
+    state = opened.reading.model.state
     quiet = (state.time - state.last_seen) / max(state.batch_interval, _TINY)  # batches
     silent = state.ids[quiet >= 1]
     if not len(silent):
@@ -143,15 +147,17 @@ def facts(opened: Opened) -> dict[str, Any]:
     >>> import numpy as np
     >>> from scstream.cli.inspecting import facts
     >>> from scstream.cli.opened import Opened
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> opened = Opened(
+    ...     "m", ModelVersion(0, 1, 0.0, None, model, Steps()), 900, "0.1.0", kept=False
+    ... )
     >>> facts(opened)["n_batches"]
     1
     """
-    snapshot, progress = opened.reading.snapshot, opened.progress
+    snapshot, progress = opened.reading.model, opened.progress
     state, table = snapshot.state, table_of(opened)
     return {
         "model": opened.place,
@@ -199,11 +205,13 @@ def cluster_facts(opened: Opened, cluster: int) -> dict[str, Any]:
     >>> import numpy as np
     >>> from scstream.cli.inspecting import cluster_facts
     >>> from scstream.cli.opened import Opened
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> opened = Opened(
+    ...     "m", ModelVersion(0, 1, 0.0, None, model, Steps()), 900, "0.1.0", kept=False
+    ... )
     >>> cluster_facts(opened, 0)["features"][0]["name"]
     'x0'
     """
@@ -258,15 +266,17 @@ def events_of(opened: Opened, cluster: int) -> list[Event]:
     >>> import numpy as np
     >>> from scstream.cli.inspecting import events_of
     >>> from scstream.cli.opened import Opened
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> opened = Opened(
+    ...     "m", ModelVersion(0, 1, 0.0, None, model, Steps()), 900, "0.1.0", kept=False
+    ... )
     >>> [event.kind for event in events_of(opened, 0)]
     ['born']
     """
-    return [e for e in opened.reading.snapshot.events if cluster in (e.id, e.other)]
+    return [e for e in opened.reading.model.events if cluster in (e.id, e.other)]
 
 
 def _number(value: float) -> float | None:

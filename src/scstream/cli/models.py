@@ -285,7 +285,7 @@ def bench(
 ) -> None:
     """Measure how fast this machine is.
 
-    Reading, learning, predicting and saving are timed on rows that are drawn here, with one thread
+    ModelVersion, learning, predicting and saving are timed on rows that are drawn here, with one thread
     and with all.
     """
     from dataclasses import asdict

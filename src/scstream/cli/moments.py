@@ -15,10 +15,9 @@ import numpy as np
 from scstream.cli.veil import Veil
 from scstream.core.state import Event
 from scstream.errors import ScStreamError, StreamError
-from scstream.io.checkpoint import Snapshot
+from scstream.model import Model, read_checkpoint
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import NONE, Follower
-from scstream.stream.processor import checkpoint_from
 from scstream.stream.progress import Progress
 
 MOST = 600  # moments that are remembered
@@ -88,9 +87,16 @@ class Moment:
     job: str = ""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, *, version: int, n_bytes: int | None = None) -> Moment:
+    def of(
+        cls,
+        snapshot: Model,
+        pipeline: Mapping[str, Any],
+        *,
+        version: int,
+        n_bytes: int | None = None,
+    ) -> Moment:
         """Look at what a checkpoint holds."""
-        state, known = snapshot.state, snapshot.pipeline.get("progress")
+        state, known = snapshot.state, pipeline.get("progress")
         progress = Progress.from_dict(known) if known else Progress(state.n_batches)
         now = float(state.current[:, :, 0].sum()) + state.unassigned_now  # rows of the last batch
         at = progress.time
@@ -264,19 +270,19 @@ class Kept:
             return None
         reading = self._follower.current()
         self._seen = reading.version
-        return Moment.of(reading.snapshot, version=reading.version)
+        return Moment.of(reading.model, reading.pipeline, version=reading.version)
 
 
 def _moment_of(name: str, content: bytes) -> Moment | None:
     """What a checkpoint holds; nothing if it is damaged or holds no model."""
     try:
-        snapshot, _ = checkpoint_from(content, name=name)
+        snapshot, pipeline = read_checkpoint(content, name=name)
     except ScStreamError:
         return None
     if snapshot is None:
         return None
     version = int(name.rpartition("-")[2])
-    return Moment.of(snapshot, version=version, n_bytes=len(content))
+    return Moment.of(snapshot, pipeline, version=version, n_bytes=len(content))
 
 
 def watched(

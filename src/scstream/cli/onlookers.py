@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from scstream.cli.token import read_token
 from scstream.cli.veil import Veil
 from scstream.errors import InputError
-from scstream.learner import PARAMETERS
+from scstream.model import Model
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.processor import Learned, OneModel
-from scstream.stream.reading import Reading, frozen
 from scstream.stream.runner import BatchCallback, EventCallback, Pipeline
 
 if TYPE_CHECKING:
@@ -105,15 +105,16 @@ def _limit_of(pipeline: Pipeline) -> int | None:
     """Bound on the number of clusters; of a model for every key there is none for all."""
     if not isinstance(pipeline.processor, OneModel):
         return None
-    return int({**PARAMETERS, **pipeline.processor.learner.params}["max_clusters"])
+    return int(pipeline.processor.settings.max_clusters)
 
 
 def _measured(pipeline: Pipeline, metrics: Metrics) -> BatchCallback:
     """Show the shares of the heaviest clusters, where there is one model."""
 
     def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
-        if isinstance(pipeline.processor, OneModel) and pipeline.processor.learner.snapshot:
-            metrics.shares(pipeline.processor.learner.snapshot.state.share)
+        processor = pipeline.processor
+        if isinstance(processor, OneModel) and isinstance(processor.model, Model):
+            metrics.shares(processor.model.state.share)
 
     return on_batch
 
@@ -125,14 +126,14 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
     from scstream.serve.listen import serve_in_thread
     from scstream.serve.live import Live
     from scstream.serve.model import Owned
-    from scstream.serve.settings import EXPOSED, Settings
+    from scstream.serve.settings import EXPOSED, ServiceSettings
 
     host, port = address_of("--serve", address)
     processor, measure = pipeline.processor, pipeline.on_batch
     if not isinstance(processor, OneModel):
         raise InputError("--serve answers from one model; leave it out where schema.key is given.")
     model, live = Owned(), Live()
-    settings = Settings(host=host, port=port, token=read_token(None, veil))
+    settings = ServiceSettings(host=host, port=port, token=read_token(None, veil))
     if settings.is_exposed:
         pipeline.emit("warning", detail=EXPOSED)
 
@@ -144,14 +145,14 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
 
     def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
         measure(source_batch, learned)
-        if processor.learner.snapshot is None:
+        if not isinstance(processor.model, Model):
             return
-        reading = Reading(
+        reading = ModelVersion(
             version=source_batch.batch,
             batch=source_batch.batch + 1,
             at=pipeline.clock.now(),
             columns=pipeline.reader.schema.features,
-            learner=processor.learner,
+            model=processor.model,
             steps=frozen(processor.steps),
         )
         model.publish(reading)

@@ -13,11 +13,11 @@ from scstream.cli.places import is_folder
 from scstream.cli.veil import Veil
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header
-from scstream.io.checkpoint import DAMAGE
+from scstream.io.model_file import DAMAGE
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.progress import Progress
-from scstream.stream.reading import Reading
 from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.schema import Schema
 
@@ -32,7 +32,7 @@ class Opened:
     ----------
     place : str
         The file, folder or address.
-    reading : Reading
+    reading : ModelVersion
         The model.
     n_bytes : int
         Size of its file.
@@ -51,7 +51,7 @@ class Opened:
     """
 
     place: str
-    reading: Reading
+    reading: ModelVersion
     n_bytes: int
     writer: str
     kept: bool
@@ -59,13 +59,12 @@ class Opened:
     @property
     def progress(self) -> Progress | None:
         """Progress of the pipeline that wrote it; None if none did."""
-        known = self.reading.snapshot.pipeline.get("progress")
-        return None if known is None else Progress.from_dict(known)
+        return self.reading.progress
 
     @property
     def schema(self) -> Schema:
         """Which columns rows must have to be asked about; event times and keys need not come."""
-        family = self.reading.snapshot.family
+        family = self.reading.model.family
         if self.progress is None:
             return Schema(features=self.reading.columns, missing=family.handles_missing)
         known = self.progress.schema
@@ -119,7 +118,7 @@ def _opened_file(path: Path) -> Opened:
             f"{path} is no model file, or a damaged one ({error}); restore an older copy, or make "
             "one with scstream fit."
         ) from error
-    reading = Reading.of(content, name=str(path))
+    reading = ModelVersion.of(content, name=str(path))
     if reading is None:
         raise InputError(f"{path} holds a pipeline that has learned nothing yet; learn some rows.")
     return Opened(str(path), reading, len(content), writer, kept=False)

@@ -43,11 +43,13 @@ def show_model(opened: Opened, *, max_n: int) -> None:
     >>> import numpy as np
     >>> from scstream.cli.portrait import show_model
     >>> from scstream.cli.opened import Opened
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> opened = Opened(
+    ...     "m", ModelVersion(0, 1, 0.0, None, model, Steps()), 900, "0.1.0", kept=False
+    ... )
     >>> show_model(opened, max_n=5)
     model       m, 900 B, by scstream 0.1.0
     family      gaussian, 1 feature
@@ -59,7 +61,7 @@ def show_model(opened: Opened, *, max_n: int) -> None:
     facts_of(out, _head(opened))
     headed(out, f"clusters, {_some(min(max_n, len(table)), len(table), 'heaviest')}")
     print_drawing(out, _clusters(table, order[:max_n]))
-    events = opened.reading.snapshot.events
+    events = opened.reading.model.events
     headed(out, f"events, {_some(min(max_n, len(events)), len(events), 'newest')}")
     for event in reversed(events[-max_n:]):
         out.print(told(event), soft_wrap=True)
@@ -75,11 +77,13 @@ def show_cluster(opened: Opened, cluster: int, *, max_n: int) -> None:
     >>> import numpy as np
     >>> from scstream.cli.portrait import show_cluster
     >>> from scstream.cli.opened import Opened
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> opened = Opened("m", Reading(0, 1, 0.0, None, learner, Steps()), 900, "0.1.0", kept=False)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> opened = Opened(
+    ...     "m", ModelVersion(0, 1, 0.0, None, model, Steps()), 900, "0.1.0", kept=False
+    ... )
     >>> show_cluster(opened, 0, max_n=5)
     cluster     0 of m
     ...
@@ -144,9 +148,9 @@ def told(event: Event) -> Text:
 
 
 def _head(opened: Opened) -> Iterator[tuple[str, str]]:
-    snapshot, progress = opened.reading.snapshot, opened.progress
+    snapshot, progress = opened.reading.model, opened.progress
     state, config = snapshot.state, snapshot.config
-    names = snapshot.feature_names
+    names = snapshot.settings.feature_names
     kept = f", version {opened.reading.version}" if opened.kept else ""
     yield "model", f"{opened.place}{kept}, {size(opened.n_bytes)}, by scstream {opened.writer}"
     named = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""

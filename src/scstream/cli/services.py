@@ -86,10 +86,10 @@ def serve(
     """
     from scstream.cli.serving import Place, run
     from scstream.cli.token import read_token
-    from scstream.serve.settings import Settings
+    from scstream.serve.settings import ServiceSettings
 
     token = read_token(token_file, ctx.obj)
-    settings = Settings(
+    settings = ServiceSettings(
         host=host,
         port=port,
         token=token,

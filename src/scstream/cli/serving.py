@@ -17,8 +17,8 @@ from scstream.observe.prometheus import Metrics
 from scstream.serve.app import create_app
 from scstream.serve.listen import bound, serve
 from scstream.serve.live import Live
-from scstream.serve.model import Following, Model, Owned
-from scstream.serve.settings import EXPOSED, Settings
+from scstream.serve.model import Following, ModelProvider, Owned
+from scstream.serve.settings import EXPOSED, ServiceSettings
 from scstream.stream.follower import Follower
 from scstream.stream.runner import EventCallback
 
@@ -72,7 +72,7 @@ class Place:
         """Whether these are checkpoints of a pipeline, and not a file."""
         return not is_folder(self.name) or Path(self.name).is_dir()
 
-    def open(self, emit: EventCallback) -> Model:
+    def open(self, emit: EventCallback) -> ModelProvider:
         """Open the model."""
         if self.is_followed:
             return Follower(open_store(self.settings), emit=emit)
@@ -80,7 +80,7 @@ class Place:
 
 
 def run(
-    place: Place, settings: Settings, veil: Veil, *, lines: bool, page: bool, spans: bool
+    place: Place, settings: ServiceSettings, veil: Veil, *, lines: bool, page: bool, spans: bool
 ) -> None:
     """Serve a model until a signal ends it.
 
@@ -136,14 +136,14 @@ def run(
     tell("stopped")
 
 
-def check(place: Place, settings: Settings) -> None:
+def check(place: Place, settings: ServiceSettings) -> None:
     """Refuse what cannot be meant.
 
     Examples
     --------
     >>> from scstream.cli.serving import Place, check
-    >>> from scstream.serve.settings import EXPOSED, Settings
-    >>> check(Place("s3://bucket/job", {}), Settings(learn=True))
+    >>> from scstream.serve.settings import EXPOSED, ServiceSettings
+    >>> check(Place("s3://bucket/job", {}), ServiceSettings(learn=True))
     Traceback (most recent call last):
     ...
     scstream.errors.InputError: a model that follows the checkpoints of a pipeline learns there; ...
@@ -169,7 +169,7 @@ class Keeper:
     >>> Keeper(Owned(), Place("model.scstream", {}), print).save()
     """
 
-    def __init__(self, model: Model, place: Place, tell: EventCallback) -> None:
+    def __init__(self, model: ModelProvider, place: Place, tell: EventCallback) -> None:
         self._model = model
         self._place = place
         self._tell = tell

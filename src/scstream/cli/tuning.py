@@ -14,11 +14,10 @@ from scstream.cli.bar import Bar
 from scstream.cli.optuna import Range, Space, search
 from scstream.cli.places import Scratch
 from scstream.cli.rows import reading
-from scstream.compute.threads import one_blas_thread
-from scstream.core.query import Mixture
+from scstream.core.predictor import Predictor
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
-from scstream.learner import PARAMETERS, Learner, executor_for
+from scstream.model import Model, Settings, thread_executor
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build
 from scstream.stream.processor import Learned, OneModel
@@ -168,10 +167,10 @@ def tune(settings: Mapping[str, Any], wanted: Search, *, shown: bool = True) -> 
     space = _space(learner, lots, settings.get("model", {}))
     if not space:
         raise InputError("everything that could be searched is set already; leave some of it out.")
-    defaults = {name: _default(learner, name) for name in space}
+    defaults = {name: getattr(learner, name) for name in space}
 
     def scored(chosen: Mapping[str, Any], among: Sequence[Lot]) -> list[float]:
-        return prequential(_with(learner, chosen), among, wanted.kind)
+        return prequential(replace(learner, **chosen), among, wanted.kind)
 
     def objective(chosen: Mapping[str, Any]) -> float:
         return _mean(scored(chosen, lots[:n_tried]), lots[1:n_tried])
@@ -206,7 +205,7 @@ def tune(settings: Mapping[str, Any], wanted: Search, *, shown: bool = True) -> 
     )
 
 
-def collected(settings: Mapping[str, Any], wanted: Search) -> tuple[Learner, list[Lot]]:
+def collected(settings: Mapping[str, Any], wanted: Search) -> tuple[Settings, list[Lot]]:
     """Return the first batches as a pipeline would learn them, and the model before any of them."""
     schema = dict(settings.get("schema", {}))
     if wanted.truth is not None:
@@ -229,32 +228,27 @@ def collected(settings: Mapping[str, Any], wanted: Search) -> tuple[Learner, lis
             "give more rows, or smaller batches with --batch-rows."
         )
     assert isinstance(pipeline.processor, OneModel)
-    return replace(pipeline.processor.learner, snapshot=None), lots
+    return pipeline.processor.settings, lots
 
 
-def prequential(learner: Learner, lots: Sequence[Lot], score: str) -> list[float]:
+def prequential(learner: Settings | Model, lots: Sequence[Lot], score: str) -> list[float]:
     """Return the score of every batch but the first, each asked about before it is learned.
 
     Examples
     --------
     >>> import numpy as np
     >>> from scstream.cli.tuning import Lot, prequential
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> lot = Lot(np.arange(20.0)[:, None] % 7, None, np.arange(20) % 7)
-    >>> len(prequential(Learner({"random_state": 0}), [lot, lot, lot], "density"))
+    >>> len(prequential(Settings(random_state=0), [lot, lot, lot], "density"))
     2
     """
     judge = _judge(score)
     scores = []
     for number, lot in enumerate(lots):
-        snapshot = learner.snapshot
-        if number and snapshot is not None:
-            with one_blas_thread:
-                mixture = Mixture.expected(
-                    snapshot.family, snapshot.config, snapshot.state, lot.time
-                )
-            scores.append(judge(mixture, lot))
-        learner, _ = learner.learn(lot.X, time=lot.time)
+        if number and isinstance(learner, Model):
+            scores.append(judge(learner.at(lot.time), lot))
+        learner = learner.update(lot.X, time=lot.time).model
     return scores
 
 
@@ -274,17 +268,17 @@ def _pared(
     return kept
 
 
-def _judge(score: str) -> Callable[[Mixture, Lot], float]:
-    run = executor_for(-1).map
+def _judge(score: str) -> Callable[[Predictor, Lot], float]:
+    run = thread_executor(-1).map
     if score == "density":
-        return lambda mixture, lot: float(mixture.ask(Mixture.log_density, lot.X, run=run).mean())
+        return lambda predictor, lot: float(predictor.log_density(lot.X, run=run).mean())
     from scstream.metrics import adjusted_rand, normalized_mutual_info
 
     agreement = adjusted_rand if score == "ari" else normalized_mutual_info
 
-    def agreed(mixture: Mixture, lot: Lot) -> float:
+    def agreed(predictor: Predictor, lot: Lot) -> float:
         assert lot.truth is not None
-        return agreement(lot.truth, mixture.ask(Mixture.labels, lot.X, run=run))
+        return agreement(lot.truth, predictor.labels(lot.X, run=run))
 
     return agreed
 
@@ -305,7 +299,7 @@ def _split(n_lots: int, wanted: Search) -> int:
     return min(max(part, 2), n_lots - 2)
 
 
-def _space(learner: Learner, lots: Sequence[Lot], fixed: Mapping[str, Any]) -> Space:
+def _space(learner: Settings, lots: Sequence[Lot], fixed: Mapping[str, Any]) -> Space:
     """What may be chosen: whatever the user has not."""
     times = [lot.time for lot in lots if lot.time is not None]
     batch_interval = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
@@ -313,26 +307,14 @@ def _space(learner: Learner, lots: Sequence[Lot], fixed: Mapping[str, Any]) -> S
     space: dict[str, Range | tuple[Any, ...]] = {
         "half_life": Range(batch_interval, 300.0 * batch_interval),
         "alpha": Range(1e-3, 1e3),
-        "prior": ("auto", "vague"),
+        "prior": ("auto", "weak"),
     }
-    family = learner.params.get("family")
+    family = learner.family
     if family in _CONTINUOUS:
         space["motion"] = (True, False)
         if lots[0].X.shape[1] > 1:
             space["family"] = _CONTINUOUS
-    switches = fixed.get("switches") or {}
-    return {name: each for name, each in space.items() if name not in {*fixed, *switches}}
-
-
-def _default(learner: Learner, name: str) -> Any:
-    return True if name == "motion" else learner.params.get(name, PARAMETERS.get(name))
-
-
-def _with(learner: Learner, chosen: Mapping[str, Any]) -> Learner:
-    own = {name: value for name, value in chosen.items() if name != "motion"}
-    if "motion" in chosen and not chosen["motion"]:
-        own["switches"] = {**(learner.params.get("switches") or {}), "motion": False}
-    return replace(learner, params={**learner.params, **own})
+    return {name: each for name, each in space.items() if name not in fixed}
 
 
 def _mean(scores: Sequence[float], lots: Sequence[Lot]) -> float:
@@ -341,7 +323,5 @@ def _mean(scores: Sequence[float], lots: Sequence[Lot]) -> float:
 
 
 def _toml(chosen: Mapping[str, Any]) -> list[str]:
-    own = [f"{name} = {json.dumps(value)}" for name, value in chosen.items() if name != "motion"]
-    if "motion" in chosen:
-        own.append(f"switches = {{ motion = {json.dumps(chosen['motion'])} }}")
+    own = [f"{name} = {json.dumps(value)}" for name, value in chosen.items()]
     return ["[model]", *own] if own else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.stream.keyed import Model
+from scstream.stream.keyed import KeyedModel
 from scstream.stream.segments import Extent, Segment, SegmentList, extent_of, segments_of
 
 
@@ -22,7 +22,7 @@ class KeyedEntry:
     __slots__ = ("extent", "model", "n_bytes", "n_clusters", "n_freezes")
 
     def __init__(self, *, n_clusters: int = 0, n_freezes: int = 0) -> None:
-        self.model: Model | None = None
+        self.model: KeyedModel | None = None
         self.extent: Extent | None = None
         self.n_bytes = 0
         self.n_clusters = n_clusters
