@@ -96,8 +96,8 @@ class Settings:
             raise InputError(
                 f"a model has no parameter {unknown[0]!r}; it has {', '.join(PARAMETERS)}."
             )
-        names = None if feature_names is None else tuple(feature_names)
-        return cls(**parameters, feature_names=names)
+        column_names = None if feature_names is None else tuple(feature_names)
+        return cls(**parameters, feature_names=column_names)
 
     def named(self, feature_names: tuple[str, ...] | None) -> Settings:
         """Return these settings with the names of the columns."""
@@ -129,7 +129,7 @@ class Settings:
             config,
             rows,
             weight,
-            names=self.feature_names,
+            column_names=self.feature_names,
             kernels=choose_kernels(),
         )
         return Model(family, config, State.empty(family), settings=self)
@@ -150,32 +150,7 @@ PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, wit
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted mixture between two batches. It never changes: updating returns a new model.
-
-    Parameters
-    ----------
-    family : Family
-        The family with its prior.
-    config : Config
-        The settings of the algorithm.
-    state : State
-        The clusters.
-    info : Info
-        What happened in the last batch.
-    events : tuple of Event
-        What happened so far: the last `max_events` events.
-    settings : Settings
-        The parameters that the model was made with.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.model import Settings
-    >>> rows = np.array([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
-    >>> model, labels, info = Settings(random_state=0).update(rows)
-    >>> model.at().labels(np.array([[0.35], [50.0]]))
-    array([ 0, -1])
-    """
+    """A fitted mixture between two batches. It never changes: updating returns a new model."""
 
     family: Family
     config: Config
@@ -195,22 +170,7 @@ class Model:
         return ALGORITHMS[self.config.algorithm].shapes(self.config, self.state).cluster_stats
 
     def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
-        """Learn one batch. If it raises, this model is still valid and unchanged.
-
-        Parameters
-        ----------
-        rows : array or CSR array of shape (N, D)
-            The rows, float64.
-        time : number, datetime or numpy.datetime64, optional
-            Time of the batch; by default one later than the last.
-        weight : array of shape (N,), optional
-            How much each row counts.
-
-        Returns
-        -------
-        Update
-            The new model, the id of the cluster of every row, and an `Info` record.
-        """
+        """Learn one batch. If it raises, this model is still valid and unchanged."""
         check_rows(rows, partial(check_entries, family=self.family))
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.settings.executor, self.settings.n_jobs)
@@ -318,11 +278,11 @@ def read_checkpoint(
     pipeline = unpack_pipeline(content, name=name)
     if pipeline is not None:
         return None, pipeline
-    family, config, state, info, events, parameters, names, pipeline = unpack_model(
+    family, config, state, info, events, parameters, column_names, pipeline = unpack_model(
         content, name=name, kernel=kernel
     )
     family = family.with_kernels(choose_kernels())
-    settings = Settings.of(parameters, names)
+    settings = Settings.of(parameters, column_names)
     return Model(family, config, read_only(state), info, events, settings), pipeline
 
 

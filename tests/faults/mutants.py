@@ -28,7 +28,7 @@ def acknowledge_before_checkpoint(pipeline: Pipeline) -> None:
 def checkpoint_before_flush(pipeline: Pipeline) -> None:
     """The checkpoint knows of labels that are not on the disk yet."""
     sync = pipeline.sink.flush
-    lines: Any = pipeline.sink._written  # type: ignore[attr-defined]
+    lines: Any = pipeline.sink._writer  # type: ignore[attr-defined]
 
     def finish(pending: PendingCommit) -> None:
         ends = {"labels": lines._length, "dead_letters": None}
@@ -49,7 +49,7 @@ def no_log_of_boundaries(pipeline: Pipeline) -> None:
 
 def no_truncation(pipeline: Pipeline) -> None:
     """The sink goes on at the end of its file, whatever the checkpoint says."""
-    lines: Any = pipeline.sink._written  # type: ignore[attr-defined]
+    lines: Any = pipeline.sink._writer  # type: ignore[attr-defined]
     opened = lines.open
 
     def open_at_end(position: Any) -> None:

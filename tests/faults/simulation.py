@@ -287,8 +287,8 @@ class World:
 
 def _sink(path: FastPath, disk: Any) -> FileSink:
     sink = FileSink(path=path, disk=disk)
-    written: Any = sink._written
-    written._place = replace(written._place, path=path)
+    written: Any = sink._writer
+    written._target = replace(written._target, path=path)
     return sink
 
 

@@ -152,9 +152,9 @@ class Family(ABC):
         for start in range(0, len(group), step):
             rows = slice(start, start + step)
             n = len(group[rows])
-            rest = stats[group[rows]] - self.stats(X[rows], np.arange(n), n, weight[rows])
-            rest[:, 0] = np.maximum(rest[:, 0], np.finfo(float).tiny)
-            out[rows] = marginal[group[rows]] - self.log_marginal(rest)
+            others = stats[group[rows]] - self.stats(X[rows], np.arange(n), n, weight[rows])
+            others[:, 0] = np.maximum(others[:, 0], np.finfo(float).tiny)
+            out[rows] = marginal[group[rows]] - self.log_marginal(others)
         return out
 
     def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)

@@ -83,7 +83,7 @@ def draw(
     if not state.n_clusters:
         return Drawing(facts | {"shown": [], "rows": None})
     columns = columns_of(family)
-    names = columns.names(features)
+    names = columns.column_names(features)
     weight, share = weights_of(state)
     shown = heaviest(state.ids, share, int(np.clip(_WORK // len(names), _FEWEST, N_SHOWN)))
     stats = (state.past[shown] + state.current[shown]).sum(axis=1)

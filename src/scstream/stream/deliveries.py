@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.observe.alarm import Alert
+from scstream.observe.alerts import Alert
 from scstream.observe.rules import BatchSummary
 from scstream.preprocess.block import Columns
 from scstream.stream.batcher import SourceBatch

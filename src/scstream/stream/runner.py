@@ -20,7 +20,7 @@ from scstream.errors import (
     SourceGap,
     SourceRegressed,
 )
-from scstream.observe.alarm import Alarm
+from scstream.observe.alerts import AlertRules
 from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch, SystemClock
@@ -112,7 +112,7 @@ class Pipeline:
         Called with every event: ``emit("batch", batch=3, rows=1000, ...)``.
     on_batch : callable
         Called with every batch: its rows and where they came from, and what was learned.
-    alarm : Alarm
+    alert_rules : AlertRules
         The alert rules.
     alerts : Sink
         Where alerts go.
@@ -135,7 +135,7 @@ class Pipeline:
     clock: Clock = field(default_factory=SystemClock)
     emit: EventCallback = ignore_event
     on_batch: BatchCallback = ignore_batch
-    alarm: Alarm = field(default_factory=Alarm)
+    alert_rules: AlertRules = field(default_factory=AlertRules)
     alerts: Sink = field(default_factory=NullSink)
     threads: bool = True
     settings: Plain = field(default_factory=dict)
@@ -229,7 +229,7 @@ class Pipeline:
         )
         if progress is not None:
             self.reader.schema = progress.schema
-            self.alarm.restore(progress.alerts)
+            self.alert_rules.restore(progress.alerts)
         self._boundaries = self.checkpoint_log.boundaries(start=self._batcher.batch)
         if savepoint is not None and self._has_lost_boundaries():
             self._start_lineage()
@@ -356,7 +356,7 @@ class Pipeline:
     ) -> None:
         """Emit the events of a batch; alerts are delivered as labels are."""
         summary = batch_summary(source_batch.batch, learned)
-        alerts = self.alarm.hear(summary)
+        alerts = self.alert_rules.check(summary)
         if alerts:
             writer.write("alerts", alert_delivery(self.job, source_batch.batch, alerts))
         self.on_batch(source_batch, learned)
@@ -390,7 +390,7 @@ class Pipeline:
             digest=self._digest,
             rows=self._n_rows,
             rejected=self._n_rejected,
-            alerts=self.alarm.save(),
+            alerts=self.alert_rules.save(),
         )
         writer.commit(PendingCommit(self.processor.freeze(), progress))
         self._committed, self._since = batcher.batch, self.clock.elapsed()

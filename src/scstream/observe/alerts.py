@@ -1,4 +1,4 @@
-"""What somebody should look at: rules that hear of every batch."""
+"""Alert rules, which are checked after every batch."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from typing import Any, Self
 
 from scstream.errors import InputError
 from scstream.observe.drift import Adwin, Detector, PageHinkley
-from scstream.observe.rules import BatchSummary, Count, Drop, Rule, Share
+from scstream.observe.rules import BatchSummary, CountRule, DropRule, Rule, ShareRule
 
 DETECTORS = ("page-hinkley", "adwin")
 _NOVEL = (
     "{share:.0%} of the last {n} rows, up to batch {batch}, belong to no cluster (limit "
     "{limit:.0%}). Look at the rows with the label -1: outliers, a column that broke, or groups "
-    "that are too small for a cluster (the switch birth_floor)."
+    "that are too small for a cluster (min_birth_weight)."
 )
 _REJECTED = (
     "{share:.0%} of the last {n} rows, up to batch {batch}, could not be used (limit "
     "{limit:.0%}). Look at the reasons in the dead letters, and at what writes to the source."
 )
 _BORN = (
-    "clusters born in batch {batch}: {n}; there are {clusters} now. Look at the rows that are in "
-    "them: a new group, or an old one that has jumped."
+    "clusters born in batch {batch}: {n}; there are {clusters} now. Look at their rows: a new "
+    "group, or an existing group that has moved suddenly."
 )
 _DIED = (
-    "clusters that died in batch {batch}: {n}; there are {clusters} now. No rows had come to them "
-    "for some time: see whether a part of the source has gone silent."
+    "clusters that died in batch {batch}: {n}; there are {clusters} now. They got no rows for some "
+    "time: check whether a part of the source has stopped sending."
 )
 
 
 @dataclass(frozen=True)
 class Alert:
-    """One thing that somebody should look at.
+    """One alert.
 
     Parameters
     ----------
     kind : str
-        Which rule was met: "novelty", "rejected", "log_density", "born" or "died".
+        The rule that raised it: "novelty", "rejected", "log_density", "born" or "died".
     value : float
-        What was measured.
-    says : str
-        What happened, and what to do about it.
+        The measured value.
+    detail : str
+        What happened and what to do.
 
     Examples
     --------
-    >>> from scstream.observe.alarm import Alert
+    >>> from scstream.observe.alerts import Alert
     >>> Alert("novelty", 0.4, "40 % of the rows of batch 7 belong to no cluster").kind
     'novelty'
     """
@@ -56,38 +56,39 @@ class Alert:
 
 
 @dataclass(frozen=True)
-class AlarmOptions:
-    """What an alarm listens for; `False` switches a rule off, and all are off at first.
+class AlertOptions:
+    """Options of the alert rules. `False` switches a rule off; all rules are off by default.
 
     Parameters
     ----------
     novelty : float or False
-        Share of rows of no cluster that is an alert. It is told once, until the share has sunk to
-        half of it. Rows that found a cluster are no longer novel: see `births`.
+        Alert if at least this share of the rows belongs to no cluster. The next alert comes only
+        after the share has fallen below half of the limit. Rows that form a new cluster are not
+        novel: see `births`.
     rejected : float or False
-        Share of rows that cannot be used that is an alert, told in the same way.
+        Alert if at least this share of the rows is rejected; repeated as `novelty`.
     rows : int
-        Fewest rows that a share is taken of; smaller batches are put together.
+        Minimum number of rows for which a share is computed; smaller batches are combined.
     log_density : {"page-hinkley", "adwin"} or False
-        Tell when the mean log density of batches drops. "page-hinkley" is quick, and one batch that
-        is far off is enough; "adwin" takes some batches, and only a drop that stays counts. From
-        Python also any object with river's `update` and `drift_detected`, which is not saved.
+        Alert if the mean log density of batches drops. "page-hinkley" reacts fast, even to a single
+        extreme batch; "adwin" needs several batches and reacts only to a lasting drop. In Python
+        also any object with river's `update` and `drift_detected`; its state is not saved.
     memory : int
-        Batches that tell what log density is usual. Where it has a period, take a whole one.
+        Number of batches that define the usual log density. If it is periodic, use a whole period.
     births : int or bool
-        Number of clusters born in one batch that is an alert; `true` is 1. The first batch is no
-        news.
+        Alert if at least this many clusters are born in one batch; `true` means 1. The first batch
+        never alerts.
     deaths : int or bool
-        Number of clusters that died, likewise.
+        Alert if at least this many clusters die in one batch.
     quiet : int
-        Batches after an alert for which another of its kind is not told.
+        Number of batches after an alert without another alert of the same kind.
 
     Examples
     --------
-    >>> from scstream.observe.alarm import AlarmOptions
-    >>> AlarmOptions(novelty=0.2).quiet
+    >>> from scstream.observe.alerts import AlertOptions
+    >>> AlertOptions(novelty=0.2).quiet
     10
-    >>> AlarmOptions(novelty=20)
+    >>> AlertOptions(novelty=20)
     Traceback (most recent call last):
     ...
     scstream.errors.InputError: alerts.novelty must be a share of rows, more than 0 and at most 1,
@@ -108,75 +109,66 @@ class AlarmOptions:
             value = getattr(self, name)
             is_share = _is_number(value) and 0 < value <= 1
             if value is not False and not is_share:
-                _refuse(name, "a share of rows, more than 0 and at most 1, or false", value)
+                _reject_option(name, "a share of rows, more than 0 and at most 1, or false", value)
         for name, least in (("rows", 1), ("memory", 8), ("quiet", 0)):
             value = getattr(self, name)
             if not (_is_whole(value) and value >= least):
-                _refuse(name, f"a whole number, {least} or more", value)
+                _reject_option(name, f"a whole number, {least} or more", value)
         for name in ("births", "deaths"):
             value = getattr(self, name)
             if not isinstance(value, bool) and not (_is_whole(value) and value >= 1):
-                _refuse(name, "true, false, or a whole number of clusters from 1 on", value)
+                _reject_option(name, "true, false, or a whole number of clusters from 1 on", value)
         chosen = self.log_density
         is_own = hasattr(chosen, "update") and hasattr(chosen, "drift_detected")
         if chosen is not False and chosen not in DETECTORS and not is_own:
             names = ", ".join(f'"{name}"' for name in DETECTORS)
-            _refuse("log_density", f"{names} or false", chosen)
+            _reject_option("log_density", f"{names} or false", chosen)
 
 
-class Alarm:
-    """Rules that hear of every batch.
+class AlertRules:
+    """The alert rules of a pipeline, checked after every batch.
 
-    Saved and restored at any point it gives the same alerts as one that went on, but for detectors
-    of the user's own: these begin anew.
+    After `restore` they raise the same alerts as without interruption. Custom detectors are not
+    saved and start again.
 
     Parameters
     ----------
-    options : AlarmOptions, optional
-        What to listen for; by default nothing.
+    options : AlertOptions, optional
+        The rules; by default none.
 
     Examples
     --------
-    >>> from scstream.observe.alarm import Alarm, AlarmOptions
+    >>> from scstream.observe.alerts import AlertRules, AlertOptions
     >>> summary = {"batch": 7, "rows": 200, "rejected": 0, "novel": 60}
-    >>> [alert] = Alarm(AlarmOptions(novelty=0.2)).hear(summary)
+    >>> [alert] = AlertRules(AlertOptions(novelty=0.2)).check(summary)
     >>> alert.kind, alert.value
     ('novelty', 0.3)
-    >>> Alarm().hear(summary)
+    >>> AlertRules().check(summary)
     []
     """
 
-    def __init__(self, options: AlarmOptions | None = None) -> None:
+    def __init__(self, options: AlertOptions | None = None) -> None:
         self._rules = list(_rules(options)) if options else []
         self._quiet = options.quiet if options else 0
-        self._left: dict[str, int] = {}  # batches to be quiet, by kind
+        self._left: dict[str, int] = {}  # batches without alerts, by kind
 
     @classmethod
     def build(cls, options: Mapping[str, Any]) -> Self:
-        """Return the alarm that the section `[alerts]` describes.
-
-        Examples
-        --------
-        >>> from scstream.observe.alarm import Alarm
-        >>> Alarm.build({"novelti": 0.2})
-        Traceback (most recent call last):
-        ...
-        scstream.errors.InputError: there is no option 'novelti' of alerts; there are: novelty, ...
-        """
-        known = [field.name for field in fields(AlarmOptions)]
+        """Return the rules that the section `[alerts]` describes."""
+        known = [field.name for field in fields(AlertOptions)]
         unknown = [name for name in options if name not in known]
         if unknown:
             raise InputError(
-                f"there is no option {unknown[0]!r} of alerts; there are: {', '.join(known)}."
+                f"alerts has no option {unknown[0]!r}; its options are: {', '.join(known)}."
             )
-        return cls(AlarmOptions(**options))
+        return cls(AlertOptions(**options))
 
-    def hear(self, summary: BatchSummary) -> Sequence[Alert]:
-        """Hear of a batch; return what somebody should look at."""
+    def check(self, summary: BatchSummary) -> Sequence[Alert]:
+        """Return the alerts of a batch."""
         alerts = []
         for rule in self._rules:
             left = self._left.pop(rule.kind, 0)
-            found = rule.hear(summary, quiet=left > 0)
+            found = rule.check(summary, quiet=left > 0)
             if found is not None:
                 alerts.append(Alert(rule.kind, *found))
                 left = self._quiet + 1
@@ -185,38 +177,38 @@ class Alarm:
         return alerts
 
     def save(self) -> dict[str, Any]:
-        """Return what was heard so far, in plain values."""
+        """Return the state in plain values."""
         if not self._rules:
             return {}
-        heard = {rule.kind: rule.save() for rule in self._rules}
-        return {"heard": heard, "quiet": dict(self._left)}
+        rules = {rule.kind: rule.save() for rule in self._rules}
+        return {"rules": rules, "quiet": dict(self._left)}
 
-    def restore(self, heard: Mapping[str, Any]) -> None:
-        """Go on from what was saved; a rule that was not there then begins anew."""
-        self._left = dict(heard.get("quiet", {}))
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Continue from a saved state; a rule that is not in it starts empty."""
+        self._left = dict(saved.get("quiet", {}))
         for rule in self._rules:
-            if rule.kind in heard.get("heard", {}):
-                rule.restore(heard["heard"][rule.kind])
+            if rule.kind in saved.get("rules", {}):
+                rule.restore(saved["rules"][rule.kind])
 
 
-def _rules(options: AlarmOptions) -> Iterator[Rule]:
+def _rules(options: AlertOptions) -> Iterator[Rule]:
     if options.novelty is not False:
-        yield Share("novelty", options.novelty, rows=options.rows, count=_novel, detail=_NOVEL)
+        yield ShareRule("novelty", options.novelty, rows=options.rows, count=_novel, detail=_NOVEL)
     if options.rejected is not False:
-        yield Share(
+        yield ShareRule(
             "rejected", options.rejected, rows=options.rows, count=_rejected, detail=_REJECTED
         )
     detector = _detector(options.log_density)
     if detector is not None:
-        yield Drop(detector, memory=options.memory)
+        yield DropRule(detector, memory=options.memory)
     if options.births is not False:
-        yield Count("born", int(options.births), detail=_BORN)
+        yield CountRule("born", int(options.births), detail=_BORN)
     if options.deaths is not False:
-        yield Count("died", int(options.deaths), detail=_DIED)
+        yield CountRule("died", int(options.deaths), detail=_DIED)
 
 
 def _detector(chosen: str | bool | Detector) -> Detector | None:
-    """The thresholds are in spreads; what they give is measured in benchmarks/results/drift.md."""
+    """Return the detector; benchmarks/results/drift.md measures the thresholds (in deviations)."""
     if isinstance(chosen, bool):
         return None
     if chosen == "page-hinkley":
@@ -240,5 +232,5 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _refuse(name: str, wanted: str, value: Any) -> None:
+def _reject_option(name: str, wanted: str, value: Any) -> None:
     raise InputError(f"alerts.{name} must be {wanted}, got {value!r}.")
