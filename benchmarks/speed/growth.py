@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 from benchmarks.speed.timing import Row
 from benchmarks.speed.workloads import Workload
 
