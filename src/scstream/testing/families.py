@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import numpy as np
@@ -379,7 +379,7 @@ def _law_hyperparameters(case: _Case) -> None:
     family = case.family
     described = family.hyperparameters()
     case.all(_is_plain(described), "hyperparameters are numbers, strings, arrays, lists or dicts")
-    rebuilt = [type(family)(**described)]
+    rebuilt = [cast(Any, type(family))(**described)]
     if type(family) in FAMILIES.values():
         rebuilt.append(family_from(family.name, described))
     for copy in rebuilt:
