@@ -87,7 +87,8 @@ for name in pool.keys:
 
 reported = {name for name, count in news.items() if count}
 print(
-    f"devices with a new cluster: {len(reported)}; of the {len(changed)} changed: {len(reported & changed)}"
+    f"devices with a new cluster: {len(reported)}; "
+    f"of the {len(changed)} changed: {len(reported & changed)}"
 )
 
 # %%
