@@ -64,14 +64,14 @@ def measure(work: Workload, ends: tuple[int, ...]) -> Iterator[Row]:
     began = time.monotonic()
     for n in range(ends[0]):
         model.partial_fit(work.batches[n % len(work.batches)])
-    early, resident = model.state_, resident_bytes()
+    early, resident = model.model_, resident_bytes()
     for first, last in pairwise(ends):
         for n in range(first, last):
             batch = work.batches[n % len(work.batches)]
             now[n] = _seconds(model, batch)
             clusters[n] = model.n_clusters_
             if n % _EVERY == 0:
-                beginning.state_ = early
+                beginning.model_ = early
                 then[n] = _seconds(beginning, batch)
             if time.monotonic() - began > _PATIENCE:
                 break

@@ -127,14 +127,14 @@ class Workload:
             stats = family.stats(self.rows(label, rng), group, 2 * len(cluster))
             yield stats.reshape(len(cluster), 2, family.n_stats)
 
-    def model(self, *, paper: bool = False, n_threads: int = 1, **choices: Any) -> ScStream:
+    def model(self, *, paper: bool = False, n_jobs: int = 1, **choices: Any) -> ScStream:
         """A model in the middle of the stream."""
-        estimator = ScStream(n_jobs=n_threads)
+        estimator = ScStream(n_jobs=n_jobs)
         estimator.model_ = Model(
             self.family,
             self.config(paper=paper, **choices),
             self.state,
-            settings=Settings(n_jobs=n_threads),
+            settings=Settings(n_jobs=n_jobs),
         )
         estimator.n_features_in_ = self.n_features
         return estimator
