@@ -152,7 +152,7 @@ class State:
                 other.__dict__.pop(sums, None)
         return other
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
@@ -204,7 +204,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Moves:
-    """Counts of split and merge proposals and of those that were accepted."""
+    """Counts of split and merge proposals and of those that were accepted.
+
+    A cluster is proposed for a split in a sweep if both of its sub-clusters are heavy and old
+    enough; a pair is proposed for a merge if it is among the candidates.
+    """
 
     split_proposals: int = 0
     splits: int = 0
