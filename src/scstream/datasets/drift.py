@@ -175,8 +175,8 @@ def _pulled_near(candidates: FloatArray, truth: BatchTruth, label: int, parent: 
     """Pull candidates towards the parent until they are NEAR it."""
     if not len(candidates):
         raise InputError(
-            f"no centre {NEAR:g} standard deviations from cluster {truth.labels[parent]} found: the "
-            "clusters are too crowded; increase separation or n_trials"
+            f"no centre {NEAR:g} standard deviations from cluster {truth.labels[parent]} found; "
+            "the clusters are too crowded; increase separation or n_trials"
         )
     parent_centre, parent_label = truth.old[[parent]], truth.labels[[parent]]
     for _ in range(5):  # fixed-point iteration: Gaussians need one step, counts a few

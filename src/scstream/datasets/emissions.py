@@ -50,7 +50,7 @@ class Gaussians:
         return scales
 
     def draw(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> FloatArray:
-        """Return one Gaussian row per place and label."""
+        """Return one Gaussian row per centre and label."""
         noise = rng.standard_normal(centres.shape)
         X = centres.copy()
         for label in np.unique(labels):
@@ -88,7 +88,7 @@ class Multinomials:
     n_trials: int
 
     def draw(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> IntArray:
-        """Return one row of counts per place."""
+        """Return one row of counts per centre."""
         return rng.multinomial(self.n_trials, centres)
 
     def log_density(self, X: FloatArray, centre: FloatArray, label: int) -> FloatArray:
