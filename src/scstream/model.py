@@ -51,10 +51,27 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({"default": default, "pap
 
 
 class Update(NamedTuple):
-    """The result of learning one batch."""
+    """The result of learning one batch.
+
+    Parameters
+    ----------
+    model : Model
+        The model after the batch.
+    labels : array of shape (N,)
+        Id of the cluster of every row, -1 for none.
+    info : Info
+        What happened in the batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.model import Settings
+    >>> Settings(random_state=0).update(np.array([[0.1], [0.2], [0.3]])).labels
+    array([0, 0, 0])
+    """
 
     model: Model
-    labels: Labels  # (N,) id of the cluster of every row, -1 for none
+    labels: Labels  # (N,)
     info: Info
 
 
@@ -63,6 +80,25 @@ class Settings:
     """The parameters of `scstream.ScStream`, which documents them, and the names of the columns.
 
     It is what a model knows before the first batch; `update` with that batch returns a `Model`.
+
+    Parameters
+    ----------
+    family, prior, alpha, half_life, kernel, n_sweeps, algorithm, max_clusters, late : object
+        As in `scstream.ScStream`.
+    births, motion, archive, min_birth_weight, min_weight, coarseness, precision : object
+        As in `scstream.ScStream`.
+    config, n_jobs, executor, max_events, random_state : object
+        As in `scstream.ScStream`.
+    feature_names : tuple of str or None
+        Names of the columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.model import Settings
+    >>> settings = Settings(half_life=20.0, random_state=0)
+    >>> settings.update(np.array([[0.1], [0.2], [0.3]])).model.state.n_clusters
+    1
     """
 
     family: Any = "gaussian"
@@ -150,7 +186,32 @@ PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, wit
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted mixture between two batches. It never changes: updating returns a new model."""
+    """A fitted mixture between two batches. It never changes: updating returns a new model.
+
+    Parameters
+    ----------
+    family : Family
+        The family with its prior.
+    config : Config
+        The settings of the algorithm.
+    state : State
+        The clusters.
+    info : Info
+        What happened in the last batch.
+    events : tuple of Event
+        What happened so far: the last `max_events` events.
+    settings : Settings
+        The parameters that the model was made with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.model import Settings
+    >>> rows = np.array([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+    >>> model, labels, info = Settings(random_state=0).update(rows)
+    >>> model.at().labels(np.array([[0.35], [50.0]]))
+    array([ 0, -1])
+    """
 
     family: Family
     config: Config
@@ -170,7 +231,22 @@ class Model:
         return ALGORITHMS[self.config.algorithm].shapes(self.config, self.state).cluster_stats
 
     def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
-        """Learn one batch. If it raises, this model is still valid and unchanged."""
+        """Learn one batch. If it raises, this model is still valid and unchanged.
+
+        Parameters
+        ----------
+        rows : array or CSR array of shape (N, D)
+            The rows, float64.
+        time : number, datetime or numpy.datetime64, optional
+            Time of the batch; by default one later than the last.
+        weight : array of shape (N,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        Update
+            The new model, the id of the cluster of every row, and an `Info` record.
+        """
         check_rows(rows, partial(check_entries, family=self.family))
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.settings.executor, self.settings.n_jobs)

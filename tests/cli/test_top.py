@@ -208,8 +208,8 @@ def served(**bodies: bytes | tuple[int, bytes]) -> Iterator[str]:
 
 def bodies(asked: int = 0, novel: int = 0) -> dict[str, Any]:
     metrics = (
-        f"# HELP x rows\nscstream_asked_rows_total {asked}.0\n"
-        f"scstream_asked_novel_rows_total {novel}.0\nscstream_model_timestamp_seconds 1e9\n"
+        f"# HELP x rows\nscstream_predicted_rows_total {asked}.0\n"
+        f"scstream_predicted_novel_rows_total {novel}.0\nscstream_model_timestamp_seconds 1e9\n"
         'scstream_requests_total{route="/predict",status="2xx"} 5.0\n'
     )
     return {

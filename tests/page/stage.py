@@ -185,13 +185,13 @@ def state_of(family: Family, stats: Any) -> State:
     n = len(stats)
     halves = np.repeat(stats[:, None] / 2, 2, axis=1)
     ones = np.ones(n)
-    return State.empty(family).but(
+    return State.empty(family).replace(
         past=halves,
         current=np.zeros_like(halves),
         ids=np.arange(n),
         age=np.arange(n),
         born=ones,
-        seen=ones,
+        last_seen=ones,
         peak=ones,
         next_id=n,
         time=3.0,

@@ -233,7 +233,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
         "digest": known.get("digest", ""),
         "rows": known.get("rows", 0),
         "rejected": known.get("rejected", 0),
-        "alarm": known.get("alarm", {}),
+        "alerts": known.get("alerts", {}),
         "batch": opened.reading.batch,
         "mark": {},
         "sinks": {},

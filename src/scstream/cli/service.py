@@ -133,7 +133,7 @@ def _moment(
         events=tuple(reversed([Event(**each) for each in events["events"]])),
         rows=_count(counts.get("scstream_rows_total")),
         rejected=_count(counts.get("scstream_rejected_rows_total")),
-        asked=_count(counts.get("scstream_asked_rows_total")),
+        asked=_count(counts.get("scstream_predicted_rows_total")),
         novelty=_novelty(counts, before),
         log_density=counts.get("scstream_mean_log_density", math.nan),
         n_bytes=_count(counts.get("scstream_checkpoint_bytes")),
@@ -142,7 +142,7 @@ def _moment(
 
 def _novelty(counts: Mapping[str, float], before: Mapping[str, float]) -> float:
     """Share of novel rows among those since the last look: learned, or else asked about."""
-    for kind in ("", "asked_"):
+    for kind in ("", "predicted_"):
         rows, novel = (
             counts.get(name, 0.0) - before.get(name, 0.0)
             for name in (f"scstream_{kind}rows_total", f"scstream_{kind}novel_rows_total")

@@ -43,8 +43,13 @@ class Draws(Protocol):
 class Family(ABC):
     """An exponential family under a conjugate prior; the prior lives in the frozen instance.
 
-    A new family overrides the eight abstract methods; `scstream.testing.check_family` tells whether
-    they obey the laws. The other methods have defaults that are always correct.
+    A new family overrides the abstract methods; `scstream.testing.check_family` checks whether they
+    obey the laws. The other methods have defaults that are always correct.
+
+    Parameters
+    ----------
+    kernels : Kernels
+        The numerical kernels; a model sets them when it starts.
     """
 
     name: ClassVar[str]
