@@ -125,14 +125,14 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
     from scstream.serve.app import create_app
     from scstream.serve.listen import serve_in_thread
     from scstream.serve.live import Live
-    from scstream.serve.model import Owned
+    from scstream.serve.model import LocalModel
     from scstream.serve.settings import EXPOSED, ServiceSettings
 
     host, port = address_of("--serve", address)
     processor, measure = pipeline.processor, pipeline.on_batch
     if not isinstance(processor, OneModel):
         raise InputError("--serve answers from one model; leave it out where schema.key is given.")
-    model, live = Owned(), Live()
+    model, live = LocalModel(), Live()
     settings = ServiceSettings(host=host, port=port, token=read_token(None, veil))
     if settings.is_exposed:
         pipeline.emit("warning", detail=EXPOSED)
@@ -156,7 +156,7 @@ def _served(pipeline: Pipeline, address: str, metrics: Metrics, veil: Veil) -> I
             steps=frozen(processor.steps),
         )
         model.publish(reading)
-        live.see(reading, X=learned.block.X, labels=learned.labels)
+        live.add_version(reading, X=learned.block.X, labels=learned.labels)
 
     pipeline.on_batch = on_batch
     with serve_in_thread(app, host, port):

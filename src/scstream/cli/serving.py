@@ -15,9 +15,9 @@ from scstream.cli.veil import Veil
 from scstream.errors import InputError
 from scstream.observe.prometheus import Metrics
 from scstream.serve.app import create_app
-from scstream.serve.listen import bound, serve
+from scstream.serve.listen import bind, serve
 from scstream.serve.live import Live
-from scstream.serve.model import Following, ModelProvider, Owned
+from scstream.serve.model import LocalModel, ModelProvider, Poller
 from scstream.serve.settings import EXPOSED, ServiceSettings
 from scstream.stream.follower import Follower
 from scstream.stream.runner import EventCallback
@@ -76,7 +76,7 @@ class Place:
         """Open the model."""
         if self.is_followed:
             return Follower(open_store(self.settings), emit=emit)
-        return Owned.open(self.name)
+        return LocalModel.open(self.name)
 
 
 def run(
@@ -122,16 +122,16 @@ def run(
     service = app.state.service
     with ExitStack() as stack:
         stack.enter_context(library_logs(lambda detail: tell("warning", detail=detail)))
-        door = stack.enter_context(bound(settings.host, settings.port))
+        listener = stack.enter_context(bind(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        tell("serving", url=f"http://{host}:{door.getsockname()[1]}", model=place.name)
+        tell("serving", url=f"http://{host}:{listener.getsockname()[1]}", model=place.name)
         if settings.is_exposed:
             tell("warning", detail=EXPOSED)
         service.begin()
         if place.is_followed:
-            following = Following(model, every=place.every, changed=service.changed, emit=tell)
-            stack.enter_context(following)
-        serve(app, door)
+            poller = Poller(model, every=place.every, changed=service.model_changed, emit=tell)
+            stack.enter_context(poller)
+        serve(app, listener)
         keeper.save()
     tell("stopped")
 
@@ -165,8 +165,8 @@ class Keeper:
     Examples
     --------
     >>> from scstream.cli.serving import Keeper, Place
-    >>> from scstream.serve.model import Owned
-    >>> Keeper(Owned(), Place("model.scstream", {}), print).save()
+    >>> from scstream.serve.model import LocalModel
+    >>> Keeper(LocalModel(), Place("model.scstream", {}), print).save()
     """
 
     def __init__(self, model: ModelProvider, place: Place, tell: EventCallback) -> None:
@@ -185,7 +185,7 @@ class Keeper:
     def save(self) -> None:
         """Write the file if there is anything new in it."""
         path, model = self._place.save, self._model
-        if path is None or not self._unsaved or not isinstance(model, Owned):
+        if path is None or not self._unsaved or not isinstance(model, LocalModel):
             return
         try:
             model.save(path)

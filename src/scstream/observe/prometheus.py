@@ -26,7 +26,7 @@ from scstream.observe.catalogue import (
     STATUSES,
     MetricInfo,
 )
-from scstream.observe.scrape import Door, serve_metrics
+from scstream.observe.scrape import MetricsServer, serve_metrics
 
 try:
     from prometheus_client import (
@@ -42,7 +42,7 @@ try:
 except ImportError as error:
     raise missing_extra("prometheus-client", "metrics") from error
 
-__all__ = ["Door", "Metrics", "serve_metrics"]
+__all__ = ["Metrics", "MetricsServer", "serve_metrics"]
 
 Lag = Callable[[], int | None]
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -179,9 +179,14 @@ class Metrics:
                 gauge.remove(rank)
         self._register("scstream_cluster_share")
 
+    @property
+    def collector(self) -> Any:
+        """The metrics without times of creation, as prometheus_client collects them."""
+        return _WithoutCreated(self._registry)
+
     def exposition(self) -> tuple[bytes, str]:
         """Return all metrics in the text format of Prometheus, and its content type."""
-        return generate_latest(cast(Any, _WithoutCreated(self._registry))), _CONTENT_TYPE
+        return generate_latest(self.collector), _CONTENT_TYPE
 
     def _batch(self, values: Mapping[str, Any]) -> None:
         self._count("scstream_batches_total")
