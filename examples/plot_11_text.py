@@ -89,16 +89,16 @@ for begin in range(0, counts.shape[0], SIZE):
     directions = normalize(np.sqrt(rows))
     if begin:
         found.append(model.predict(rows))
-        told = rival.predict(directions)
-        scores.append((adjusted_rand(truth, found[-1]), adjusted_rand(truth, told)))
+        predicted = rival.predict(directions)
+        scores.append((adjusted_rand(truth, found[-1]), adjusted_rand(truth, predicted)))
     model.partial_fit(rows)
     if len(truth) > len(set(group)):
         rival.partial_fit(directions)
-    history.see(model)
+    history.record(model)
 
 found = np.concatenate(found)
 ours, theirs = np.mean(scores, axis=0)
-print(f"mean ARI: scstream {ours:.3f}; mini-batch k-means, told K, {theirs:.3f}")
+print(f"mean ARI: scstream {ours:.3f}; mini-batch k-means, given K, {theirs:.3f}")
 print(f"{model.n_clusters_} clusters for {len(set(group))} groups")
 
 # %%
@@ -137,7 +137,7 @@ ax.set(yticks=range(len(names)), yticklabels=names, title="share of the posts of
 # ----------------
 
 figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
-plot.weights(history, ax=ax, most=14)
+plot.weights(history, ax=ax, max_clusters=14)
 ax.set_xlabel(f"batch of {SIZE} posts")
 
 # %%
