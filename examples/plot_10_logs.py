@@ -161,7 +161,7 @@ first = {one: batch_of[templates == one].min() for one in set(templates)}
 new = np.array([first[t] == b for t, b in zip(templates, batch_of, strict=True)])[200:]
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
-plot.lineage(history, ax=left, most=16)
+plot.lineage(history, ax=left, max_n=16)
 right.hist(
     [novelty[~new], novelty[new]],
     np.linspace(0, 1, 11),

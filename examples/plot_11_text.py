@@ -137,7 +137,7 @@ ax.set(yticks=range(len(names)), yticklabels=names, title="share of the posts of
 # ----------------
 
 figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
-plot.weights(history, ax=ax, most=14)
+plot.weights(history, ax=ax, max_n=14)
 ax.set_xlabel(f"batch of {SIZE} posts")
 
 # %%
