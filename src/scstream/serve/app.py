@@ -54,7 +54,7 @@ def create_app(
         The state of the live page; without it there is no page.
     metrics : Metrics, optional
         Counts requests; without it there is no ``/metrics``.
-    announce : callable
+    emit : callable
         Is called with "learned", "request" and "defect", and with values by name.
     around : callable, optional
         Middleware around every request, such as `scstream.observe.opentelemetry.traced`.
