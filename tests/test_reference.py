@@ -5,7 +5,7 @@ import inspect
 import pytest
 from docs.make_reference import PAGE, Option, meanings, options, page, table
 
-from scstream.learner import PARAMETERS
+from scstream.model import PARAMETERS
 from scstream.stream import config
 from scstream.stream.batcher import Batching
 

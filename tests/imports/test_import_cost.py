@@ -54,7 +54,7 @@ def test_nothing_heavy_is_loaded(module: str) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "scstream.learner",
+        "scstream.model",
         "scstream.stream.config",
         pytest.param("scstream.cli.main", marks=pytest.mark.needs_extra),
     ],
@@ -66,6 +66,14 @@ def test_a_service_loads_what_it_needs(module: str) -> None:
 def test_front_door_opens_no_room() -> None:
     rooms = {name for name in loaded_by("scstream") if name.startswith("scstream.")}
     assert rooms & {"scstream.estimator", "scstream.river", "scstream.io", "scstream.core"} == set()
+
+
+@pytest.mark.parametrize("room", ["datasets", "metrics", "plot"])
+def test_a_room_is_loaded_when_it_is_first_used(room: str) -> None:
+    assert f"scstream.{room}" not in loaded_by("scstream")
+    code = f"import scstream; assert scstream.{room}.__name__ == 'scstream.{room}'"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert room in dir(scstream)
 
 
 def test_the_check_can_fail() -> None:
