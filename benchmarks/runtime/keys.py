@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.checkpoint_log import RESULTS
+from benchmarks.results_io import RESULTS
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from benchmarks.checkpoint_log import write_table
+from benchmarks.results_io import write_table
 from benchmarks.runtime.stall import grown
 from benchmarks.speed.timing import Budget, Task, Timed, by_turns
 from scstream.distributed.replicas import Replicas
