@@ -325,7 +325,10 @@ def test_weights_means_and_covariances_are_those_of_the_clusters(fitted: ScStrea
     table, n = fitted.clusters_, fitted.n_clusters_
     np.testing.assert_array_equal(fitted.weights_, table.share)
     np.testing.assert_array_equal(fitted.means_, table.mean)
-    assert 0.99 < fitted.weights_.sum() <= 1.0 + 1e-12
+    state = fitted.state_
+    unassigned = state.unassigned_weight + state.unassigned_now
+    missing = unassigned / state.total_weight
+    assert fitted.weights_.sum() + missing == pytest.approx(1.0, rel=1e-12)
     assert fitted.covariances_.shape == (n, 2, 2)
     np.testing.assert_allclose(fitted.covariances_, fitted.covariances_.swapaxes(1, 2))
     np.testing.assert_allclose(
@@ -977,5 +980,5 @@ def test_a_model_behind_steps_says_so(tmp_path):
     }
     build({**settings, "steps": [{"step": "standardise"}]}).run()
     newest = max((tmp_path / "state").glob("version-*"))
-    with pytest.warns(UserWarning, match=r"had prepared \(standardise\)"):
+    with pytest.warns(UserWarning, match=r"had preprocessed \(standardise\)"):
         ScStream.load(newest)

@@ -132,9 +132,17 @@ def test_objects_that_a_file_cannot_store_raise(tmp_path: Path) -> None:
     instance = ScStream(Gaussian(np.zeros(2), 0.1, 5.0, np.eye(2)), random_state=0).fit(X)
     instance.save(tmp_path / "m")
     assert ScStream.load(tmp_path / "m").family.kappa == 0.1
-    odd = ScStream(random_state=0).fit(X).set_params(prior=object())
+    odd = ScStream(random_state=0).fit(X)
+    odd.model_ = odd.model_.with_parameters(prior=object())
     with pytest.raises(InputError, match=r"prior.*cannot be saved"):
         odd.save(tmp_path / "m")
+
+
+def test_the_parameters_that_the_model_was_started_with_are_saved(tmp_path: Path) -> None:
+    model = ScStream(random_state=0).fit(next(gaussians(1)))
+    model.set_params(alpha=9.0).save(tmp_path / "m")
+    again = ScStream.load(tmp_path / "m")
+    assert again.alpha == again.config_.alpha == 1.0
 
 
 def test_an_unknown_family_is_not_written(tmp_path: Path) -> None:
