@@ -39,7 +39,7 @@ from scstream.stream.store import FolderStore, Store
 
 _NO_WORKER = ""
 _TRIES = 20  # attempts at a batch during which workers are lost
-_STRIDE = 1000  # segment numbers reserved for each worker, so that two rarely use the same
+_SEGMENTS_PER_WORKER = 1000  # numbers reserved for each worker, so that two rarely collide
 
 
 @dataclass(frozen=True)
@@ -347,19 +347,19 @@ class RayPool(ModelPool):
 
     def _record_snapshot(self, reports: Mapping[str, Any]) -> None:
         self._limit, numbers = self._first, [self._first - 1]
-        for held, index in reports.values():
-            segments = [Segment(*each) for each in zip(held["held"], held["sizes"], strict=True)]
+        for stored, index in reports.values():
+            segments = [Segment(*each) for each in zip(stored["held"], stored["sizes"], strict=True)]
             entries, _, _ = unpacked(segments, index)
             # Entries are replaced, not changed: a checkpoint in progress may use the old ones.
             # Keys that are missing here have just expired.
             self._index.update((key, entries[key]) for key in entries if key in self._index)
-            numbers += held["held"]
+            numbers += stored["held"]
         self._first = max(numbers) + 1
         self._tasks, self._n_bytes = [], 0
 
     def _first_of(self, name: str) -> int:
         """Return the number of the first segment that a worker may write."""
-        return self._first + _STRIDE * number_of(name)
+        return self._first + _SEGMENTS_PER_WORKER * number_of(name)
 
 
 def _segment_of(entry: KeyedEntry) -> int:
