@@ -83,8 +83,13 @@ def test_rows_of_no_use_are_counted(fitted: Path) -> None:
     assert inside("predict", "m.scstream", "odd.csv", "--strict", folder=fitted).exit_code == 1
     lines = inside("predict", "m.scstream", "odd.csv", "--json", folder=fitted)
     assert [json.loads(line)["index"] for line in lines.stdout.splitlines()] == [0, 3]
-    told = logged(lines.stderr)[-1]
-    assert (told["event"], told["rows"], told["refused"], told["first"]) == ("predicted", 4, 2, 1)
+    summary = logged(lines.stderr)[-1]
+    assert (
+        summary["event"],
+        summary["rows"],
+        summary["refused"],
+        summary["first"],
+    ) == ("predicted", 4, 2, 1)
 
 
 def test_rows_outside_the_domain_are_refused_one_by_one(folder: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scstream.cli.addresses import read_address
 from scstream.cli.defaults import complete, settled
 from scstream.cli.settings import (
     Given,
@@ -17,7 +18,6 @@ from scstream.cli.settings import (
     read_sets,
     typed,
 )
-from scstream.cli.shortcuts import read_shortcut
 from scstream.errors import InputError
 from scstream.io.choices import seed_for
 from scstream.learner import PARAMETERS
@@ -166,7 +166,7 @@ def test_plain_values_come_back(value: object) -> None:
 
 
 def test_another_kind_takes_nothing_over(file: Path) -> None:
-    layer = layered(read_file(file, {"HOST": "h"}), read_shortcut("source", "kafka://a:1,b:2/t"))
+    layer = layered(read_file(file, {"HOST": "h"}), read_address("source", "kafka://a:1,b:2/t"))
     assert values({key: g for key, g in layer.items() if key[0] == "source"}) == {
         "source.kind": "kafka",
         "source.topic": "t",
@@ -175,7 +175,7 @@ def test_another_kind_takes_nothing_over(file: Path) -> None:
 
 
 def test_the_same_kind_keeps_what_the_flag_does_not_say(file: Path) -> None:
-    layer = layered(read_file(file, {"HOST": "h"}), read_shortcut("source", "nats://other:1"))
+    layer = layered(read_file(file, {"HOST": "h"}), read_address("source", "nats://other:1"))
     assert layer["source", "url"].value == "nats://other:1"
     assert layer["source", "stream"].value == "rows"
 
@@ -213,14 +213,14 @@ def test_the_same_kind_keeps_what_the_flag_does_not_say(file: Path) -> None:
     ],
 )
 def test_a_word_stands_for_a_source_or_a_sink(section: str, text: str, expected) -> None:
-    layer = settled(read_shortcut(section, text))
+    layer = settled(read_address(section, text))
     assert {key[1]: given.value for key, given in layer.items()} == expected
 
 
 @pytest.mark.parametrize("text", ["pigeon:x", "nats2://h/s", "stdin:x", "nats://h/a/b/c"])
 def test_a_word_that_stands_for_nothing_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--source"):
-        read_shortcut("source", text)
+        read_address("source", text)
 
 
 def test_defaults_are_those_of_the_code() -> None:

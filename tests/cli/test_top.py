@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from scstream.cli.frame import View, frame
-from scstream.cli.moments import Heavy, History, Kept, Moment
-from scstream.cli.service import Service, read_metrics
+from scstream.cli.service_client import Service, read_metrics
+from scstream.cli.summary import ClusterSummary, History, Kept, Summary
+from scstream.cli.top_frame import View, frame
 from scstream.core.state import Event
 from scstream.errors import StreamError
-from tests.cli.inside import refused, sound, told
+from tests.cli.inside import json_output, refused, sound
 from tests.cli.shell import COMMAND, SECONDS, environment, running
 from tests.cli.test_screen import COLOUR
 
@@ -44,11 +44,11 @@ EVENTS = {
 }
 
 
-def moment(n: int, *, shares: dict[int, float], **more: Any) -> Moment:
-    clusters = tuple(Heavy(id, share, 100 * share, 0.0) for id, share in shares.items())
+def summary(n: int, *, shares: dict[int, float], **more: Any) -> Summary:
+    clusters = tuple(ClusterSummary(id, share, 100 * share, 0.0) for id, share in shares.items())
     events = (Event("born", 1.0, 3, 12.0), Event("split", 5.0, 3, 80.0, other=7))
     known = {"rows": 1000 * n, "novelty": 0.01 * n, "log_density": -3.0 - n, "job": "demo"}
-    return Moment(
+    return Summary(
         at=10.0 * n,
         learned=10.0 * n,
         version=n,
@@ -64,7 +64,7 @@ def history(*, n: int = 50, k: int = 30) -> History:
     seen = History()
     for i in range(n):
         weights = [1 / (rank + 1 + i * (rank == 2) / 20) for rank in range(k)]
-        seen.add(moment(i, shares={r: w / sum(weights) for r, w in enumerate(weights)}))
+        seen.add(summary(i, shares={r: w / sum(weights) for r, w in enumerate(weights)}))
     return seen
 
 
@@ -92,8 +92,8 @@ def test_eighty_columns_and_24_lines_show_all_that_matters() -> None:
 
 def test_arrows_say_who_grows_without_colour() -> None:
     seen = History()
-    seen.add(moment(1, shares={1: 0.5, 2: 0.3, 3: 0.2}))
-    seen.add(moment(2, shares={1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}))
+    seen.add(summary(1, shares={1: 0.5, 2: 0.3, 3: 0.2}))
+    seen.add(summary(2, shares={1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}))
     assert [seen.changes[id] for id in (2, 3)] == [0.0, 0.0]
     assert seen.changes[1] == pytest.approx(-0.1)
     assert seen.changes[4] is None
@@ -138,7 +138,7 @@ def test_one_frame_of_a_folder(ran: Path) -> None:
 
 
 def test_json_of_a_folder(ran: Path) -> None:
-    found = told("top", "state", "--once", folder=ran)
+    found = json_output("top", "state", "--once", folder=ran)
     assert found["rows"] == 2050
     assert found["job"] == "demo"
     assert found["n_clusters"] == len(found["clusters"]) == 4
@@ -222,7 +222,7 @@ def bodies(asked: int = 0, novel: int = 0) -> dict[str, Any]:
 def test_a_service_is_asked_with_its_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hunter2\n")
     with served(**bodies(asked=500, novel=25)) as url:
-        found = told("top", url, "--once", "--token-file", "token", folder=tmp_path)
+        found = json_output("top", url, "--once", "--token-file", "token", folder=tmp_path)
         assert found["version"] == 7
         assert found["asked"] == 500
         assert found["novelty"] == 0.05
@@ -265,8 +265,8 @@ def test_a_real_service(ran: Path) -> None:
     with running("serve", "state", "--port", 0, folder=ran) as service:
         url = service.wait_for("serving")["url"]
         found, own = (
-            told("top", url, "--once", folder=ran),
-            told("top", "state", "--once", folder=ran),
+            json_output("top", url, "--once", folder=ran),
+            json_output("top", "state", "--once", folder=ran),
         )
         for name in ("version", "batch", "n_clusters", "clusters"):
             assert found[name] == own[name], name

@@ -204,7 +204,7 @@ def test_a_door_to_the_world_is_warned_of(
     monkeypatch.setenv("SCSTREAM_TOKEN", token)
     seen: list[str | None] = []
     monkeypatch.setattr(
-        "scstream.cli.serving.serve",
+        "scstream.cli.serve.serve",
         lambda app, door: seen.append(app.state.service.settings.token),
     )
     with pytest.raises(SystemExit) as ended:

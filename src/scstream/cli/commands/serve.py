@@ -1,51 +1,47 @@
-"""The command that answers over HTTP: serve."""
+"""Options of `scstream serve`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-from scstream.cli.calls import flags, guarded, resolved
+import typer
+
+from scstream.cli.errors import reports_errors
 from scstream.cli.options import Json, Sets
-from scstream.cli.settings import nested
-from scstream.errors import missing_extra
-
-try:
-    import typer
-except ImportError as error:
-    raise missing_extra("typer", "cli") from error
+from scstream.cli.settings import flag_settings, resolve, to_tables
 
 
-@guarded
+@reports_errors
 def serve(
     ctx: typer.Context,
     model: Annotated[
         str, typer.Argument(help="Model file, or folder or s3:// address of checkpoints.")
     ],
     *,
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8765,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Holds the token; by default $SCSTREAM_TOKEN."),
+        typer.Option(metavar="FILE", help="File with the token; by default $SCSTREAM_TOKEN."),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another name under which the service is asked."),
+        typer.Option(metavar="NAME", help="Another host name that requests may use."),
     ] = None,
     behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="Believe X-Forwarded-For, of this machine only.")
+        bool, typer.Option("--behind-proxy", help="Trust X-Forwarded-For from this machine.")
     ] = False,
     learn: Annotated[bool, typer.Option("--learn", help="Allow POST /learn.")] = False,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what was learned there.")
+        Path | None, typer.Option(metavar="FILE", help="Write the learned model there.")
     ] = None,
     save_every: Annotated[
-        int, typer.Option(metavar="BATCHES", min=1, help="And so often, besides at the end.")
+        int, typer.Option(metavar="BATCHES", min=1, help="Batches between saves; also at the end.")
     ] = 100,
     every: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0.05, help="Time between looks for a checkpoint."),
+        typer.Option(metavar="SECONDS", min=0.05, help="Seconds between checks for checkpoints."),
     ] = 2.0,
     stale: Annotated[
         float,
@@ -53,38 +49,38 @@ def serve(
     ] = 0.0,
     drain: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="Time to go on after SIGTERM, not ready."),
+        typer.Option(metavar="SECONDS", min=0, help="Seconds to keep serving after SIGTERM."),
     ] = 0.0,
     max_body: Annotated[
-        int, typer.Option(metavar="BYTES", min=1, help="Longest body of a request.")
+        int, typer.Option(metavar="BYTES", min=1, help="Largest body of a request.")
     ] = 2**24,
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows of a request.")] = 100_000,
     max_requests: Annotated[int, typer.Option(min=1, help="Most requests at a time.")] = 64,
     max_connections: Annotated[int, typer.Option(min=1, help="Most connections.")] = 1000,
-    body_seconds: Annotated[float, typer.Option(help="Time for a request to arrive.")] = 10.0,
-    answer_seconds: Annotated[float, typer.Option(help="Time for an answer.")] = 30.0,
+    body_seconds: Annotated[float, typer.Option(help="Time limit to receive a request.")] = 10.0,
+    answer_seconds: Annotated[float, typer.Option(help="Time limit to answer.")] = 30.0,
     rate: Annotated[
         float, typer.Option(min=0, help="Requests per second of a client; 0 for any.")
     ] = 0.0,
     burst: Annotated[float, typer.Option(min=1, help="Requests that it may send at once.")] = 20.0,
-    threads: Annotated[int, typer.Option(min=1, help="Threads for large questions.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Threads for large requests.")] = 2,
     page: Annotated[bool, typer.Option(help="Show the live page at /.")] = True,
     access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log every request, without what it holds.")
+        bool, typer.Option("--access-log", help="Log every request, without its content.")
     ] = False,
     spans: Annotated[
-        bool, typer.Option("--spans", help="Make spans of OpenTelemetry of requests.")
+        bool, typer.Option("--spans", help="Export requests as OpenTelemetry spans.")
     ] = False,
     sets: Sets = None,
     as_json: Json = False,
 ) -> None:
-    """Answer questions about rows over HTTP, from a model file or a pipeline that is running.
+    """Serve predictions over HTTP, from a model file or from a running pipeline.
 
-    A folder or s3:// address of checkpoints is followed: newer checkpoints are taken as they come.
-    SIGTERM or Ctrl-C turn /readyz to 503, finish what is being answered and exit with 0; a second
-    Ctrl-C does not wait. Logs go to the standard error. GET /docs describes all routes.
+    A folder or s3:// address of checkpoints is followed: new checkpoints are loaded as they appear.
+    SIGTERM or Ctrl-C turn /readyz to 503, finish the current requests and exit with 0; a second
+    Ctrl-C does not wait. Logs go to standard error. GET /docs describes all routes.
     """
-    from scstream.cli.serving import Place, run
+    from scstream.cli.serve import ModelSource, serve_model
     from scstream.cli.token import read_token
     from scstream.serve.settings import Settings
 
@@ -110,6 +106,6 @@ def serve(
         drain=drain,
         access_log=access_log,
     )
-    layer = resolved(ctx.obj, None, flags(sets, model))
-    place = Place(model, nested(layer), every=every, save=save, save_every=save_every)
-    run(place, settings, ctx.obj, lines=as_json, page=page, spans=spans)
+    tables = to_tables(resolve(ctx.obj, None, flag_settings(sets, model)))
+    source = ModelSource(model, tables, every=every, save=save, save_every=save_every)
+    serve_model(source, settings, ctx.obj, as_json=as_json, page=page, spans=spans)
