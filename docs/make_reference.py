@@ -23,9 +23,10 @@ from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.connectors.s3 import S3Store
-from scstream.stream.keyed import Keys
-from scstream.stream.messages import FORMATS, Schema
+from scstream.stream.keyed import KeyOptions
+from scstream.stream.messages import FORMATS
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 
 PAGE = Path(__file__).with_name("reference") / "pipeline.md"
 NEEDED = inspect.Parameter.empty
@@ -53,7 +54,7 @@ MODEL_IS = """\
 Parameters of `scstream.ScStream`. The default of `random_state` is made of the name of the job.
 TOML has no None: write `half_life = inf` for a model that never forgets."""
 SINKS_ARE = """\
-## [sink] and [dead]
+## [sink] and [dead_letters]
 
 Where labels go, and where rows go that cannot be used, with the reason. Without the section they go
 nowhere."""
@@ -143,7 +144,7 @@ def sections() -> Iterator[str]:
     yield "### checkpoint.options"
     yield table(options(S3Store, ["patience", "allow_http"]))
     yield "## [keys]\n\nWith `schema.key`: limits of the many models."
-    yield table(options(Keys))
+    yield table(options(KeyOptions))
     yield ON_RAY
     yield table(options(RayKeys, ["workers", "address", "deadline", "replay"]))
     yield ALERTS_ARE

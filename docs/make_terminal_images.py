@@ -22,12 +22,12 @@ import numpy as np
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from scstream.cli import inspect_text, strokes
+from scstream.cli import inspect_text, render
 from scstream.cli import top_frame as frames
 from scstream.cli.load import load_model
-from scstream.cli.summary import History, Kept
+from scstream.cli.summary import CheckpointMonitor, History
 from scstream.datasets import births_and_deaths
-from scstream.stream.clock import HandClock
+from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
 from scstream.stream.store import FolderStore
 
@@ -66,10 +66,10 @@ def learned(folder: Path, *, n_batches: int = 90, seed: int = 3) -> Path:
         "checkpoint": {"batches": 1, "newest": n_batches},
         "threads": False,
     }
-    clock = HandClock(START)
+    clock = ManualClock(START)
     pipeline = build(settings, store=FolderStore(folder / "turbines.state"))
     pipeline.clock = clock
-    pipeline.on_batch = lambda parcel, learned: clock.sleep(9.0 + 2.0 * rng.random())
+    pipeline.on_batch = lambda source_batch, learned: clock.sleep(9.0 + 2.0 * rng.random())
     pipeline.run()
     return folder / "turbines.state"
 
@@ -98,7 +98,7 @@ def picture(draw: Callable[[Console], None], *, width: int, height: int) -> byte
 
 def top(state: Path, *, width: int, height: int) -> Callable[[Console], None]:
     """Return what draws the view of a pipeline."""
-    history, watched = History(), Kept(str(state))
+    history, watched = History(), CheckpointMonitor(str(state))
     for summary in watched.past():
         history.add(summary)
 
@@ -118,7 +118,7 @@ def inspect(state: Path) -> Callable[[Console], None]:
         loaded = replace(load_model(str(state)), place=state.name)
         clock = SimpleNamespace(time=lambda: loaded.reading.at + 3.0)
         with patch.multiple(inspect_text, console=lambda: console, time=clock):
-            inspect_text.show_model(loaded, max_n=8)
+            inspect_text.print_model(loaded, max_n=8)
 
     return draw
 
@@ -127,7 +127,7 @@ def main(folder: Path) -> None:
     """Write the images."""
     folder.mkdir(exist_ok=True)
     os.environ["TZ"] = "UTC"
-    with tempfile.TemporaryDirectory() as memory, patch.object(strokes.sys, "stdout", _Utf8()):
+    with tempfile.TemporaryDirectory() as memory, patch.object(render.sys, "stdout", _Utf8()):
         state = learned(Path(memory))
         images = {
             "top": (top(state, width=120, height=32), 120, 32),

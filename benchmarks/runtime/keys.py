@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ledger import RESULTS
+from benchmarks.checkpoint_log import RESULTS
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
@@ -82,19 +82,19 @@ def measured(run: str, start: Path, *, n_batches: int, n_keys: int) -> Iterator[
         if any(start.iterdir()):
             shutil.copytree(start, folder, dirs_exist_ok=True)
         store = FolderStore(folder)
-        ledger = CheckpointLog(store, newest=2, hourly=0)
-        ledger.claim(at=0.0)
+        checkpoint_log = CheckpointLog(store, newest=2, hourly=0)
+        checkpoint_log.claim(at=0.0)
         pool = ModelPool.build(
             {"random_state": 1}, Steps(), column="key", store=store, memory=memory * n_keys
         )
         begin, first = rss(), 0
-        for name, content in ledger.checkpoints():
+        for name, content in checkpoint_log.checkpoints():
             first = pool.restore(content, name=name)["batch"]
         for number in range(first, n_batches):
             yield (
                 {"run": run}
                 | _measured_batch(
-                    pool, ledger, a_parcel(number, share=share, n_keys=n_keys), begin=begin
+                    pool, checkpoint_log, a_parcel(number, share=share, n_keys=n_keys), begin=begin
                 )
                 | {"models": digest(pool) if number == n_batches - 1 else ""}
             )
@@ -103,18 +103,18 @@ def measured(run: str, start: Path, *, n_batches: int, n_keys: int) -> Iterator[
 
 
 def _measured_batch(
-    pool: ModelPool, ledger: CheckpointLog, parcel: SourceBatch, *, begin: int
+    pool: ModelPool, checkpoint_log: CheckpointLog, source_batch: SourceBatch, *, begin: int
 ) -> dict[str, Any]:
     before = pool.n_loaded, pool.n_evicted
     started, cpu = time.perf_counter(), time.process_time()
-    labels = pool.learn(parcel).labels
+    labels = pool.learn(source_batch).labels
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     freeze = write = write_cpu = 0.0
-    if parcel.batch % CHECKPOINT == 0:
-        freeze, write, write_cpu = _checkpointed(pool, ledger, parcel.batch + 1)
-    names = ledger.store.names("segment-")
+    if source_batch.batch % CHECKPOINT == 0:
+        freeze, write, write_cpu = _checkpointed(pool, checkpoint_log, source_batch.batch + 1)
+    names = checkpoint_log.store.names("segment-")
     return {
-        "batch": parcel.batch,
+        "batch": source_batch.batch,
         "rows": len(labels),
         "seconds": round(seconds, 3),
         "cpu_seconds": round(cpu, 3),
@@ -128,7 +128,7 @@ def _measured_batch(
         "checkpoint_seconds": round(write, 3),
         "checkpoint_cpu_seconds": round(write_cpu, 3),
         "segments": len(names),
-        "segments_mb": round(sum(len(ledger.store.get(name)) for name in names) / 1e6, 1),
+        "segments_mb": round(sum(len(checkpoint_log.store.get(name)) for name in names) / 1e6, 1),
         "labels": hashlib.sha256(labels.tobytes()).hexdigest()[:16],
     }
 
@@ -164,14 +164,16 @@ def rss() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _checkpointed(pool: ModelPool, ledger: CheckpointLog, batch: int) -> tuple[float, float, float]:
+def _checkpointed(
+    pool: ModelPool, checkpoint_log: CheckpointLog, batch: int
+) -> tuple[float, float, float]:
     """Write a checkpoint; return what the freeze took, and the rest, by the clock and in CPU."""
     started = time.perf_counter()
     write = pool.freeze()
     frozen, cpu = time.perf_counter(), time.process_time()
     progress = {"batch": batch, "at": float(batch)}
-    ledger.publish(write(progress), at=float(batch), batch=batch)
-    ledger.prune(at=float(batch))
+    checkpoint_log.publish(write(progress), at=float(batch), batch=batch)
+    checkpoint_log.prune(at=float(batch))
     return frozen - started, time.perf_counter() - frozen, time.process_time() - cpu
 
 

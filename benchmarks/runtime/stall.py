@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ledger import RESULTS
+from benchmarks.checkpoint_log import RESULTS
 from scstream.core.cluster_edits import add_clusters, halves_of
 from scstream.core.state import Transition
 from scstream.families.base import Array
@@ -24,9 +24,10 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Record
 from scstream.stream.store import FolderStore
@@ -119,9 +120,9 @@ def measure(
             reader=reader("floats", Schema()),
             processor=OneModel(grown(source.centres), Steps()),
             sink=NullSink(),
-            ledger=CheckpointLog(FolderStore(folder)),
+            checkpoint_log=CheckpointLog(FolderStore(folder)),
             batching=Batching(rows=n_rows),
-            pace=CheckpointPolicy(batches=10**9, seconds=seconds, digests=0),
+            checkpoint_policy=CheckpointPolicy(batches=10**9, seconds=seconds, digests=0),
             emit=emit,
         )
         commit = pipeline._commit

@@ -70,14 +70,16 @@ def run(n_keys: int = N_KEYS) -> list[Row]:
 def _batches(alone: ModelPool, pool: RayPool, n_keys: int) -> Iterator[Row]:
     waited = _watched(pool)
     for number in range(N_BATCHES):
-        parcel, event = a_parcel(number, n_keys), EVENTS.get(number, "")
+        source_batch, event = a_parcel(number, n_keys), EVENTS.get(number, "")
         cpu_alone = -time.process_time()
-        seconds_alone, expected = _timed(lambda parcel=parcel: alone.learn(parcel))
+        seconds_alone, expected = _timed(
+            lambda source_batch=source_batch: alone.learn(source_batch)
+        )
         cpu_alone += time.process_time()
         _prepare(pool, event, seconds_alone)
         waited.clear()
         before = _cpu(pool)
-        seconds, learned = _timed(lambda parcel=parcel: pool.learn(parcel))
+        seconds, learned = _timed(lambda source_batch=source_batch: pool.learn(source_batch))
         cpu = {name: spent - before.get(name, 0.0) for name, spent in _cpu(pool).items()}
         driver, busiest = cpu.pop(""), max(cpu.values())
         yield {

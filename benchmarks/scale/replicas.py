@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from benchmarks.ledger import write_table
+from benchmarks.checkpoint_log import write_table
 from benchmarks.runtime.stall import grown
 from benchmarks.speed.timing import Budget, Task, Timed, by_turns
 from scstream.distributed.replicas import Replicas
@@ -49,10 +49,10 @@ def run() -> Figures:
 def rates() -> Figures:
     """Questions and rows a second, each way against the bare ones of the same run."""
     rows: Figures = []
-    with written(*MODEL) as ledger, ExitStack() as stack:
-        one, two = (stack.enter_context(served(ledger, n=n)) for n in (1, 2))
-        plain = stack.enter_context(plain_actor(ledger))
-        alone = Follower(ledger.store, n_threads=1)
+    with written(*MODEL) as checkpoint_log, ExitStack() as stack:
+        one, two = (stack.enter_context(served(checkpoint_log, n=n)) for n in (1, 2))
+        plain = stack.enter_context(plain_actor(checkpoint_log))
+        alone = Follower(checkpoint_log.store, n_threads=1)
         for n_rows, n_questions in SIZES.items():
             X = asked(n_rows)
             ways = {
@@ -104,8 +104,8 @@ class Bare:
 
 
 @contextmanager
-def plain_actor(ledger: CheckpointLog) -> Iterator[Bare]:
-    actor = ray.remote(Follower).options(num_cpus=0).remote(ledger.store, n_threads=1)
+def plain_actor(checkpoint_log: CheckpointLog) -> Iterator[Bare]:
+    actor = ray.remote(Follower).options(num_cpus=0).remote(checkpoint_log.store, n_threads=1)
     ray.get(actor.predict.remote(asked(1)))
     yield Bare(actor)
     ray.kill(actor)
@@ -131,28 +131,30 @@ def staleness() -> Figures:
     rows: Figures = []
     for name, size in MODELS.items():
         X = asked(1, size[1])
-        with written(*size) as ledger:
+        with written(*size) as checkpoint_log:
             for every in (0.1, 1.0, _ASKED_ONLY):
                 news = until_asked(X) if every == _ASKED_ONLY else until_all
                 how = (
                     "asked for the version" if every == _ASKED_ONLY else f"a look every {every:g} s"
                 )
-                with served(ledger, n=2, every=every) as replicas:
-                    times = [after_publication(ledger, replicas, news) for _ in range(N_VERSIONS)]
-                n_bytes = len(next(ledger.checkpoints())[1])
+                with served(checkpoint_log, n=2, every=every) as replicas:
+                    times = [
+                        after_publication(checkpoint_log, replicas, news) for _ in range(N_VERSIONS)
+                    ]
+                n_bytes = len(next(checkpoint_log.checkpoints())[1])
                 rows.append(stale(f"{name} model, {how}", n_bytes, times))
     return rows
 
 
-def after_publication(ledger: CheckpointLog, replicas: Replicas, news: News) -> float:
+def after_publication(checkpoint_log: CheckpointLog, replicas: Replicas, news: News) -> float:
     """Publish a version at any moment; return the seconds that it takes to be news."""
-    _, content = next(ledger.checkpoints())
-    time.sleep(float(np.random.default_rng(ledger.version).uniform(0.0, 1.0)))
-    version = ledger.publish(content, at=0.0, batch=1)
+    _, content = next(checkpoint_log.checkpoints())
+    time.sleep(float(np.random.default_rng(checkpoint_log.version).uniform(0.0, 1.0)))
+    version = checkpoint_log.publish(content, at=0.0, batch=1)
     began = time.perf_counter()
     news(replicas, version)
     seconds = time.perf_counter() - began
-    ledger.prune(at=0.0)
+    checkpoint_log.prune(at=0.0)
     return seconds
 
 
@@ -190,18 +192,20 @@ def written(n_clusters: int, n_features: int) -> Iterator[CheckpointLog]:
     model = OneModel(grown(centres), Steps())
     progress = {"batch": 1, "at": 0.0, "schema": {"features": None}}
     with tempfile.TemporaryDirectory() as folder:
-        ledger = CheckpointLog(FolderStore(folder), hourly=0)
-        ledger.claim(at=0.0)
-        ledger.publish(model.freeze()(progress), at=0.0, batch=1)
-        yield ledger
+        checkpoint_log = CheckpointLog(FolderStore(folder), hourly=0)
+        checkpoint_log.claim(at=0.0)
+        checkpoint_log.publish(model.freeze()(progress), at=0.0, batch=1)
+        yield checkpoint_log
 
 
 @contextmanager
-def served(ledger: CheckpointLog, *, n: int, every: float = _ASKED_ONLY) -> Iterator[Replicas]:
+def served(
+    checkpoint_log: CheckpointLog, *, n: int, every: float = _ASKED_ONLY
+) -> Iterator[Replicas]:
     """Replicas of it, all of them ready."""
-    folder = str(ledger.store.folder)  # type: ignore[attr-defined]
+    folder = str(checkpoint_log.store.folder)  # type: ignore[attr-defined]
     with Replicas(folder, n=n, every=every, max_n=_MOST, n_threads=1) as replicas:
-        until_all(replicas, ledger.version)
+        until_all(replicas, checkpoint_log.version)
         yield replicas
 
 

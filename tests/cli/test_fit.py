@@ -18,7 +18,7 @@ import pytest
 
 from scstream import ScStream
 from scstream.io.disk import MachineDisk
-from tests.cli.inside import json_output, inside, refused, rows_of, sound
+from tests.cli.inside import inside, json_output, refused, rows_of, sound
 from tests.cli.shell import COMMAND, SECONDS, environment, logged, scstream, write_rows
 from tests.cli.test_screen import COLOUR, on_terminal
 
@@ -101,7 +101,7 @@ def test_two_halves_are_the_whole(folder: Path) -> None:
     assert both["events"] == whole["events"]
     assert both["pipeline"]["rows"] == 2050
     detail = refused(*more, "--half-life", 3, "--force", folder=folder)
-    assert detail.startswith("a model that goes on keeps what it has of model")
+    assert detail.startswith("--resume keeps the model settings")
 
 
 def test_a_model_of_the_estimator_goes_on(folder: Path) -> None:
@@ -144,13 +144,15 @@ def test_settings_of_a_pipeline_serve_a_file_too(folder: Path) -> None:
 def test_what_is_read_is_not_written(folder: Path) -> None:
     before = (folder / "rows.csv").read_bytes()
     words = ("fit", "rows.csv", "--force", "--model")
-    assert refused(*words, "./rows.csv", folder=folder).startswith("rows.csv is read here")
+    assert refused(*words, "./rows.csv", folder=folder).startswith(
+        "rows.csv is an input of this command"
+    )
     sound(*FIT, folder=folder)
     for labels in ("rows.csv", "m.scstream"):
         (folder / "link.csv").unlink(missing_ok=True)
         (folder / "link.csv").symlink_to(labels)
         ask = ("predict", "m.scstream", "rows.csv", "--labels", "link.csv", "--force")
-        assert refused(*ask, folder=folder).startswith("link.csv is read here")
+        assert refused(*ask, folder=folder).startswith("link.csv is an input of this command")
     assert (folder / "rows.csv").read_bytes() == before
 
 
@@ -165,9 +167,9 @@ def test_variables_are_settings_too(folder: Path) -> None:
 def test_files_are_not_replaced_by_accident(folder: Path) -> None:
     sound(*FIT, "--labels", "labels.csv", folder=folder)
     before = (folder / "m.scstream").read_bytes(), (folder / "labels.csv").read_bytes()
-    assert refused(*FIT, folder=folder).startswith("m.scstream is there already")
+    assert refused(*FIT, folder=folder).startswith("m.scstream exists already")
     words = ("fit", "rows.csv", "--model", "n.scstream", "--labels", "labels.csv")
-    assert refused(*words, folder=folder).startswith("labels.csv is there already")
+    assert refused(*words, folder=folder).startswith("labels.csv exists already")
     assert before == ((folder / "m.scstream").read_bytes(), (folder / "labels.csv").read_bytes())
     assert not (folder / "n.scstream").exists()
     sound(*FIT, "--labels", "labels.csv", "--force", folder=folder)
@@ -188,7 +190,7 @@ def test_files_are_not_replaced_by_accident(folder: Path) -> None:
         (("rows.csv", "--model", "n", "--half-life", "-1"), 2, "half_life must be a positive"),
         (("rows.csv", "--model", "n", "--set", "schema.key=x"), 2, "schema.key asks for"),
         (("rows.csv", "--model", "n", "--set", 'schema.features=["q"]'), 2, "no row of rows.csv"),
-        (("rows.csv", "--model", "n", "--resume", "rows.csv"), 1, "rows.csv is no model file"),
+        (("rows.csv", "--model", "n", "--resume", "rows.csv"), 1, "rows.csv is not a model file"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scstream import ScStream
-from tests.cli.inside import fitted_folder, json_output, inside, refused, rows_of, sound
+from tests.cli.inside import fitted_folder, inside, json_output, refused, rows_of, sound
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_columns_that_say_the_same_are_a_note(folder: Path) -> None:
     sound("fit", "twice.csv", "--model", "t", folder=folder)
     found = {each["about"]: each for each in json_output("inspect", "t", folder=folder)["health"]}
     assert found["condition"]["level"] == "note"
-    assert "columns that say the same" in found["condition"]["detail"]
+    assert "redundant columns" in found["condition"]["detail"]
 
 
 def test_silent_and_light_clusters_are_named(folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_checkpoints_may_be_looked_at(folder: Path) -> None:
 
 
 def test_what_is_no_model_is_a_sentence(folder: Path) -> None:
-    assert "is no model file" in refused("inspect", "rows.csv", folder=folder, code=1)
+    assert "is not a model file" in refused("inspect", "rows.csv", folder=folder, code=1)
     assert "there is no file or folder none" in refused("inspect", "none", folder=folder)
     wrong = inside("inspect", "rows.csv", "--json", folder=folder)
     assert json.loads(wrong.stderr)["exit_code"] == wrong.exit_code == 1

@@ -15,7 +15,7 @@ from scstream.cli.secrets import STARS, RedactedStream, SecretRedactor, is_secre
 )
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name)
-    assert SecretRedactor().shown(name, "abc") == STARS
+    assert SecretRedactor().redact_value(name, "abc") == STARS
 
 
 @pytest.mark.parametrize("name", ["key", "keys", "path", "passed_on", "secretary", "tokens"])
@@ -38,23 +38,23 @@ def test_other_names(name: str) -> None:
 )
 def test_credentials_are_found_in_addresses(text: str) -> None:
     redactor = SecretRedactor()
-    redactor.learn("url", text)
-    assert "hunter2" not in redactor.hide(text)
-    assert "hunter2" not in redactor.hide("server said: no hunter2")
+    redactor.collect("url", text)
+    assert "hunter2" not in redactor.redact(text)
+    assert "hunter2" not in redactor.redact("server said: no hunter2")
 
 
 def test_both_forms_of_a_quoted_password_are_hidden() -> None:
     redactor = SecretRedactor()
-    redactor.learn("url", "nats://me:p%40ss%2Fword@h")
-    assert redactor.hide("p@ss/word p%40ss%2Fword") == f"{STARS} {STARS}"
+    redactor.collect("url", "nats://me:p%40ss%2Fword@h")
+    assert redactor.redact("p@ss/word p%40ss%2Fword") == f"{STARS} {STARS}"
 
 
 def test_nested_settings_are_learned_and_hidden() -> None:
     redactor = SecretRedactor()
     settings = {"options": {"sasl.password": "hunter2"}, "list": [{"token": "abcdef"}]}
-    redactor.learn("source", settings)
-    assert redactor.hide("hunter2 abcdef") == f"{STARS} {STARS}"
-    assert redactor.shown("source", settings) == {
+    redactor.collect("source", settings)
+    assert redactor.redact("hunter2 abcdef") == f"{STARS} {STARS}"
+    assert redactor.redact_value("source", settings) == {
         "options": {"sasl.password": STARS},
         "list": [{"token": STARS}],
     }
@@ -69,4 +69,4 @@ def test_nothing_that_was_learned_is_written(secret: str, around: str) -> None:
 
 def test_words_that_scstream_uses_itself_stay_readable() -> None:
     redactor = SecretRedactor({"PGPASSWORD": "postgres"})
-    assert redactor.hide("the postgres sink") == "the postgres sink"
+    assert redactor.redact("the postgres sink") == "the postgres sink"

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from scstream.cli.service_client import Service, read_metrics
-from scstream.cli.summary import ClusterSummary, History, Kept, Summary
+from scstream.cli.service_client import ServiceMonitor, parse_metrics
+from scstream.cli.summary import CheckpointMonitor, ClusterSummary, History, Summary
 from scstream.cli.top_frame import View, frame
 from scstream.core.state import Event
 from scstream.errors import StreamError
@@ -73,7 +73,7 @@ def test_a_frame_fits_every_screen(keys: bool) -> None:
     seen = history()
     for width in (20, 40, 79, 80, 100, 109, 110, 120, 200):
         for height in (4, 8, 12, 16, 20, 24, 40, 60):
-            lines = frame(seen, View("state", 500.0, width, height, keys=keys))
+            lines = frame(seen, View("state", 500.0, width, height, shows_keys=keys))
             assert len(lines) <= height
             assert max(line.cell_len for line in lines) <= width, (width, height)
 
@@ -86,7 +86,7 @@ def test_eighty_columns_and_24_lines_show_all_that_matters() -> None:
     assert lines[2] == "version 49, learned 3.0 s ago, usually every 10 s"
     for word in ("clusters", "novelty", "log density", "rows/s", "change", "others", "split"):
         assert word in text
-    assert lines[-1] == "q quit   space hold"
+    assert lines[-1] == "q quit   space pause"
     assert len(lines) == 24
 
 
@@ -147,7 +147,7 @@ def test_json_of_a_folder(ran: Path) -> None:
 
 
 def test_checkpoints_that_are_there_are_the_past(ran: Path) -> None:
-    past = list(Kept(str(ran / "state")).past())
+    past = list(CheckpointMonitor(str(ran / "state")).past())
     assert [each.batch for each in past] == sorted(each.batch for each in past)
     assert len(past) == 3
     assert past[-1].rows == 2050
@@ -157,21 +157,21 @@ def test_checkpoints_that_are_there_are_the_past(ran: Path) -> None:
 
 def test_new_checkpoints_are_seen_once(folder: Path) -> None:
     sound("run", "pipeline.toml", "--until", 10, folder=folder)
-    kept = Kept(str(folder / "state"))
+    kept = CheckpointMonitor(str(folder / "state"))
     assert [each.batch for each in kept.past()][-1] == 10
-    assert kept.look() is None
+    assert kept.poll() is None
     sound("run", "pipeline.toml", "--resume", folder=folder)
-    seen = kept.look()
+    seen = kept.poll()
     assert seen is not None
     assert (seen.batch, seen.rows) == (21, 2050)
-    assert kept.look() is None
+    assert kept.poll() is None
 
 
 def test_places_without_checkpoints_are_sentences(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "there is no folder 'none'" in refused("top", "none", folder=tmp_path)
     for words in (["empty"], ["empty", "--once"]):
-        assert "there is no sound checkpoint with a model in empty yet" in refused(
+        assert "there is no valid checkpoint with a model in empty yet" in refused(
             "top", *words, folder=tmp_path, code=1
         )
 
@@ -229,36 +229,36 @@ def test_a_service_is_asked_with_its_token(tmp_path: Path) -> None:
         assert [each["quiet"] for each in found["clusters"]] == [0.0, 9.0]
         assert found["events"][0]["kind"] == "born"
         text = sound("top", url, folder=tmp_path, SCSTREAM_TOKEN="hunter2")
-        assert "asked about 500" in text
+        assert "predicted 500" in text
         detail = refused("top", url, folder=tmp_path, code=1)
         assert detail.endswith(
-            "says 401: a token is needed. Give a token with --token-file or SCSTREAM_TOKEN."
+            "answers 401: a token is needed. Give a token with --token-file or SCSTREAM_TOKEN."
         )
 
 
 def test_novelty_is_that_since_the_last_look() -> None:
     with served(**bodies(asked=500, novel=25)) as url:
-        service = Service(url, token="hunter2")
-        assert service.look().novelty == 0.05
-        assert math.isnan(service.look().novelty)
+        service = ServiceMonitor(url, token="hunter2")
+        assert service.poll().novelty == 0.05
+        assert math.isnan(service.poll().novelty)
 
 
 def test_what_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
     detail = refused("top", "http://127.0.0.1:9", folder=tmp_path, code=1)
     assert detail.startswith("http://127.0.0.1:9 does not answer: Connection refused")
-    assert "is no address of a service" in refused("top", "http://", folder=tmp_path)
+    assert "is not the address of a service" in refused("top", "http://", folder=tmp_path)
     with served(clusters=b"<html>", events=b"<html>") as url:
         detail = refused("top", url, folder=tmp_path, code=1, SCSTREAM_TOKEN="hunter2")
-        assert detail.endswith("answers, but not as scstream serve does; check the address.")
+        assert detail.endswith("does not answer as scstream serve does; check the address.")
     with (
         served(clusters=(503, b'{"detail": "no model yet."}')) as url,
-        pytest.raises(StreamError, match="says 503: no model yet"),
+        pytest.raises(StreamError, match="answers 503: no model yet"),
     ):
-        Service(url, token="hunter2").look()
+        ServiceMonitor(url, token="hunter2").poll()
 
 
 def test_metrics_with_labels_and_oddities_are_passed_over() -> None:
-    assert read_metrics('a 1\nb{x="1"} 2\nc\nd NaN\ne 1e3 1700000000\n') == {"a": 1.0, "e": 1000.0}
+    assert parse_metrics('a 1\nb{x="1"} 2\nc\nd NaN\ne 1e3 1700000000\n') == {"a": 1.0, "e": 1000.0}
 
 
 def test_a_real_service(ran: Path) -> None:
@@ -282,19 +282,19 @@ def test_the_screen_is_alive_and_given_back(ran: Path) -> None:
         del own["COLUMNS"]
         os.execve(COMMAND[0], [*COMMAND, "top", "state", "--every", "0.2"], own)
     resize(terminal, 24, 80)
-    text, end, left = "", time.monotonic() + SECONDS, ["started", "resized", "held", "quit"]
+    text, end, left = "", time.monotonic() + SECONDS, ["started", "resized", "paused", "quit"]
     with contextlib.suppress(OSError):
         while time.monotonic() < end:
             if select.select([terminal], [], [], 0.1)[0]:
                 text += os.read(terminal, 65536).decode(errors="replace")
-            if left[:1] == ["started"] and "space hold" in text:
+            if left[:1] == ["started"] and "space pause" in text:
                 resize(terminal, 40, 130)
                 left.pop(0)
                 text = text[: text.index("\x1b[?1049h") + 8]
             elif left[:1] == ["resized"] and text.count("\n") > 45:  # the taller frame is drawn
                 os.write(terminal, b" ")
                 left.pop(0)
-            elif left[:1] == ["held"] and re.search(r"state  \x1b\S*held", text):
+            elif left[:1] == ["paused"] and re.search(r"state  \x1b\S*paused", text):
                 os.write(terminal, b"q")
                 left.pop(0)
     os.close(terminal)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scstream.cli.store import MemoryStore
-from scstream.cli.tune import Search, TuneBatch, collected, prequential
+from scstream.cli.tune import SearchOptions, TuneBatch, collect_batches, prequential_scores
 from scstream.errors import InputError
 from scstream.learner import Learner
 from scstream.metrics import adjusted_rand
@@ -61,7 +61,7 @@ def test_what_the_user_has_chosen_stays(folder: Path) -> None:
     words = ("tune", "rows.csv", *SMALL, "--trials", 3, *chosen)
     assert set(json_output(*words, folder=folder)["model"]) <= {"prior", "motion"}
     more = ("--set", 'model.prior="vague"', "--set", "model.switches={motion=true}")
-    assert refused(*words, *more, folder=folder).startswith("everything that could be searched")
+    assert refused(*words, *more, folder=folder).startswith("all settings that could be searched")
 
 
 def test_agreement_with_true_classes(tmp_path: Path) -> None:
@@ -71,8 +71,7 @@ def test_agreement_with_true_classes(tmp_path: Path) -> None:
     assert found["score"] == "ari"
     assert 0.5 < found["default"] <= 1.0
     assert (
-        json_output(*words, "--truth", "class", "--score", "nmi", folder=tmp_path)["score"]
-        == "nmi"
+        json_output(*words, "--truth", "class", "--score", "nmi", folder=tmp_path)["score"] == "nmi"
     )
     assert "needs --truth" in refused(*words, "--score", "ari", folder=tmp_path)
     assert "there is no score 'f1'" in refused(*words, "--score", "f1", folder=tmp_path)
@@ -85,7 +84,7 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
         "batch": {"rows": 100},
         "model": {"random_state": 0},
     }
-    learner, batches = collected(settings, Search(batches=3, held_out=2))
+    learner, batches = collect_batches(settings, SearchOptions(batches=3, held_out=2))
     assert [batch.X.shape for batch in batches] == [(100, 2)] * 5
     own = Learner({"random_state": 0}, names=("x", "y"))
     densities, agreements = [], []
@@ -99,14 +98,16 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
             densities.append(verdict.log_density.mean())
             agreements.append(adjusted_rand(truth[number], verdict.label))
         own, _ = own.learn(batch.X)
-    np.testing.assert_allclose(prequential(learner, batches, "density"), densities, rtol=1e-12)
+    np.testing.assert_allclose(
+        prequential_scores(learner, batches, "density"), densities, rtol=1e-12
+    )
     known = [TuneBatch(batch.X, None, true) for batch, true in zip(batches, truth, strict=True)]
-    assert prequential(learner, known, "ari") == agreements
+    assert prequential_scores(learner, known, "ari") == agreements
 
 
 def test_too_few_rows_are_a_sentence(folder: Path) -> None:
     detail = refused("tune", "rows.csv", "--batch-rows", 1000, folder=folder)
-    assert detail.startswith("the rows make 3 batches of sound rows, and 4 are needed at least")
+    assert detail.startswith("the rows give 3 usable batches, but tune needs 4")
     assert "there is no file" in refused("tune", "none.csv", folder=folder)
     with pytest.raises(InputError, match="needs --truth"):
-        Search(score="nmi")
+        SearchOptions(score="nmi")

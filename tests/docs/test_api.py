@@ -1,4 +1,4 @@
-"""Every public name is in the reference, and has a docstring that says what it must."""
+"""Every public name is in the reference and has a complete docstring."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.docs.blocks import ROOT
 API = ROOT / "docs" / "reference" / "api"
 CONF = ROOT / "docs" / "conf.py"
 SOURCE = ROOT / "src" / "scstream"
-# Rooms whose `__all__` is public as a whole.
-ROOMS = ("", "bertopic", "compute.ray", "datasets", "errors", "families", "metrics", "mlflow")
-ROOMS += ("plot", "river", "stream.ray", "testing")
+# Packages whose `__all__` is public as a whole.
+PACKAGES = ("", "bertopic", "datasets", "distributed", "errors", "families", "metrics", "mlflow")
+PACKAGES += ("plot", "river", "testing")
 ENTRY = re.compile(r"^(?:\.\. data::|  ) (scstream\.[\w.]+)$", re.MULTILINE)
 DOCUMENTED = [
     name for page in sorted(API.glob("*.rst")) for name in ENTRY.findall(page.read_text())
 ]
 SECTION = re.compile(r"(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w[^\n]*\n---|\Z)", re.DOTALL)
 NAMES = re.compile(r"^(\w[\w, ]*?)(?: :.*)?$", re.MULTILINE)
-INNER = {"learned"}  # arguments that only the program itself gives
+INNER = {"learned"}  # arguments that only the program itself passes
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -38,35 +38,35 @@ def checks() -> tuple[set[str], set[str]]:
 
 
 def found(name: str) -> Any:
-    room, _, last = name.rpartition(".")
-    return getattr(import_module(room), last)
+    module, _, last = name.rpartition(".")
+    return getattr(import_module(module), last)
 
 
 def is_abstract(thing: Any) -> bool:
-    """Nobody makes one of these: it is a protocol, or a class with methods to be written."""
+    """Whether the class cannot be instantiated: a protocol, or a class with abstract methods."""
     return inspect.isclass(thing) and (inspect.isabstract(thing) or hasattr(thing, "_is_protocol"))
 
 
-def untold(thing: type[Any]) -> set[str]:
-    """Arguments of a class that are told neither by its docstring nor by those above it."""
-    told: set[str] = set()
+def undescribed(thing: type[Any]) -> set[str]:
+    """Arguments of a class that neither its docstring nor those of its bases describe."""
+    described: set[str] = set()
     for each in thing.__mro__:
         for section in SECTION.findall(inspect.cleandoc(each.__doc__ or "")):
             for line in NAMES.findall(section):
-                told |= set(line.split(", "))
+                described |= set(line.split(", "))
     return {
         argument.name
         for argument in inspect.signature(thing).parameters.values()
         if argument.kind is not argument.VAR_KEYWORD
         and not argument.name.startswith("_")
-        and argument.name not in told | INNER
+        and argument.name not in described | INNER
     }
 
 
 def faults(name: str) -> list[str]:
     thing = found(name)
     if not (inspect.isclass(thing) or callable(thing)):
-        return []  # a constant: the page itself says what it is
+        return []  # a constant: the page describes it
     always, besides = checks()
     if is_abstract(thing):
         besides = set()
@@ -75,7 +75,7 @@ def faults(name: str) -> list[str]:
     said = numpydoc.validate.validate(name)["errors"]
     wrong = [f"{code} {text}" for code, text in said if code in always | besides]
     if inspect.isclass(thing) and not is_abstract(thing) and not issubclass(thing, Exception):
-        wrong += [f"the argument {argument} is not described" for argument in untold(thing)]
+        wrong += [f"the argument {argument} is not described" for argument in undescribed(thing)]
     return wrong
 
 
@@ -85,9 +85,9 @@ def test_a_public_name_is_documented(name: str) -> None:
     assert not wrong, f"{name}: {'; '.join(wrong)}"
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_everything_that_a_room_exports_is_in_the_reference(room: str) -> None:
-    module = import_module(f"scstream.{room}".rstrip("."))
+@pytest.mark.parametrize("package", PACKAGES)
+def test_everything_that_a_package_exports_is_in_the_reference(package: str) -> None:
+    module = import_module(f"scstream.{package}".rstrip("."))
     exported = {f"{module.__name__}.{name}" for name in module.__all__ if name != "__version__"}
     assert exported <= set(DOCUMENTED), sorted(exported - set(DOCUMENTED))
 
@@ -97,7 +97,7 @@ def test_nothing_is_listed_twice() -> None:
 
 
 def defined(tree: ast.AST, place: str) -> list[tuple[str, Definition]]:
-    """Public classes, functions and methods of a module, by name; not what functions hold."""
+    """Public classes, functions and methods of a module, by name; not nested functions."""
     out: list[tuple[str, Definition]] = []
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, Definition) and not node.name.startswith("_"):
@@ -120,12 +120,12 @@ def bare(trees: dict[str, ast.Module]) -> list[str]:
     missing = [place for place, tree in trees.items() if ast.get_docstring(tree) is None]
     for place, tree in trees.items():
         for name, node in defined(tree, place):
-            if ast.get_docstring(node) is None and not _told_above(name, node, classes):
+            if ast.get_docstring(node) is None and not _described_above(name, node, classes):
                 missing.append(name)
     return missing
 
 
-def _told_above(name: str, node: Definition, classes: dict[str, ast.ClassDef]) -> bool:
+def _described_above(name: str, node: Definition, classes: dict[str, ast.ClassDef]) -> bool:
     """Whether a base class documents the method, or it is a setter or an overload."""
     marks = {ast.unparse(mark).split(".")[-1] for mark in node.decorator_list}
     if marks & {"setter", "overload"}:
@@ -159,15 +159,15 @@ def test_names_without_a_docstring_are_noticed() -> None:
 """Module."""
 class A:
     """A."""
-    def told(self): "It is."
-    def untold(self): ...
+    def described(self): "It is."
+    def bare(self): ...
     def _private(self): ...
 class B(A):
     """B."""
-    def told(self): ...
-    def untold(self): ...
+    def described(self): ...
+    def bare(self): ...
 def f():
     def inner(): ...
 '''
-    assert bare({"m": ast.parse(code)}) == ["m.A.untold", "m.B.untold", "m.f"]
+    assert bare({"m": ast.parse(code)}) == ["m.A.bare", "m.B.bare", "m.f"]
     assert bare({"n": ast.parse("x = 1")}) == ["n"]

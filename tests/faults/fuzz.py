@@ -13,8 +13,9 @@ import numpy as np
 
 from scstream.learner import Learner
 from scstream.preprocess import Steps
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import learn_block
+from scstream.stream.schema import Schema
 
 FAMILIES = ("gaussian", "gaussian", "diagonal", "poisson", "bernoulli", "multinomial")
 FORMATS = ("json", "json", "columns", "floats")

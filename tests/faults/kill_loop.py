@@ -145,8 +145,8 @@ def kill(pid: int) -> None:
 
 def model_of(folder: Path, name: str) -> tuple[Any, dict[str, bytes]]:
     """Header and tensors of the newest checkpoint, without what may differ."""
-    ledger = CheckpointLog(FolderStore(folder / f"{name}-state"))
-    header, tensors = unseal(next(content for _, content in ledger.checkpoints()))
+    checkpoint_log = CheckpointLog(FolderStore(folder / f"{name}-state"))
+    header, tensors = unseal(next(content for _, content in checkpoint_log.checkpoints()))
     for key in _OWN:
         del header["pipeline"]["progress"][key]
     return header, {key: values.tobytes() for key, values in tensors.items()}

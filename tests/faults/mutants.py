@@ -11,16 +11,16 @@ from scstream.stream.commit import acknowledge, flush, prune, publish
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from tests.faults.simulation import SETUPS, Setup
 
-PLAIN = replace(SETUPS["count"], pace=CheckpointPolicy(batches=2, digests=0))
-TIMER = replace(SETUPS["timer"], pace=CheckpointPolicy(batches=2, digests=0))
+PLAIN = replace(SETUPS["count"], checkpoint_policy=CheckpointPolicy(batches=2, digests=0))
+TIMER = replace(SETUPS["timer"], checkpoint_policy=CheckpointPolicy(batches=2, digests=0))
 
 
 def acknowledge_before_checkpoint(pipeline: Pipeline) -> None:
     def finish(work: Any) -> None:
         ends = flush(pipeline._sinks)
         acknowledge(work, pipeline.source)
-        publish(work, ends, pipeline.ledger)
-        prune(work, pipeline.ledger)
+        publish(work, ends, pipeline.checkpoint_log)
+        prune(work, pipeline.checkpoint_log)
 
     pipeline._finish = finish  # type: ignore[method-assign]
 
@@ -31,11 +31,11 @@ def checkpoint_before_flush(pipeline: Pipeline) -> None:
     lines: Any = pipeline.sink._written  # type: ignore[attr-defined]
 
     def finish(work: Any) -> None:
-        ends = {"labels": lines._length, "dead": None}
-        publish(work, ends, pipeline.ledger)
+        ends = {"labels": lines._length, "dead_letters": None}
+        publish(work, ends, pipeline.checkpoint_log)
         sync()
         acknowledge(work, pipeline.source)
-        prune(work, pipeline.ledger)
+        prune(work, pipeline.checkpoint_log)
 
     pipeline._finish = finish  # type: ignore[method-assign]
 
@@ -44,7 +44,7 @@ def no_log_of_cuts(pipeline: Pipeline) -> None:
     def agree(cut: BatchBoundary) -> BatchBoundary:
         return cut
 
-    pipeline.ledger.agree = agree  # type: ignore[method-assign]
+    pipeline.checkpoint_log.agree = agree  # type: ignore[method-assign]
 
 
 def no_truncation(pipeline: Pipeline) -> None:
@@ -60,7 +60,7 @@ def no_truncation(pipeline: Pipeline) -> None:
 
 def one_write_is_enough(pipeline: Pipeline) -> None:
     """A short write is taken for a whole one."""
-    disk: Any = pipeline.ledger.store._disk  # type: ignore[attr-defined]
+    disk: Any = pipeline.checkpoint_log.store._disk  # type: ignore[attr-defined]
     write = disk.write
     if not hasattr(disk, "is_careless"):
         disk.is_careless = True
@@ -69,7 +69,7 @@ def one_write_is_enough(pipeline: Pipeline) -> None:
 
 def sync_again(pipeline: Pipeline) -> None:
     """A sync that failed is tried again on the same file."""
-    disk: Any = pipeline.ledger.store._disk  # type: ignore[attr-defined]
+    disk: Any = pipeline.checkpoint_log.store._disk  # type: ignore[attr-defined]
     sync = disk.sync
 
     def stubborn(handle: int) -> None:

@@ -19,11 +19,11 @@ from scstream.errors import SourceGap
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.clock import HandClock
+from scstream.stream.clock import ManualClock
 from scstream.stream.connectors.files import FileSink
-from scstream.stream.messages import Schema
 from scstream.stream.processor import Learned, pipeline_bytes, pipeline_from
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.source import Record
 from scstream.stream.store import FolderStore
 from tests.faults.simdisk import KILL, Crash, FastPath, Fault, Loss, SimulatedDisk
@@ -39,16 +39,19 @@ class HashModel:
     def __init__(self) -> None:
         self.state = 1
 
-    def settle(self, names: Any) -> None:
+    def set_columns(self, names: Any) -> None:
         pass
 
-    def learn(self, parcel: SourceBatch) -> Learned:
-        labels, state = [], self.state * 31 + parcel.batch + int(1000 * (parcel.time or 0.0))
-        for x in parcel.block.X[:, 0].tolist():
+    def learn(self, source_batch: SourceBatch) -> Learned:
+        labels, state = (
+            [],
+            self.state * 31 + source_batch.batch + int(1000 * (source_batch.time or 0.0)),
+        )
+        for x in source_batch.block.X[:, 0].tolist():
             state = (state * 1_000_003 + int(x) + 7) % _PRIME
             labels.append(state % 97)
         self.state = state % _PRIME
-        return Learned(parcel.block, np.array(labels, dtype=np.int64), 1)
+        return Learned(source_batch.block, np.array(labels, dtype=np.int64), 1)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
         state = self.state
@@ -87,7 +90,9 @@ class Setup:
         default_factory=lambda: {"": (3, 1, 5, 2, 1, 3)}
     )
     batching: Batching = field(default_factory=lambda: Batching(rows=4))
-    pace: CheckpointPolicy = field(default_factory=lambda: CheckpointPolicy(batches=2, digests=2))
+    checkpoint_policy: CheckpointPolicy = field(
+        default_factory=lambda: CheckpointPolicy(batches=2, digests=2)
+    )
     bad: bool = False
     folders: tuple[str, ...] = ("/", "/out", FOLDER)
     plant: Callable[[Pipeline], None] | None = None
@@ -117,7 +122,7 @@ class Setup:
         # Times that go back and forth a little, with fractions that binary numbers do not have.
         block = Block.of(ids[:, None] + 0.0, id=ids, t=ids * 0.3 - (ids % 3) * 0.7)
         refused = [Reject(i - start, "seventh") for i in ids.tolist() if i % 7 == 6]
-        return block.without(refused) if self.bad else block
+        return block.reject(refused) if self.bad else block
 
 
 class ForgetfulSource:
@@ -187,7 +192,7 @@ class World:
     def __init__(self, setup: Setup, seed: int) -> None:
         self.setup = setup
         self.random = Random(seed)
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.disk = SimulatedDisk(self.random, setup.folders, short=0.1, ignored=setup.ignored)
         self.source = ForgetfulSource(self)
         self.seen = b""
@@ -204,15 +209,15 @@ class World:
             reader=NoReader(),
             processor=HashModel(),
             sink=_sink(LABELS, disk),
-            ledger=CheckpointLog(store, hourly=0),
+            checkpoint_log=CheckpointLog(store, hourly=0),
             batching=self.setup.batching,
-            pace=self.setup.pace,
+            checkpoint_policy=self.setup.checkpoint_policy,
             clock=self.clock,
             emit=self.hear,
             threads=False,
         )
         if self.setup.bad:
-            pipeline.dead = _sink(DEAD, disk)
+            pipeline.dead_letters = _sink(DEAD, disk)
         if self.setup.plant is not None:
             self.setup.plant(pipeline)
         return pipeline
@@ -253,8 +258,8 @@ class World:
     def outcome(self) -> tuple[bytes, Any]:
         """Labels and model that survive if the power fails now, with all that was not synced."""
         self.disk.boot(loss=Loss("all", "all"))
-        ledger = CheckpointLog(FolderStore(FOLDER, self.disk))
-        contents = [content for _, content in ledger.checkpoints()]
+        checkpoint_log = CheckpointLog(FolderStore(FOLDER, self.disk))
+        contents = [content for _, content in checkpoint_log.checkpoints()]
         assert contents, "there is no checkpoint"
         model = HashModel()
         progress = dict(model.restore(contents[0], name="last"))
@@ -299,12 +304,12 @@ def reference(setup: Setup) -> tuple[bytes, Any] | None:
 SETUPS = {
     "count": Setup(),
     "new folders": Setup(folders=("/",)),
-    "long messages": Setup({"": (9, 7)}, pace=CheckpointPolicy(batches=1, digests=1)),
+    "long messages": Setup({"": (9, 7)}, checkpoint_policy=CheckpointPolicy(batches=1, digests=1)),
     "refused rows": Setup(bad=True),
     "timer": Setup(batching=Batching(rows=4, seconds=0.6, time="processing")),
     "event time": Setup(
         batching=Batching(rows=4, time="event", window=1.1, lateness=0.3),
-        pace=CheckpointPolicy(3, digests=1),
+        checkpoint_policy=CheckpointPolicy(3, digests=1),
     ),
     "partitions": Setup({"a": (3, 1, 2, 2), "b": (1, 4, 2)}),
 }

@@ -110,14 +110,14 @@ def _soaked(folder: Path, server: RedisServer, n_batches: int) -> Soaked:
     quarter = n_batches // 4
     times, memory, sizes = np.zeros(n_batches), np.zeros(n_batches), np.zeros(n_batches, dtype=int)
 
-    def watched(parcel: SourceBatch) -> Learned:
+    def watched(source_batch: SourceBatch) -> Learned:
         nonlocal young
         start = time.thread_time()
-        learned = learn(parcel)
-        times[parcel.batch] = 1e3 * (time.thread_time() - start)
-        memory[parcel.batch] = resident()
-        sizes[parcel.batch] = learned.n_clusters
-        if parcel.batch == quarter:
+        learned = learn(source_batch)
+        times[source_batch.batch] = 1e3 * (time.thread_time() - start)
+        memory[source_batch.batch] = resident()
+        sizes[source_batch.batch] = learned.n_clusters
+        if source_batch.batch == quarter:
             young = model.learner
         return learned
 

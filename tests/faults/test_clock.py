@@ -15,9 +15,10 @@ from scstream.learner import Learner
 from scstream.preprocess import Steps
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.store import FolderStore
 from tests.faults.ends import FileEnds, messages
 from tests.faults.kill_loop import settings_of
@@ -63,9 +64,9 @@ def pipeline(folder, source, sink, clock, heard):
         reader=reader("json", Schema(features=("x", "y"), keep=("id",))),
         processor=OneModel(Learner({"random_state": 0, "n_threads": 1, "half_life": 600}), Steps()),
         sink=sink,
-        ledger=CheckpointLog(FolderStore(folder)),
+        checkpoint_log=CheckpointLog(FolderStore(folder)),
         batching=Batching(rows=70, seconds=0.5, time="processing"),
-        pace=CheckpointPolicy(batches=3, digests=1),
+        checkpoint_policy=CheckpointPolicy(batches=3, digests=1),
         clock=clock,
         emit=lambda kind, **values: heard.append((kind, values)),
         threads=False,
@@ -82,9 +83,9 @@ def test_a_clock_that_jumps(tmp_path, seed):
         _crash_after(run, left, random)
         learn = run.processor.learn
 
-        def noted(parcel, learn=learn):
-            times.append((parcel.batch, parcel.time))
-            return learn(parcel)
+        def noted(source_batch, learn=learn):
+            times.append((source_batch.batch, source_batch.time))
+            return learn(source_batch)
 
         run.processor.learn = noted
         try:
@@ -100,7 +101,7 @@ def test_a_clock_that_jumps(tmp_path, seed):
 
 
 def _crash_after(run, n_commits, random):
-    publish = run.ledger.publish
+    publish = run.checkpoint_log.publish
     left = [n_commits]
 
     def call(*arguments, **named):
@@ -110,7 +111,7 @@ def _crash_after(run, n_commits, random):
                 raise Crash
         return publish(*arguments, **named)
 
-    run.ledger.publish = call
+    run.checkpoint_log.publish = call
 
 
 RUN = """

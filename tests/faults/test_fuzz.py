@@ -10,7 +10,7 @@ import pytest
 from scstream import learner as learner_module
 from scstream.errors import ScStreamError
 from scstream.families import Gaussian
-from scstream.stream import messages
+from scstream.stream import checks
 from tests.faults.fuzz import check_state, streams
 
 N_BATCHES = 50_000
@@ -32,11 +32,11 @@ def test_fuzzed_batches_leave_a_sound_model(shard):
     assert n_learned > 0.5 * N_BATCHES / SHARDS  # and most of it is learned all the same
 
 
-def test_a_careless_door_is_found_out(monkeypatch):
-    """Without the checks at the door odd rows do break the model, and the fuzz sees it."""
+def test_fuzzing_finds_missing_input_checks(monkeypatch):
+    """Without the input checks odd rows break the model, and the fuzz test notices."""
     monkeypatch.setattr(learner_module, "check_entries", lambda rows, family: None)
     monkeypatch.setattr(Gaussian, "check", lambda family, rows: None)
-    monkeypatch.setattr(messages, "LARGEST", np.inf)
+    monkeypatch.setattr(checks, "LARGEST", np.inf)
     errors = (AssertionError, ArithmeticError, ValueError, RuntimeWarning, np.linalg.LinAlgError)
     with pytest.raises(errors) as caught, np.errstate(all="ignore"):
         for model, _, _ in islice(streams(0), 5000):

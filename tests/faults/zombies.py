@@ -93,9 +93,9 @@ class Trial:
             pipeline = build(self.settings)
             learn = pipeline.processor.learn
 
-            def slow(parcel: Any) -> Any:
+            def slow(source_batch: Any) -> Any:
                 time.sleep(0.01)
-                return learn(parcel)
+                return learn(source_batch)
 
             pipeline.processor.learn = slow  # type: ignore[method-assign]
             pipeline.run(until=N_BATCHES, take_over=take_over)

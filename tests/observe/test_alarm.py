@@ -16,7 +16,7 @@ from scstream.observe.alarm import Alarm, AlarmOptions
 from scstream.observe.drift import Adwin, PageHinkley
 
 
-def news_of(batch: int, **changed: Any) -> dict[str, Any]:
+def batch_summary(batch: int, **changed: Any) -> dict[str, Any]:
     quiet = {"rows": 100, "rejected": 0, "clusters": 3, "novel": 0, "log_density": -4.0}
     return {"batch": batch, **quiet, "events": {}, **changed}
 
@@ -27,7 +27,7 @@ def told(alarm: Alarm, stream: list[dict[str, Any]]) -> list[tuple[int, str]]:
 
 
 def densities(values: Any, **more: Any) -> list[dict[str, Any]]:
-    return [news_of(i, log_density=float(x), **more) for i, x in enumerate(values)]
+    return [batch_summary(i, log_density=float(x), **more) for i, x in enumerate(values)]
 
 
 def dropping(by: float, *, n: int = 120, at: int = 80, seed: int = 0) -> np.ndarray:
@@ -38,7 +38,7 @@ def dropping(by: float, *, n: int = 120, at: int = 80, seed: int = 0) -> np.ndar
 
 
 NEWS = st.builds(
-    news_of,
+    batch_summary,
     st.integers(0, 1000),
     rows=st.integers(50, 150),
     rejected=st.integers(0, 50),
@@ -88,7 +88,9 @@ def test_what_was_saved_does_not_change_any_more() -> None:
 
 def test_without_options_nothing_is_told_or_kept() -> None:
     alarm = Alarm()
-    loud = news_of(1, novel=100, rejected=100, events={"born": 9, "died": 9}, log_density=-1e9)
+    loud = batch_summary(
+        1, novel=100, rejected=100, events={"born": 9, "died": 9}, log_density=-1e9
+    )
     assert alarm.hear(loud) == []
     assert alarm.save() == {}
     alarm.restore({"heard": {"novelty": {}}, "quiet": {"novelty": 3}})
@@ -99,13 +101,13 @@ def test_without_options_nothing_is_told_or_kept() -> None:
 def test_a_share_is_told_once_until_it_has_sunk_to_half(option: str, column: str) -> None:
     alarm = Alarm.build({option: 0.2, "quiet": 0})
     shares = [10, 20, 25, 19, 11, 30, 9, 30, 30]
-    stream = [news_of(i, **{column: share}) for i, share in enumerate(shares)]
+    stream = [batch_summary(i, **{column: share}) for i, share in enumerate(shares)]
     assert told(alarm, stream) == [(1, option), (7, option)]
 
 
 def test_rows_that_cannot_be_used_are_not_counted_as_known() -> None:
     alarm = Alarm.build({"novelty": 0.5, "rows": 10})
-    [alert] = alarm.hear(news_of(0, rows=100, rejected=80, novel=10))
+    [alert] = alarm.hear(batch_summary(0, rows=100, rejected=80, novel=10))
     assert alert.value == 0.5
     assert (
         "50% of the last 20 rows, up to batch 0, belong to no cluster (limit 50%)" in alert.detail
@@ -116,20 +118,20 @@ def test_a_share_is_taken_of_enough_rows() -> None:
     """Three rows of ten would be an alert, three of a hundred are not."""
     alarm = Alarm.build({"novelty": 0.2, "rows": 100})
     novel = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, *[3] * 10]
-    stream = [news_of(i, rows=10, novel=n) for i, n in enumerate(novel)]
+    stream = [batch_summary(i, rows=10, novel=n) for i, n in enumerate(novel)]
     assert told(alarm, stream) == [(19, "novelty")]
 
 
 def test_an_alert_is_followed_by_quiet_of_its_own_kind() -> None:
     alarm = Alarm.build({"births": True, "deaths": True, "quiet": 3})
-    stream = [news_of(i, events={"born": 1}) for i in range(10)]
+    stream = [batch_summary(i, events={"born": 1}) for i in range(10)]
     stream[3]["events"] = {"born": 1, "died": 1}
     assert told(alarm, stream) == [(1, "born"), (3, "died"), (5, "born"), (9, "born")]
 
 
 def test_a_share_that_stays_high_in_the_quiet_is_told_after_it() -> None:
     alarm = Alarm.build({"novelty": 0.2, "quiet": 3})
-    stream = [news_of(i, novel=n) for i, n in enumerate([30, 0, 30, 30, 30, 30])]
+    stream = [batch_summary(i, novel=n) for i, n in enumerate([30, 0, 30, 30, 30, 30])]
     assert told(alarm, stream) == [(0, "novelty"), (4, "novelty")]
 
 
@@ -137,10 +139,10 @@ def test_the_first_batch_is_not_news() -> None:
     """An empty one is not the first: clusters make it so."""
     alarm = Alarm.build({"births": True, "quiet": 0})
     stream = [
-        news_of(0, rows=0, clusters=0),
-        news_of(1, events={"born": 3}),
-        news_of(2),
-        news_of(3, clusters=4, events={"born": 1, "split": 2}),
+        batch_summary(0, rows=0, clusters=0),
+        batch_summary(1, events={"born": 3}),
+        batch_summary(2),
+        batch_summary(3, clusters=4, events={"born": 1, "split": 2}),
     ]
     assert told(alarm, stream) == [(3, "born")]
     [alert] = Alarm.build({"births": True}).hear(stream[3]) or [None]
@@ -149,7 +151,7 @@ def test_the_first_batch_is_not_news() -> None:
 
 def test_so_many_births_and_deaths() -> None:
     alarm = Alarm.build({"births": 2, "deaths": 3, "quiet": 0})
-    stream = [news_of(i, events={"born": i, "died": i}) for i in range(4)]
+    stream = [batch_summary(i, events={"born": i, "died": i}) for i in range(4)]
     assert told(alarm, stream) == [(2, "born"), (3, "born"), (3, "died")]
 
 
@@ -193,7 +195,7 @@ def test_batches_of_few_rows_vary_more_and_are_no_news() -> None:
     rng = np.random.default_rng(0)
     rows = [4 if i % 8 == 7 else 400 for i in range(400)]
     stream = [
-        news_of(i, rows=n, log_density=float(-4.0 + rng.standard_normal() / np.sqrt(n)))
+        batch_summary(i, rows=n, log_density=float(-4.0 + rng.standard_normal() / np.sqrt(n)))
         for i, n in enumerate(rows)
     ]
     assert told(Alarm.build({"log_density": "page-hinkley"}), stream) == []

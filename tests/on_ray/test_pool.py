@@ -102,7 +102,7 @@ def test_join_leave_and_kill_amid_batches(make, tmp_path: Path):
     options = {"max_keys": N_KEYS - 20, "memory": "4MB", "segment": "200kB"}
     parcels = [a_parcel(number) for number in range(8)]
     alone = in_one_process(tmp_path / "alone", **options)
-    batches = [alone.learn(parcel) for parcel in parcels]
+    batches = [alone.learn(source_batch) for source_batch in parcels]
     pool = make(workers=2, **options)
     sizes = {0: 2, 1: 3, 3: 1, 5: 2}  # workers, from which batch on
     for number, other in enumerate(batches):

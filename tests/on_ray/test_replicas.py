@@ -38,8 +38,8 @@ class Writer:
 
     def __init__(self, folder: Path) -> None:
         self.store = FolderStore(folder)
-        self.ledger = CheckpointLog(self.store, newest=10_000, hourly=0)
-        self.ledger.claim(at=0.0)
+        self.checkpoint_log = CheckpointLog(self.store, newest=10_000, hourly=0)
+        self.checkpoint_log.claim(at=0.0)
         self.model = OneModel(Learner({"random_state": 0}), Steps())
         self.batch = 0
 
@@ -48,7 +48,7 @@ class Writer:
         self.model.learn(SourceBatch(self.batch, {}, None, Block.of(rows_of(self.batch)), ()))
         self.batch += 1
         progress = {"batch": self.batch, "at": time.time(), "schema": {"features": None}}
-        return self.ledger.publish(self.model.freeze()(progress), at=0.0, batch=self.batch)
+        return self.checkpoint_log.publish(self.model.freeze()(progress), at=0.0, batch=self.batch)
 
     def answer(self, version: int, X: np.ndarray) -> np.ndarray:
         follower = Follower(self.store)
@@ -102,7 +102,7 @@ def test_answers_while_a_pipeline_writes(make: Make, writer: Writer) -> None:
 
     thread = threading.Thread(target=learn)
     thread.start()
-    while thread.is_alive() or answers[-1].version < writer.ledger.version:
+    while thread.is_alive() or answers[-1].version < writer.checkpoint_log.version:
         answers.append(replicas.score(X))
         pending = [replicas.submit(X, question="score") for _ in range(6)]
         answers += [each.result() for each in reversed(pending)]
@@ -113,14 +113,14 @@ def test_answers_while_a_pipeline_writes(make: Make, writer: Writer) -> None:
     right = {version: writer.answer(version, X) for version in set(versions)}
     for answer in answers:
         assert np.array_equal(answer.values, right[answer.version])
-    until(lambda: replicas.versions() == [writer.ledger.version] * 2)
+    until(lambda: replicas.versions() == [writer.checkpoint_log.version] * 2)
 
 
 def test_who_writes_reads_what_was_written(make: Make, writer: Writer) -> None:
     writer.learn()
     replicas = make(every=3600.0)  # they look because they are asked
     X = rows_of(99, 20)
-    assert replicas.predict(X).version == writer.ledger.version
+    assert replicas.predict(X).version == writer.checkpoint_log.version
     for _ in range(5):
         version = writer.learn()
         assert replicas.score(X, at_least=version).version == version

@@ -111,7 +111,7 @@ def test_null_is_missing_where_the_family_takes_it() -> None:
 def test_texts_go_through_the_steps() -> None:
     steps = Steps.build([{"step": "hash_text", "column": "title", "n": 50}])
     titles = ["red apple pie", "apple cake", "blue sea", "deep blue sea"] * 20
-    _, block = steps.take(Block.of(np.zeros((80, 0)), title=titles))
+    _, block = steps.apply(Block.of(np.zeros((80, 0)), title=titles))
     learner, _ = Learner({"family": "multinomial", "random_state": 0}).learn(block.X)
     model = Reading(0, 1, 0.0, (), learner, steps)
     client = Client(create_app(Owned(model)))
@@ -164,8 +164,8 @@ def test_learning_is_that_of_the_model() -> None:
 
 
 def test_a_batch_is_learned_whole_or_not_at_all() -> None:
-    steps = Steps.build([{"step": "standardise"}]).settle(("x", "y"))
-    steps, block = steps.take(Block.of(rows(100)))
+    steps = Steps.build([{"step": "standardise"}]).with_columns(("x", "y"))
+    steps, block = steps.apply(Block.of(rows(100)))
     learner, _ = Learner({"random_state": 0}, names=("x", "y")).learn(block.X)
     model = Owned(Reading(0, 1, 0.0, ("x", "y"), learner, steps), steps=steps)
     client = Client(create_app(model, Settings(learn=True)))

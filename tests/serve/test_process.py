@@ -221,7 +221,7 @@ def test_a_door_to_the_world_is_warned_of(
         (["rows.csv"], "no model file"),
         (["model.scstream", "--save", "out"], "--learn"),
         (["model.scstream", "--learn", "--save", "no/folder/out"], "no folder"),
-        ([".", "--learn"], "learns there"),
+        ([".", "--learn"], "is learned there"),
         (["model.scstream", "--token-file", "no-token"], "cannot be read"),
         (["model.scstream", "--token-file", "rows.csv"], "ASCII"),
         (["model.scstream", "--host", "192.0.2.1"], "cannot listen"),

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from scstream.errors import SinkError, SourceChanged, SourceGap, SourceRegressed
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
+from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery, plain_rows
 from scstream.stream.source import Record, Resume
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from scstream.cli.calls import flags, print_settings, resolved
-from scstream.cli.checkpoints import save
-from scstream.cli.replay import replay
+from scstream.cli.checkpoints import create_savepoint
+from scstream.cli.replay import replay_batches
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import flag_settings, print_settings, resolve
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.observe.alarm import Alarm, AlarmOptions
@@ -146,11 +146,11 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
     settings = settings_of(folder, "run")
     build(settings).run(until=30)
     store = FolderStore(folder / "run-state")
-    save(store, "early")
+    create_savepoint(store, "early")
     build(settings).run()
     path = folder / "run.jsonl"
     before = path.read_bytes(), path.stat().st_mtime_ns
-    verdict = replay(settings, store, start="early")
+    verdict = replay_batches(settings, store, start="early")
     assert (verdict.first, verdict.stop) == (30, 90)
     assert before[0] and (path.read_bytes(), path.stat().st_mtime_ns) == before
 
@@ -173,10 +173,10 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
         ),
         (
             {
-                "dead": {"kind": "file", "path": "a"},
+                "dead_letters": {"kind": "file", "path": "a"},
                 "alerts": {"sink": {"kind": "file", "path": "a"}},
             },
-            "dead and alerts.sink are the same place; give alerts a file",
+            "dead_letters and alerts.sink are the same place; give alerts a file",
         ),
     ],
 )
@@ -189,7 +189,7 @@ def test_settings_that_cannot_be_meant(changed: dict[str, Any], detail: str) -> 
 def shown(capsys: pytest.CaptureFixture[str], *sets: str) -> tuple[dict[str, Any], str]:
     """What a dry run prints."""
     redactor = SecretRedactor()
-    layer = resolved(redactor, None, flags(["source.kind=stdin", *sets]))
+    layer = resolve(redactor, None, flag_settings(["source.kind=stdin", *sets]))
     print_settings(layer, redactor, as_json=True)
     text = capsys.readouterr().out
     return {name: each["value"] for name, each in json.loads(text).items()}, text

@@ -39,14 +39,14 @@ def drained(batcher: Batcher, records, *, final=True) -> list[SourceBatch]:
 
 
 def numbers_in(parcels):
-    return [parcel.block.X[:, 0].tolist() for parcel in parcels]
+    return [source_batch.block.X[:, 0].tolist() for source_batch in parcels]
 
 
 @given(SIZES, st.integers(1, 9), st.none() | st.integers(1, 9))
 def test_batches_by_count_do_not_depend_on_messages(sizes, rows, first):
     parcels = drained(Batcher(Batching(rows=rows, first=first)), messages(sizes))
     expected = list(range(sum(sizes)))
-    got = [n for parcel in numbers_in(parcels) for n in parcel]
+    got = [n for source_batch in numbers_in(parcels) for n in source_batch]
     assert got == expected
     assert [len(p) for p in numbers_in(parcels)[1:-1]] == [rows] * max(len(parcels) - 2, 0)
     if len(parcels) > 1:
@@ -97,9 +97,9 @@ def test_event_time_cuts_are_those_of_the_rows(sizes, window, data):
     batching = Batching(rows=10**6, time="event", window=float(window), lateness=1.0)
     records = messages(sizes)
     parcels = drained(Batcher(batching, "at"), records)
-    got = [n for parcel in numbers_in(parcels) for n in parcel]
+    got = [n for source_batch in numbers_in(parcels) for n in source_batch]
     assert got == list(range(sum(sizes)))
-    times = [parcel.time for parcel in parcels]
+    times = [source_batch.time for source_batch in parcels]
     assert times == sorted(times)
     for before, after in pairwise(parcels):
         assert np.floor(before.time / window) < np.floor((after.block.X[0, 0] - 1.0) / window)
@@ -164,9 +164,9 @@ def test_nothing_shortens_the_first_batch(window):
 
 def test_rows_know_where_they_came_from():
     batcher = Batcher(Batching(rows=4))
-    parcel, second = drained(batcher, messages([3, 3]))
-    assert parcel.origin(0)[1].position == 0
-    assert (parcel.origin(3)[1].position, parcel.origin(3)[1].row) == (1, 0)
+    source_batch, second = drained(batcher, messages([3, 3]))
+    assert source_batch.origin(0)[1].position == 0
+    assert (source_batch.origin(3)[1].position, source_batch.origin(3)[1].row) == (1, 0)
     assert (second.origin(1)[1].position, second.origin(1)[1].row) == (1, 2)
 
 

@@ -17,7 +17,7 @@ from scstream.stream.connectors.http import HttpSource
 from scstream.stream.connectors.nats import NatsSink, NatsSource
 from scstream.stream.connectors.postgres import PostgresSink
 from scstream.stream.connectors.redis import RedisSink, RedisSource
-from scstream.stream.messages import Schema
+from scstream.stream.schema import Schema
 from scstream.testing import check_sink, check_source
 from tests.stream import test_nats as nats_tests
 from tests.stream import test_redis as redis_tests

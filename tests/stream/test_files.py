@@ -18,7 +18,7 @@ from scstream.errors import InputError, SinkError, SourceChanged, SourceGap, Sou
 from scstream.io.disk import MachineDisk
 from scstream.preprocess.block import Block, join
 from scstream.stream.connectors.files import CsvReader, FileSink, FileSource, groups, text
-from scstream.stream.messages import Schema
+from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume
 
@@ -56,7 +56,7 @@ def read_all(path: Path, resume: Resume | None = None, **options: Any) -> tuple[
 
 
 def facts(block: Block) -> tuple[Any, ...]:
-    kept = {name: values.tolist() for name, values in block.kept.items()}
+    kept = {name: values.tolist() for name, values in block.extra.items()}
     return block.n_rows, block.row.tolist(), block.X.tolist(), kept, block.rejects
 
 
@@ -151,7 +151,7 @@ def test_groups_of_rows_are_read_from_every_position(
         write_groups(tmp_path / f"{i}.{ending}", format)
     records, whole, identity = read_all(tmp_path)
     assert whole.X.tolist() == [[i, 2.0 * i] for i in range(7)] * 2
-    assert whole.kept["name"].tolist() == [f"n{i}" for i in range(7)] * 2
+    assert whole.extra["name"].tolist() == [f"n{i}" for i in range(7)] * 2
     assert [r.position["row"] for r in records[:5]] == [0, 2, 0, 2, 0]
     for i, record in enumerate(records):
         for position, later in ((record.position, records[i:]), (record.after, records[i + 1 :])):
@@ -470,8 +470,8 @@ def test_csv_settles_features_and_reads_times() -> None:
     take = CsvReader(Schema(keep=("id",), time="at", missing=True))
     block = take.read(b"id,at,a,word,b\n7,noon,1,w,2\n7,2026-01-01,1,w,2\n8,5,,w,3\n")
     assert take.schema.features == ("a", "b")
-    assert block.kept["id"].tolist() == ["7", "8"]
-    assert block.kept["at"].tolist() == [1767225600.0, 5.0]
+    assert block.extra["id"].tolist() == ["7", "8"]
+    assert block.extra["at"].tolist() == [1767225600.0, 5.0]
     assert np.isnan(block.X[1, 0])
     assert "'noon'" in block.rejects[0].reason
 
@@ -496,7 +496,7 @@ def test_csv_without_header_has_the_names_it_is_given(tmp_path: Path) -> None:
     options = {"format": "csv", "columns": ["y", "x", "name"], "delimiter": "\t"}
     block = read_all(path, **options)[1]
     assert block.X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
-    assert block.kept["name"].tolist() == ["a", ""]
+    assert block.extra["name"].tolist() == ["a", ""]
 
 
 def test_a_header_is_waited_for(tmp_path: Path) -> None:

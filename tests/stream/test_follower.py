@@ -17,7 +17,7 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.clock import HandClock
+from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
 from scstream.stream.follower import Follower
 from scstream.stream.processor import OneModel, pipeline_bytes
@@ -39,7 +39,7 @@ def progress_of(batch):
 def contents(n_batches, *, steps=(), seed=0, **params):
     """Checkpoints of one model: before the first batch and after every one."""
     model = OneModel(Learner({"random_state": 0, **params}), Steps.build(list(steps)))
-    model.settle(NAMES)
+    model.set_columns(NAMES)
     yield model.freeze()(progress_of(0))
     for batch in range(n_batches):
         model.learn(SourceBatch(batch, {}, None, Block.of(rows_of(seed + batch)), ()))
@@ -293,8 +293,8 @@ def test_a_writer_that_is_always_faster_is_given_up_until_the_next_time():
 
 
 def test_readers_beside_a_writer_that_prunes(tmp_path):
-    ledger = CheckpointLog(FolderStore(tmp_path), newest=1, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(FolderStore(tmp_path), newest=1, hourly=0)
+    checkpoint_log.claim(at=0.0)
     done, wrong = threading.Event(), []
 
     def read():
@@ -308,7 +308,7 @@ def test_readers_beside_a_writer_that_prunes(tmp_path):
                     wrong.append(answer)
                 last = answer.version
         follower.refresh()
-        if follower.version != ledger.version:
+        if follower.version != checkpoint_log.version:
             wrong.append(follower.version)
 
     readers = [threading.Thread(target=read) for _ in range(2)]
@@ -316,8 +316,8 @@ def test_readers_beside_a_writer_that_prunes(tmp_path):
         reader.start()
     for number in range(60):
         model = restored(SOUND[number % len(SOUND)])
-        ledger.publish(model.freeze()(progress_of(number)), at=float(number), batch=number)
-        ledger.prune(at=float(number))
+        checkpoint_log.publish(model.freeze()(progress_of(number)), at=float(number), batch=number)
+        checkpoint_log.prune(at=float(number))
     done.set()
     for reader in readers:
         reader.join()
@@ -367,7 +367,7 @@ def test_it_goes_back_only_when_told():
 
 
 def test_age_is_counted_from_the_writing():
-    clock = HandClock(10.0)
+    clock = ManualClock(10.0)
     follower = Follower(store_of(SOUND[2]), clock=clock)
     assert follower.age == 7.0
     clock.sleep(5)

@@ -31,7 +31,7 @@ from scstream.errors import (
 from scstream.stream.connectors.kafka import KafkaSink, KafkaSource
 from scstream.stream.connectors.kafka import link as kafka_link
 from scstream.stream.connectors.kafka import source as kafka_source
-from scstream.stream.connectors.kafka.doctor import judged
+from scstream.stream.connectors.kafka.doctor import check_settings
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume
 from tests.kafka_server import OPTIONS, KafkaServer
@@ -625,7 +625,7 @@ def test_the_doctor_says_what_the_broker_tells(broker, own_name, hasty):
     ],
 )
 def test_settings_that_break_a_promise_are_warned_of(settings, copies, warnings):
-    found = judged({**settings, "retention.ms": "604800000"}, copies=copies, role="source")
+    found = check_settings({**settings, "retention.ms": "604800000"}, copies=copies, role="source")
     assert [finding.about for finding in found if finding.level == "warn"] == warnings
     [retention] = [finding for finding in found if finding.about == "retention"]
     assert "7 days" in retention.detail

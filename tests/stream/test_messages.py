@@ -13,8 +13,11 @@ from hypothesis.extra import numpy as hnp
 from pyarrow import ipc
 
 from scstream.errors import InputError
+from scstream.io.schema import LARGEST
 from scstream.preprocess.block import Block, join
-from scstream.stream.messages import FORMATS, LARGEST, SHOWN, Schema, reader, writer
+from scstream.stream.checks import SHOWN
+from scstream.stream.messages import FORMATS, reader, writer
+from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery
 
 NAMES = ("x", "y", "z")
@@ -31,12 +34,12 @@ COLUMNS = ("x", "y", "name", "key", "time", "text")
 numbers = st.floats(-1e100, 1e100) | st.integers(-(2**63), 2**63)
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 surrogates = st.text(st.characters(), max_size=3)  # also halves of pairs
-nested = st.recursive(
+to_tables = st.recursive(
     plain | surrogates,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
 )
-objects = st.dictionaries(st.sampled_from(COLUMNS) | surrogates, nested, max_size=6)
+objects = st.dictionaries(st.sampled_from(COLUMNS) | surrogates, to_tables, max_size=6)
 good_rows = st.fixed_dictionaries(
     {"x": numbers, "y": numbers, "key": st.text(max_size=3), "time": st.integers(0, 10**9)}
 )
@@ -48,7 +51,7 @@ matrices = hnp.arrays(
 def readers(chosen: str) -> dict[str, Any]:
     """Every format that can hold what the schema asks for."""
     schema = SCHEMAS[chosen]
-    only_features = not schema.passed
+    only_features = not schema.other_columns
     return {f: reader(f, schema) for f in FORMATS if only_features or not f.startswith("floats")}
 
 
@@ -64,8 +67,8 @@ def check(block: Block, schema: Schema) -> None:
     assert (np.abs(entries) <= LARGEST).all()
     if len(block.row):
         assert block.X.shape[1] == len(schema.features or ())
-        assert set(block.kept) == set(schema.passed)
-    for name, values in block.kept.items():
+        assert set(block.extra) == set(schema.other_columns)
+    for name, values in block.extra.items():
         assert len(values) == len(block.row)
         json.dumps(values.tolist()).encode()
         for value in values.tolist():
@@ -84,8 +87,8 @@ def same(left: Block, right: Block) -> bool:
         left.n_rows == right.n_rows
         and left.row.tolist() == right.row.tolist()
         and left.X.tobytes() == right.X.tobytes()
-        and {n: v.tolist() for n, v in left.kept.items()}
-        == {n: v.tolist() for n, v in right.kept.items()}
+        and {n: v.tolist() for n, v in left.extra.items()}
+        == {n: v.tolist() for n, v in right.extra.items()}
         and left.rejects == right.rejects
     )
 
@@ -102,8 +105,8 @@ def test_what_was_written_is_read_back(format: str, X: Any, words: list[str | No
     block = join([take.read(message) for message in messages])
     assert not block.rejects
     assert block.X.tobytes() == X.tobytes() or (block.X == X).all()  # JSON may turn -0.0 into 0
-    assert block.kept["name"].tolist() == name.tolist()
-    assert block.kept["index"].tolist() == list(range(len(X)))
+    assert block.extra["name"].tolist() == name.tolist()
+    assert block.extra["index"].tolist() == list(range(len(X)))
 
 
 @given(matrices)
@@ -127,7 +130,7 @@ def test_no_bytes_raise(chosen: str, value: bytes) -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(objects | nested | good_rows, max_size=5), st.booleans())
+@given(st.lists(objects | to_tables | good_rows, max_size=5), st.booleans())
 @pytest.mark.parametrize("chosen", SCHEMAS)
 def test_no_json_raises(chosen: str, rows: list[Any], as_array: bool) -> None:
     take = reader("json", SCHEMAS[chosen])
@@ -139,7 +142,7 @@ def test_no_json_raises(chosen: str, rows: list[Any], as_array: bool) -> None:
 
 
 @settings(max_examples=50)
-@given(st.dictionaries(st.sampled_from(COLUMNS) | surrogates, st.lists(nested) | nested))
+@given(st.dictionaries(st.sampled_from(COLUMNS) | surrogates, st.lists(to_tables) | to_tables))
 @pytest.mark.parametrize("chosen", SCHEMAS)
 def test_no_columns_raise(chosen: str, columns: dict[str, Any]) -> None:
     take = reader("columns", SCHEMAS[chosen])
@@ -209,7 +212,7 @@ def test_order_of_whole_columns_changes_nothing(format: str) -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(good_rows | objects | nested, min_size=1, max_size=6), st.data())
+@given(st.lists(good_rows | objects | to_tables, min_size=1, max_size=6), st.data())
 @pytest.mark.parametrize("chosen", SCHEMAS)
 def test_where_messages_end_changes_nothing(
     chosen: str, rows: list[Any], data: st.DataObject
@@ -280,8 +283,8 @@ def test_features_are_settled_by_the_first_sound_row() -> None:
     assert take.schema.features == ("y", "x")
     assert block.row.tolist() == [2, 3]
     assert block.X.tolist() == [[1.0, 2.0], [4.0, 3.0]]
-    assert block.kept["at"].tolist() == [5.0, 60.0]
-    assert block.kept["name"].tolist() == [None, 7]
+    assert block.extra["at"].tolist() == [5.0, 60.0]
+    assert block.extra["name"].tolist() == [None, 7]
     assert "no column of numbers" in block.rejects[0].reason
     assert "'noon'" in block.rejects[1].reason
 
@@ -303,13 +306,13 @@ def test_a_key_is_text_or_a_whole_number() -> None:
     block = take.read(
         b"\n".join(b'{"x": 1, "key": %s}' % k for k in (b'"a"', b"7", b"1.5", b"null"))
     )
-    assert block.kept["key"].tolist() == ["a", "7"]
+    assert block.extra["key"].tolist() == ["a", "7"]
     assert [reject.row for reject in block.rejects] == [2, 3]
 
 
 def test_half_a_surrogate_pair_can_be_written_again() -> None:
     block = reader("json", Schema(("x",), keep=("n",))).read(b'{"x": 1, "n": "\\ud800 \\u00e9"}')
-    assert block.kept["n"].tolist() == ["? é"]
+    assert block.extra["n"].tolist() == ["? é"]
 
 
 def test_arrow_types_are_read_as_what_they_mean() -> None:
@@ -326,9 +329,9 @@ def test_arrow_types_are_read_as_what_they_mean() -> None:
         packed(table)
     )
     assert block.X.tolist() == [[1.0, 1.0], [2.0, 2.0]]
-    assert block.kept["when"].tolist() == [1.5, 2.5]
-    assert block.kept["day"].tolist() == ["1970-01-02", "1970-01-03"]
-    assert block.kept["name"].tolist() == ["a", None]
+    assert block.extra["when"].tolist() == [1.5, 2.5]
+    assert block.extra["day"].tolist() == ["1970-01-02", "1970-01-03"]
+    assert block.extra["name"].tolist() == ["a", None]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +361,7 @@ def test_packed_arrow_is_read_but_not_beyond_measure(compression: str) -> None:
     assert reader("arrow", Schema(("x",))).read(packed(table, compression)).X.shape == (100, 1)
     many = pa.table({f"x{j}": np.zeros(2**20) for j in range(40)})  # 320 MiB from some kilobytes
     block = reader("arrow", Schema()).read(packed(many, compression))
-    assert "unpacked" in block.rejects[0].reason
+    assert "decompressed" in block.rejects[0].reason
 
 
 def test_many_rows_in_no_bytes_are_refused() -> None:

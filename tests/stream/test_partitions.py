@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scstream.distributed.partitions import N_PARTITIONS, Task, homes, partition_of
 from scstream.preprocess.block import Block
-from scstream.stream.keyed import by_key
+from scstream.stream.keyed import rows_by_key
 
 crews = st.sets(st.integers(0, 12), min_size=1, max_size=5).map(
     lambda numbers: tuple(f"w{number}" for number in sorted(numbers))
@@ -72,16 +72,16 @@ def test_partitions_are_the_same_in_another_process():
 )
 def test_every_row_goes_to_the_home_of_its_key_in_order(who, crew):
     block = Block.of(np.arange(float(len(who)))[:, None], who=np.array(who, dtype=object))
-    rows, _ = by_key(block, "who")
+    rows, _ = rows_by_key(block, "who")
     task, at = Task(block, 1.5, rows, ["gone"]), homes(crew)
     pieces = task.split(at, task.partitions)
     for name, piece in pieces.items():
         assert (np.diff(piece.block.row) > 0).all()
-        assert {at[partition_of(key)] for key in piece.block.kept["who"]} <= {name}
+        assert {at[partition_of(key)] for key in piece.block.extra["who"]} <= {name}
         assert piece.time == 1.5
     assert sorted(row for piece in pieces.values() for row in piece.block.row) == list(
         range(len(who))
     )
     assert [name for name, piece in pieces.items() if piece.forgotten] == [at[partition_of("gone")]]
     some = {partition_of("a")}
-    assert all(set(piece.block.kept["who"]) == {"a"} for piece in task.split(at, some).values())
+    assert all(set(piece.block.extra["who"]) == {"a"} for piece in task.split(at, some).values())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from scstream.errors import InputError, SourceChanged
 from scstream.stream.connectors.pipes import StdinSource, StdoutSink
-from scstream.stream.messages import Schema
+from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume
 

@@ -24,7 +24,7 @@ from scstream.stream import pool as pool_module
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.keyed import Model, by_key, model_file, part, read_size, seed_of
+from scstream.stream.keyed import Model, model_file, part, read_size, rows_by_key, seed_of
 from scstream.stream.pool import ModelPool
 from scstream.stream.processor import learn_block, pipeline_bytes
 from scstream.stream.segments import SegmentLog, segment_name, used
@@ -73,7 +73,7 @@ class MemoryStore:
 def a_pool(store, *, steps=(), params=PARAMS, **options):
     options = {"memory": 1, "segment": 20_000} | options
     pool = ModelPool.build(params, Steps.build(steps), column="who", store=store, **options)
-    pool.settle(NAMES)
+    pool.set_columns(NAMES)
     return pool
 
 
@@ -85,29 +85,29 @@ def a_parcel(number, who, *, time=None):
     return SourceBatch(number, {}, time, block, ())
 
 
-def behind_torn_rows(parcel):
+def behind_torn_rows(source_batch):
     """The same rows, every other one of them after a message that cannot be read."""
-    rows = [parcel.block.part(i, i + 1) for i in range(parcel.block.n_rows)]
-    torn = [Block.refused("torn") for _ in rows[::2]]
+    rows = [source_batch.block.slice(i, i + 1) for i in range(source_batch.block.n_rows)]
+    torn = [Block.rejected("torn") for _ in rows[::2]]
     block = join([each for pair in zip_longest(torn, rows) for each in pair if each is not None])
-    return replace(parcel, block=block)
+    return replace(source_batch, block=block)
 
 
 class Alone:
     """Models by themselves: what a pool must equal."""
 
     def __init__(self, steps=()):
-        self.steps = Steps.build(steps).settle(NAMES)
+        self.steps = Steps.build(steps).with_columns(NAMES)
         self.models = {}
 
-    def learn(self, parcel):
-        labels = np.zeros(parcel.block.n_rows, dtype=np.int64)
-        for key, places in by_key(parcel.block, "who")[0].items():
+    def learn(self, source_batch):
+        labels = np.zeros(source_batch.block.n_rows, dtype=np.int64)
+        for key, places in rows_by_key(source_batch.block, "who")[0].items():
             params = {**PARAMETERS, **PARAMS, "random_state": seed_of(PARAMS["random_state"], key)}
             blank = Model(Learner(params, NAMES), self.steps)
             model = self.models.get(key, blank)
             learner, steps, after, own = learn_block(
-                model.learner, model.steps, part(parcel.block, places), time=parcel.time
+                model.learner, model.steps, part(source_batch.block, places), time=source_batch.time
             )
             self.models[key] = Model(learner, steps)
             labels[after.row] = own
@@ -121,20 +121,20 @@ def files_of(pool):
     return {key: model_file(pool.model(key), key) for key in pool.keys}
 
 
-def checkpoint(pool, ledger, batch, write=None):
+def checkpoint(pool, checkpoint_log, batch, write=None):
     content = (write or pool.freeze())({"batch": batch, "at": float(batch)})
-    ledger.publish(content, at=float(batch), batch=batch)
-    ledger.prune(at=float(batch))
+    checkpoint_log.publish(content, at=float(batch), batch=batch)
+    checkpoint_log.prune(at=float(batch))
 
 
-def restarted(store, ledger, **options):
+def restarted(store, checkpoint_log, **options):
     """What another life makes of the store: its pool, its ledger, and the batch to go on with."""
-    ledger = CheckpointLog(store, newest=ledger.newest, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=checkpoint_log.newest, hourly=0)
+    checkpoint_log.claim(at=0.0)
     pool = a_pool(store, **options)
-    for name, content in ledger.checkpoints():
-        return pool, ledger, pool.restore(content, name=name)["batch"]
-    return pool, ledger, 0
+    for name, content in checkpoint_log.checkpoints():
+        return pool, checkpoint_log, pool.restore(content, name=name)["batch"]
+    return pool, checkpoint_log, 0
 
 
 a_batch = st.lists(st.sampled_from(KEYS), max_size=12)
@@ -159,10 +159,10 @@ def test_any_limit_and_any_restart_equal_models_alone(
     batches = [entry for entry in program if isinstance(entry, list)]
     parcels = [a_parcel(i, who, time=1.5 * i if timed else None) for i, who in enumerate(batches)]
     alone = Alone(steps)
-    labels = [alone.learn(parcel) for parcel in parcels]
+    labels = [alone.learn(source_batch) for source_batch in parcels]
     store = MemoryStore()
-    ledger = CheckpointLog(store, newest=newest, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=newest, hourly=0)
+    checkpoint_log.claim(at=0.0)
     pool, done, frozen = a_pool(store, **options), 0, []
 
     def learn_on(stop):
@@ -181,15 +181,15 @@ def test_any_limit_and_any_restart_equal_models_alone(
         elif entry == "freeze":
             frozen.append((done, pool.freeze()))
         elif entry == "restart":
-            pool, ledger, done = restarted(store, ledger, **options)
+            pool, checkpoint_log, done = restarted(store, checkpoint_log, **options)
             frozen = []
             learn_on(reached)  # batches since the checkpoint come again
         else:
             for batch, write in frozen:
-                checkpoint(pool, ledger, batch, write)
+                checkpoint(pool, checkpoint_log, batch, write)
             frozen = []
             if entry == "checkpoint":
-                checkpoint(pool, ledger, done)
+                checkpoint(pool, checkpoint_log, done)
     assert files_of(pool) == alone.files()
 
 
@@ -211,16 +211,16 @@ def test_a_checkpoint_is_of_the_moment_of_its_freeze():
 
 def test_learning_and_writing_at_the_same_time():
     store, alone = MemoryStore(delay=0.002), Alone()
-    ledger = CheckpointLog(store, newest=1, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
+    checkpoint_log.claim(at=0.0)
     pool = a_pool(store, memory=70_000, segment=20_000)
     rng, queue, wrong = random.Random(1), Queue(), []
 
     def write_behind():
         for batch, write, files in iter(queue.get, None):
             try:
-                checkpoint(pool, ledger, batch, write)
-                _, content = next(ledger.checkpoints())
+                checkpoint(pool, checkpoint_log, batch, write)
+                _, content = next(checkpoint_log.checkpoints())
                 then = a_pool(store)
                 then.restore(content, name="c")
                 assert files_of(then) == files
@@ -230,8 +230,8 @@ def test_learning_and_writing_at_the_same_time():
     writer = Thread(target=write_behind, daemon=True)
     writer.start()
     for i in range(120):
-        parcel = a_parcel(i, rng.choices(KEYS, k=rng.randrange(1, 12)))
-        np.testing.assert_array_equal(pool.learn(parcel).labels, alone.learn(parcel))
+        source_batch = a_parcel(i, rng.choices(KEYS, k=rng.randrange(1, 12)))
+        np.testing.assert_array_equal(pool.learn(source_batch).labels, alone.learn(source_batch))
         assert pool.n_bytes <= 70_000
         if rng.random() < 0.4:
             queue.put((i + 1, pool.freeze(), alone.files()))
@@ -247,9 +247,9 @@ def test_what_other_keys_do_changes_nothing():
     store = MemoryStore()
     crowded, lonely = a_pool(store), a_pool(MemoryStore(), memory="1GB")
     for i in range(4):
-        parcel = a_parcel(i, ["a", "b", "a", "c"] * 4)
-        own = part(parcel.block, np.flatnonzero(parcel.block.kept["who"] == "a"))
-        crowded.learn(parcel)
+        source_batch = a_parcel(i, ["a", "b", "a", "c"] * 4)
+        own = part(source_batch.block, np.flatnonzero(source_batch.block.extra["who"] == "a"))
+        crowded.learn(source_batch)
         lonely.learn(SourceBatch(i, {}, None, own, ()))
     assert files_of(crowded)["a"] == files_of(lonely)["a"]
     assert crowded.n_evicted > 5
@@ -259,11 +259,11 @@ def test_what_other_keys_do_changes_nothing():
 def test_labels_come_back_in_the_order_of_the_rows():
     pool, alone = a_pool(MemoryStore()), Alone()
     for i in range(3):
-        parcel = behind_torn_rows(a_parcel(i, ["a", "b", "c", "b", "a", "a"] * 3))
-        learned, expected = pool.learn(parcel), alone.learn(parcel)
-        np.testing.assert_array_equal(learned.labels, expected[parcel.block.row])
-        np.testing.assert_array_equal(learned.block.row, parcel.block.row)
-        assert len(learned.block.rejects) == len(parcel.block.rejects)
+        source_batch = behind_torn_rows(a_parcel(i, ["a", "b", "c", "b", "a", "a"] * 3))
+        learned, expected = pool.learn(source_batch), alone.learn(source_batch)
+        np.testing.assert_array_equal(learned.labels, expected[source_batch.block.row])
+        np.testing.assert_array_equal(learned.block.row, source_batch.block.row)
+        assert len(learned.block.rejects) == len(source_batch.block.rejects)
 
 
 @pytest.fixture
@@ -280,9 +280,9 @@ def fragile(monkeypatch):
 
 def odd_parcel(number, bad):
     """Eight rows of each of three keys, those of the bad one far away."""
-    parcel = a_parcel(number, ["a", "b", "c"] * 8)
-    parcel.block.X[parcel.block.kept["who"] == bad] += 1000.0
-    return parcel
+    source_batch = a_parcel(number, ["a", "b", "c"] * 8)
+    source_batch.block.X[source_batch.block.extra["who"] == bad] += 1000.0
+    return source_batch
 
 
 def test_a_failing_key_keeps_its_model_and_others_go_on(fragile):
@@ -291,9 +291,9 @@ def test_a_failing_key_keeps_its_model_and_others_go_on(fragile):
         pool.learn(a_parcel(i, ["a", "b", "c"] * 8))
         alone.learn(a_parcel(i, ["a", "b", "c"] * 8))
     before = files_of(pool)["b"]
-    parcel = odd_parcel(2, "b")
-    learned, expected = pool.learn(parcel), alone.learn(parcel)
-    bad = parcel.block.kept["who"] == "b"
+    source_batch = odd_parcel(2, "b")
+    learned, expected = pool.learn(source_batch), alone.learn(source_batch)
+    bad = source_batch.block.extra["who"] == "b"
     assert [r.row for r in learned.block.rejects] == np.flatnonzero(bad).tolist()
     assert {r.reason for r in learned.block.rejects} == {"key 'b' has failed: it broke."}
     np.testing.assert_array_equal(learned.labels, expected[~bad])
@@ -305,9 +305,9 @@ def test_a_key_that_fails_again_and_again_is_set_aside_until_it_is_retried(fragi
     store = MemoryStore()
     pool = a_pool(store, patience=2)
     sound = a_parcel(0, ["a", "b", "c"] * 8)
-    for parcel in (odd_parcel(0, "b"), sound, odd_parcel(1, "b"), odd_parcel(2, "b")):
+    for source_batch in (odd_parcel(0, "b"), sound, odd_parcel(1, "b"), odd_parcel(2, "b")):
         assert not pool.set_aside  # a success in between begins the count anew
-        pool.learn(parcel)
+        pool.learn(source_batch)
     assert pool.set_aside == ["b"]
     refused = pool.learn(sound).block.rejects
     assert len({r.reason for r in refused}) == 1
@@ -359,7 +359,7 @@ def test_whole_numbers_are_keys():
 
 
 def test_a_batch_of_no_sound_rows_is_no_trouble():
-    learned = a_pool(MemoryStore()).learn(SourceBatch(0, {}, None, Block.refused("torn"), ()))
+    learned = a_pool(MemoryStore()).learn(SourceBatch(0, {}, None, Block.rejected("torn"), ()))
     assert (learned.block.n_rows, len(learned.labels), learned.n_clusters) == (1, 0, 0)
 
 
@@ -403,13 +403,13 @@ def test_memory_stays_within_its_limit():
 
 def test_the_store_does_not_grow_with_the_stream():
     store, totals = MemoryStore(), []
-    ledger = CheckpointLog(store, newest=2, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=2, hourly=0)
+    checkpoint_log.claim(at=0.0)
     pool = a_pool(store, memory=100_000, segment=40_000)
     for i in range(40):
         once = [f"once{i}"] if i < 20 else []  # a quarter of its segment, and never written again
         pool.learn(a_parcel(i, ["a", "b", "c", *once] * 5))
-        checkpoint(pool, ledger, i + 1)
+        checkpoint(pool, checkpoint_log, i + 1)
         totals.append(sum(len(store.contents[name]) for name in store.names("segment-")))
     assert max(totals[20:]) < 2.5 * sum(map(len, files_of(pool).values()))
     assert len(store.names("version-")) <= 4
@@ -449,72 +449,74 @@ def test_segments_stay_few_and_full(n_keys, n_hot, length, seed):
 
 def test_a_savepoint_keeps_its_segments():
     store = MemoryStore()
-    ledger = CheckpointLog(store, newest=1, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
+    checkpoint_log.claim(at=0.0)
     pool = a_pool(store)
     pool.learn(a_parcel(0, KEYS * 5))
     then = files_of(pool)
-    checkpoint(pool, ledger, 1)
-    ledger.savepoint("before")
+    checkpoint(pool, checkpoint_log, 1)
+    checkpoint_log.savepoint("before")
     for i in range(1, 10):
         pool.learn(a_parcel(i, KEYS * 5))
-        checkpoint(pool, ledger, i + 1)
+        checkpoint(pool, checkpoint_log, i + 1)
     back = a_pool(store)
-    assert back.restore(ledger.read_savepoint("before"), name="before")["batch"] == 1
+    assert back.restore(checkpoint_log.read_savepoint("before"), name="before")["batch"] == 1
     assert files_of(back) == then
 
 
 def test_a_savepoint_of_a_checkpoint_that_is_being_pruned_is_of_the_next_one():
     store = MemoryStore()
-    ledger = CheckpointLog(store, newest=1, hourly=0)
-    ledger.claim(at=0.0)
-    ledger.publish(pipeline_bytes({"progress": {"batch": 1, "at": 0.0}}), at=0.0, batch=1)
+    checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
+    checkpoint_log.claim(at=0.0)
+    checkpoint_log.publish(pipeline_bytes({"progress": {"batch": 1, "at": 0.0}}), at=0.0, batch=1)
     put_new = store.put_new
 
     def meanwhile(name, content):
         store.put_new = put_new
-        ledger.publish(pipeline_bytes({"progress": {"batch": 2, "at": 0.0}}), at=0.0, batch=2)
-        ledger.prune(at=0.0)
+        checkpoint_log.publish(
+            pipeline_bytes({"progress": {"batch": 2, "at": 0.0}}), at=0.0, batch=2
+        )
+        checkpoint_log.prune(at=0.0)
         return put_new(name, content)
 
     store.put_new = meanwhile
-    ledger.savepoint("late")
+    checkpoint_log.savepoint("late")
     pool = a_pool(store)
     with pytest.raises(InputError, match="holds one model"):
-        pool.restore(ledger.read_savepoint("late"), name="late")
-    assert ledger._pipeline("savepoint-late")["progress"]["batch"] == 2
+        pool.restore(checkpoint_log.read_savepoint("late"), name="late")
+    assert checkpoint_log._pipeline("savepoint-late")["progress"]["batch"] == 2
 
 
 def test_segments_of_a_crash_are_deleted():
     store = MemoryStore()
-    ledger = CheckpointLog(store, newest=1, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
+    checkpoint_log.claim(at=0.0)
     pool = a_pool(store)
-    checkpoint(pool, ledger, 0)
+    checkpoint(pool, checkpoint_log, 0)
     for i in range(4):
         pool.learn(a_parcel(i, KEYS * 5))
     orphans = store.names("segment-")
     assert len(orphans) > 3
-    pool, ledger, _ = restarted(store, ledger)
+    pool, checkpoint_log, _ = restarted(store, checkpoint_log)
     pool.learn(a_parcel(0, ["a"] * 5))
-    checkpoint(pool, ledger, 1)
+    checkpoint(pool, checkpoint_log, 1)
     assert len(store.names("segment-")) == 1
     assert store.names("segment-")[0] > orphans[-1]
 
 
 def test_older_checkpoints_that_are_kept_can_be_gone_back_to():
     store, alone, files = MemoryStore(), Alone(), {}
-    ledger = CheckpointLog(store, newest=3, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=3, hourly=0)
+    checkpoint_log.claim(at=0.0)
     pool = a_pool(store)
     for i in range(12):
-        parcel = a_parcel(i, random.Random(i).choices(KEYS, k=8))
-        pool.learn(parcel)
-        alone.learn(parcel)
+        source_batch = a_parcel(i, random.Random(i).choices(KEYS, k=8))
+        pool.learn(source_batch)
+        alone.learn(source_batch)
         files[i + 1] = alone.files()
-        checkpoint(pool, ledger, i + 1)
+        checkpoint(pool, checkpoint_log, i + 1)
     reached = []
-    for name, content in ledger.checkpoints():
+    for name, content in checkpoint_log.checkpoints():
         back = a_pool(store)
         reached.append(back.restore(content, name=name)["batch"])
         assert files_of(back) == files[reached[-1]]
@@ -685,7 +687,7 @@ def test_a_pipeline_with_keys_goes_on_where_it_stopped(tmp_path):
                 "source": {"kind": "file", "path": str(tmp_path / "rows.jsonl")},
                 "schema": {"key": "who"},
                 "sink": {"kind": "file", "path": str(folder / "labels.csv")},
-                "dead": {"kind": "file", "path": str(folder / "dead.csv")},
+                "dead_letters": {"kind": "file", "path": str(folder / "dead.csv")},
                 "checkpoint": {"folder": str(folder / "state"), "batches": 2},
                 "batch": {"rows": 40},
                 "keys": {"memory": 1, "segment": "20kB"},
@@ -695,7 +697,7 @@ def test_a_pipeline_with_keys_goes_on_where_it_stopped(tmp_path):
 
     for name in ("once", "often"):
         (tmp_path / name).mkdir()
-    labels, dead = run(tmp_path / "once", None)
+    labels, dead_letters = run(tmp_path / "once", None)
     assert len(labels.splitlines()) == 300
-    assert "who" in dead
-    assert run(tmp_path / "often", 1, 2, 5, None) == (labels, dead)
+    assert "who" in dead_letters
+    assert run(tmp_path / "often", 1, 2, 5, None) == (labels, dead_letters)

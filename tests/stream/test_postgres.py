@@ -11,7 +11,7 @@ import pytest
 
 from scstream.errors import InputError, SinkError, StreamError
 from scstream.stream.connectors.postgres import PostgresSink
-from scstream.stream.connectors.postgres.sink import judged
+from scstream.stream.connectors.postgres.sink import check_settings
 from scstream.stream.sink import Delivery
 from tests.servers import PostgresServer
 
@@ -333,7 +333,7 @@ def test_a_commit_is_on_the_disk_whatever_the_server_prefers(table):
 
 def test_settings_that_break_a_promise_are_warned_of():
     settings = {"server_version": "15.1", "synchronous_commit": "on"}
-    found = judged({**settings, "fsync": "off", "full_page_writes": "off"})
+    found = check_settings({**settings, "fsync": "off", "full_page_writes": "off"})
     assert [finding.about for finding in found if finding.level == "warn"] == [
         "fsync",
         "full_page_writes",

@@ -88,16 +88,16 @@ def a_pool(store, *, workers=None, fates=(), steps=(), params=PARAMS, **options)
     pool = kind.build(params, Steps.build(steps), column="who", store=store, **options, **own)
     if workers is not None:
         pool._crew = LocalCrew(pool._crew._make, workers, fates)
-    pool.settle(NAMES)
+    pool.set_columns(NAMES)
     return pool
 
 
 def an_odd_parcel(number, who, far=(), *, time=None):
     """Rows of keys, those of some keys far away, between messages that cannot be read."""
-    parcel = a_parcel(number, who, time=time)
+    source_batch = a_parcel(number, who, time=time)
     if len(who):
-        parcel.block.X[np.isin(parcel.block.kept["who"], list(far))] += FAR
-    return behind_torn_rows(parcel) if number % 3 == 1 and len(who) else parcel
+        source_batch.block.X[np.isin(source_batch.block.extra["who"], list(far))] += FAR
+    return behind_torn_rows(source_batch) if number % 3 == 1 and len(who) else source_batch
 
 
 @pytest.fixture(autouse=True)
@@ -159,10 +159,10 @@ def test_any_workers_and_any_losses_equal_one_process(
         for i, (who, far) in enumerate(batches)
     ]
     alone = a_pool(MemoryStore(), **options)
-    expected = [alone.learn(parcel) for parcel in parcels]
+    expected = [alone.learn(source_batch) for source_batch in parcels]
     store = MemoryStore()
-    ledger = CheckpointLog(store, newest=1, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
+    checkpoint_log.claim(at=0.0)
     fates = iter(fates)
     pool, done = a_pool(store, workers=2, fates=fates, replay=replay, **options), 0
     reached = 0
@@ -180,12 +180,12 @@ def test_any_workers_and_any_losses_equal_one_process(
             pool.rescale(entry)
             pool._crew.n_wanted = entry
         elif entry == "checkpoint":
-            checkpoint(pool, ledger, done)
+            checkpoint(pool, checkpoint_log, done)
         elif entry in ("restart", "alone"):
             on_workers = {"workers": 3, "fates": fates, "replay": replay}
             pool = a_pool(store, **options, **(on_workers if entry == "restart" else {}))
             done = 0
-            for name, content in ledger.checkpoints():
+            for name, content in checkpoint_log.checkpoints():
                 done = pool.restore(content, name=name)["batch"]
                 break
         learn_on()
@@ -203,8 +203,8 @@ def test_rows_in_any_layout(layout):
     for i in range(4):
         who = rng.choice(KEYS, size=60).astype(object)
         X = layout(rng.poisson(2.0, size=(60, 2)) + 0.25 * (params is PARAMS))
-        parcel = SourceBatch(i, {}, None, Block.of(X.astype(np.float64), who=who), ())
-        same(pool.learn(parcel), alone.learn(parcel))
+        source_batch = SourceBatch(i, {}, None, Block.of(X.astype(np.float64), who=who), ())
+        same(pool.learn(source_batch), alone.learn(source_batch))
     assert files_of(pool) == files_of(alone)
 
 
@@ -212,19 +212,19 @@ def test_a_lost_worker_costs_only_its_own_rows():
     store = MemoryStore()
     pool, alone = a_pool(store, workers=2), a_pool(MemoryStore())
     for i in range(3):
-        parcel = an_odd_parcel(i, KEYS * 3)
-        same(pool.learn(parcel), alone.learn(parcel))
+        source_batch = an_odd_parcel(i, KEYS * 3)
+        same(pool.learn(source_batch), alone.learn(source_batch))
     survivor = pool._crew.workers["w0"]
     staying, learned, learn_part = set(survivor.keys), [], survivor.learn_part
 
     def watched(block, time, forgotten):
-        learned.append(set(block.kept["who"]))
+        learned.append(set(block.extra["who"]))
         return learn_part(block, time, forgotten)
 
     survivor.learn_part = watched
     pool._crew._fates = iter([None, "before"])
-    parcel = an_odd_parcel(3, KEYS * 3)
-    same(pool.learn(parcel), alone.learn(parcel))
+    source_batch = an_odd_parcel(3, KEYS * 3)
+    same(pool.learn(source_batch), alone.learn(source_batch))
     assert [keys == staying for keys in learned].count(True) == 1
     assert all(not keys & staying for keys in learned if keys != staying)
     assert len(learned) == 5  # its own rows, three batches again, and the rows of this one
@@ -256,13 +256,13 @@ def test_rows_that_are_kept_are_bounded():
 
 def test_segments_that_nobody_needs_are_deleted():
     store = MemoryStore()
-    ledger = CheckpointLog(store, newest=1, hourly=0)
-    ledger.claim(at=0.0)
+    checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
+    checkpoint_log.claim(at=0.0)
     pool = a_pool(store, workers=3, memory=1, segment=5000)
     sizes = []
     for i in range(30):
         pool.learn(a_parcel(i, KEYS * 2))
-        checkpoint(pool, ledger, i + 1)
+        checkpoint(pool, checkpoint_log, i + 1)
         sizes.append(len(store.names("segment-")))
     assert max(sizes[15:]) <= 1.5 * max(sizes[5:15])
     assert files_of(pool).keys() == set(KEYS)
@@ -271,8 +271,8 @@ def test_segments_that_nobody_needs_are_deleted():
 def test_columns_that_no_model_reads_stay_at_home():
     pool = a_pool(MemoryStore(), workers=1)
     pool.learn(a_parcel(0, ["a"]))
-    parcel = a_parcel(1, ["a", "b"])
-    block = Block.of(parcel.block.X, who=["a", "b"], note=["one", "two"])
+    source_batch = a_parcel(1, ["a", "b"])
+    block = Block.of(source_batch.block.X, who=["a", "b"], note=["one", "two"])
     assert set(pool._narrowed(block).kept) == {"who"}
 
 

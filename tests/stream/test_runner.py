@@ -24,11 +24,12 @@ from scstream.learner import Learner
 from scstream.preprocess import Steps
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.clock import HandClock
+from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.store import FolderStore
 from tests.stream.memory import MemorySink, MemorySource
 
@@ -54,10 +55,10 @@ def pipeline(folder, source, sink, **changes):
         "reader": reader("json", Schema(keep=("id",))),
         "processor": OneModel(Learner({"random_state": 0, "n_threads": 1}), Steps()),
         "sink": sink,
-        "ledger": CheckpointLog(FolderStore(folder)),
+        "checkpoint_log": CheckpointLog(FolderStore(folder)),
         "batching": Batching(rows=90),
-        "pace": CheckpointPolicy(batches=3, digests=2),
-        "clock": HandClock(),
+        "checkpoint_policy": CheckpointPolicy(batches=3, digests=2),
+        "clock": ManualClock(),
         "threads": False,
     }
     return Pipeline(**(parts | changes))
@@ -123,7 +124,7 @@ def crashing(pipeline, n_calls, random):
     ends = {
         pipeline.source: ("open", "read", "acknowledge"),
         pipeline.sink: ("open", "write", "flush"),
-        pipeline.ledger.store: ("put_new", "put", "delete", "get"),
+        pipeline.checkpoint_log.store: ("put_new", "put", "delete", "get"),
     }
     for end, names in ends.items():
         for name in names:
@@ -172,7 +173,7 @@ def test_lanes_may_race_between_crashes(tmp_path, seed):
 
 
 def test_timer_cuts_are_cut_again_in_the_same_places(tmp_path):
-    clock, source, sink = HandClock(), MemorySource({"": messages()}), MemorySink()
+    clock, source, sink = ManualClock(), MemorySource({"": messages()}), MemorySink()
     read = source.read
 
     def slow_read(max_n, timeout):
@@ -186,11 +187,11 @@ def test_timer_cuts_are_cut_again_in_the_same_places(tmp_path):
         changes = {
             "clock": clock,
             "batching": batching,
-            "pace": CheckpointPolicy(batches=2, digests=1),
+            "checkpoint_policy": CheckpointPolicy(batches=2, digests=1),
         }
         first = pipeline(tmp_path, source, sink, **changes)
         if stop:
-            first.ledger.publish = _refuse_after(first.ledger.publish, stop)
+            first.checkpoint_log.publish = _refuse_after(first.checkpoint_log.publish, stop)
             with pytest.raises(Crash):
                 first.run()
         else:
@@ -229,13 +230,13 @@ def test_acknowledged_is_what_the_checkpoint_holds(tmp_path):
 
 
 def test_bad_rows_go_to_the_dead_letters(tmp_path):
-    sink, dead = MemorySink(), MemorySink()
+    sink, dead_letters = MemorySink(), MemorySink()
     source = MemorySource({"": messages(bad=(5, 500))})
-    pipeline(tmp_path, source, sink, dead=dead).run()
+    pipeline(tmp_path, source, sink, dead_letters=dead_letters).run()
     assert len(sink.rows) == N_ROWS - 2
-    assert [row["batch"] * 90 + row["index"] for row in dead.rows] == [5, 500]
-    assert "seven" in dead.rows[0]["reason"]
-    place = dead.rows[1]
+    assert [row["batch"] * 90 + row["index"] for row in dead_letters.rows] == [5, 500]
+    assert "seven" in dead_letters.rows[0]["reason"]
+    place = dead_letters.rows[1]
     line = source.partitions[""][int(place["position"])].splitlines()[place["row"]]
     assert line == b'{"x": "seven", "y": 1}'
 
@@ -243,13 +244,18 @@ def test_bad_rows_go_to_the_dead_letters(tmp_path):
 def test_rows_outside_the_family_are_refused_one_by_one(tmp_path):
     lines = [f'{{"x": {i % 5}, "y": {i % 3}}}' for i in range(60)]
     lines[7] = lines[40] = '{"x": -1, "y": 2}'
-    sink, dead = MemorySink(), MemorySink()
+    sink, dead_letters = MemorySink(), MemorySink()
     processor = OneModel(Learner({"family": "poisson", "random_state": 0}), Steps())
     source = MemorySource({"": [line.encode() for line in lines]})
     pipeline(
-        tmp_path, source, sink, dead=dead, processor=processor, batching=Batching(rows=30)
+        tmp_path,
+        source,
+        sink,
+        dead_letters=dead_letters,
+        processor=processor,
+        batching=Batching(rows=30),
     ).run()
-    assert [row["batch"] * 30 + row["index"] for row in dead.rows] == [7, 40]
+    assert [row["batch"] * 30 + row["index"] for row in dead_letters.rows] == [7, 40]
     assert len(sink.rows) == 58
 
 
@@ -257,7 +263,7 @@ def test_a_second_instance_is_refused(tmp_path):
     source = MemorySource({"": messages()})
     first = pipeline(tmp_path, source, MemorySink())
     with (
-        first.ledger.store.lock(),
+        first.checkpoint_log.store.lock(),
         pytest.raises(AlreadyRunning, match="take-over"),
     ):
         pipeline(tmp_path, source, MemorySink()).run()
@@ -268,10 +274,10 @@ def test_an_instance_that_was_overtaken_commits_nothing(tmp_path, whole):
     zombie = pipeline(tmp_path, MemorySource({"": messages()}), zombie_sink)
     learn = zombie.processor.learn
 
-    def interrupted(parcel):
-        if parcel.batch == 5:
+    def interrupted(source_batch):
+        if source_batch.batch == 5:
             pipeline(tmp_path, source, sink).run(take_over=True, until=8)
-        return learn(parcel)
+        return learn(source_batch)
 
     zombie.processor.learn = interrupted
     sink.deliveries = zombie_sink.deliveries  # both write to the same place
@@ -283,13 +289,17 @@ def test_an_instance_that_was_overtaken_commits_nothing(tmp_path, whole):
 
 def test_other_labels_in_a_replay_are_noticed(tmp_path):
     source = MemorySource({"": messages()})
-    run = pipeline(tmp_path, source, MemorySink(), pace=CheckpointPolicy(batches=4, digests=1))
-    run.ledger.publish = _refuse_after(run.ledger.publish, 2)
+    run = pipeline(
+        tmp_path, source, MemorySink(), checkpoint_policy=CheckpointPolicy(batches=4, digests=1)
+    )
+    run.checkpoint_log.publish = _refuse_after(run.checkpoint_log.publish, 2)
     with pytest.raises(Crash):
         run.run()
     source.partitions[""] = messages(seed=7)
     with pytest.raises(NonDeterministicReplay, match="batch 4"):
-        pipeline(tmp_path, source, MemorySink(), pace=CheckpointPolicy(batches=4, digests=1)).run()
+        pipeline(
+            tmp_path, source, MemorySink(), checkpoint_policy=CheckpointPolicy(batches=4, digests=1)
+        ).run()
 
 
 def test_a_source_that_lost_rows_stops_the_pipeline(tmp_path):
@@ -387,7 +397,7 @@ def test_an_error_behind_is_noticed_while_no_rows_come(tmp_path):
 
 @pytest.mark.timeout(20)
 def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
-    clock, stop, seen = HandClock(), Event(), []
+    clock, stop, seen = ManualClock(), Event(), []
 
     class Silent(Waiting):
         def read(self, max_n, timeout):
@@ -402,7 +412,7 @@ def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
                 stop.set()
 
     source = Silent({"": messages(180)})  # two batches and no more
-    changes = {"emit": emit, "clock": clock, "pace": CheckpointPolicy(batches=100)}
+    changes = {"emit": emit, "clock": clock, "checkpoint_policy": CheckpointPolicy(batches=100)}
     pipeline(tmp_path, source, MemorySink(), **changes).run(stop=stop)
     assert seen == [0, 2]
     assert 10.0 <= clock.elapsed() < 20.0
@@ -414,8 +424,8 @@ def test_a_batch_tells_what_happened(tmp_path):
     def emit(kind, **values):
         told.append((kind, values))
 
-    def on_batch(parcel, learned):
-        shown.append((parcel.batch, len(learned.labels)))
+    def on_batch(source_batch, learned):
+        shown.append((source_batch.batch, len(learned.labels)))
 
     source = MemorySource({"": messages()})
     pipeline(tmp_path, source, MemorySink(), emit=emit, on_batch=on_batch).run(until=3)
@@ -453,19 +463,19 @@ def test_savepoints_stay_and_can_be_gone_back_to(tmp_path, whole):
 
 
 def test_checkpoints_are_kept_by_age(tmp_path):
-    clock = HandClock()
-    ledger = CheckpointLog(FolderStore(tmp_path), newest=2, hourly=3)
+    clock = ManualClock()
+    checkpoint_log = CheckpointLog(FolderStore(tmp_path), newest=2, hourly=3)
     run = pipeline(
         tmp_path,
         MemorySource({"": messages()}),
         MemorySink(),
-        ledger=ledger,
+        checkpoint_log=checkpoint_log,
         clock=clock,
-        pace=CheckpointPolicy(batches=1),
+        checkpoint_policy=CheckpointPolicy(batches=1),
         emit=lambda kind, **_: clock.sleep(1200.0 if kind == "batch" else 0.0),
     )
     run.run()
-    ages = [clock.now() - at for _, at, _ in ledger._kept]
+    ages = [clock.now() - at for _, at, _ in checkpoint_log._kept]
     assert len(ages) == 4  # the last of each hour, of which the newest has one
     assert sum(age < 3 * 3600 for age in ages) == len(ages)
 
@@ -481,4 +491,6 @@ def test_a_checkpoint_is_a_model_file(tmp_path, whole):
 def test_labels_and_dead_letters_need_places_of_their_own(tmp_path):
     place = {"kind": "file", "path": str(tmp_path / "labels.csv")}
     with pytest.raises(InputError, match="the same place"):
-        build({"source": {"kind": "stdin"}, "sink": place, "dead": {**place, "format": "csv"}})
+        build(
+            {"source": {"kind": "stdin"}, "sink": place, "dead_letters": {**place, "format": "csv"}}
+        )

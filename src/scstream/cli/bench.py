@@ -31,8 +31,9 @@ from scstream.learner import Learner
 from scstream.machine import show_config, usable_cores
 from scstream.preprocess import Steps
 from scstream.stream.connectors.files import CsvReader
-from scstream.stream.messages import Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.reading import Reading
+from scstream.stream.schema import Schema
 
 _FAMILIES = ("gaussian", "diagonal")
 _PREDICTED_ROWS = 20_000

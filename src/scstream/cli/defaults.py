@@ -19,8 +19,8 @@ from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.keyed import KeyOptions
-from scstream.stream.messages import Schema
 from scstream.stream.runner import CheckpointPolicy
+from scstream.stream.schema import Schema
 
 DEFAULT = "default"
 _OBJECTS = frozenset({"BinaryIO", "Disk"})  # types that a settings file cannot give

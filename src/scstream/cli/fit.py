@@ -22,9 +22,9 @@ from scstream.io._packing import write_atomically
 from scstream.stream.batcher import Batcher, SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.messages import Schema
 from scstream.stream.processor import Learned, checkpoint_bytes
 from scstream.stream.runner import CheckpointPolicy, Pipeline
+from scstream.stream.schema import Schema
 from scstream.stream.source import Resume, SourceWrapper
 
 _START = "start"  # name of the savepoint in memory

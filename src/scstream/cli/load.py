@@ -16,9 +16,9 @@ from scstream.io._packing import read_header
 from scstream.io.checkpoint import DAMAGE
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
-from scstream.stream.messages import Schema
 from scstream.stream.reading import Reading
 from scstream.stream.runner import EventCallback, ignore_event
+from scstream.stream.schema import Schema
 
 _ATTEMPTS = 10
 

@@ -22,9 +22,9 @@ from scstream.io.schema import check_entries
 from scstream.learner import executor_for
 from scstream.preprocess.block import Block, Reject
 from scstream.stream import connectors
-from scstream.stream.messages import Schema
 from scstream.stream.processor import unsuitable
 from scstream.stream.reading import Reading
+from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery, Sink
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Literal
 
+from rich import filesize
 from rich.console import Console, RenderableType
-from rich.filesize import decimal as format_size
 from rich.table import Table
 from rich.text import Text
-
 
 UP, DOWN, DIM = "#56b4e9", "#e69f00", "dim"  # blue and orange are safe for colour-blind readers
 BAR, ALARM = "#009e73", "bold #d55e00"
 LEVELS = {"warn": ALARM, "note": DOWN}  # colours of findings
+format_size = filesize.decimal  # 18000 -> "18.0 kB"
 _NO_LIMIT = 100_000  # columns of output that is not a terminal
 
 

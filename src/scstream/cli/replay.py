@@ -150,9 +150,7 @@ def _build(settings: Mapping[str, Any], memory: MemoryStore, emit: EventCallback
     pipeline = build({**settings, "source": source}, emit=emit, store=memory)
     pipeline.source = _UnacknowledgedSource(pipeline.source)
     pipeline.sink = pipeline.dead_letters = pipeline.alerts = NullSink()
-    pipeline.checkpoint_policy = CheckpointPolicy(
-        batches=1 << 62, seconds=float("inf"), digests=1
-    )
+    pipeline.checkpoint_policy = CheckpointPolicy(batches=1 << 62, seconds=float("inf"), digests=1)
     return pipeline
 
 

@@ -24,7 +24,7 @@ from scstream.errors import InputError, SinkError
 from scstream.preprocess.block import Block, join
 from scstream.stream.batcher import Offsets
 from scstream.stream.connectors.files.paths import Folder, format_of
-from scstream.stream.messages import Reader
+from scstream.stream.schema import Reader
 from scstream.stream.source import Source
 
 STDIN = "-"

@@ -21,7 +21,10 @@ from scstream.errors import InputError
 Key = tuple[str, ...]  # ("source", "url")
 Tables = dict[str, Any]  # nested tables, as TOML has them
 PREFIX = "SCSTREAM_"
-TABLES = tuple("source schema model batch sink dead_letters checkpoint keys alerts".split())
+TABLES = (
+    *("source", "schema", "model", "batch", "sink"),
+    *("dead_letters", "checkpoint", "keys", "alerts"),
+)
 SINGLE = ("job", "steps", "threads")
 CONNECTORS: tuple[Key, ...] = (("source",), ("sink",), ("dead_letters",), ("alerts", "sink"))
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")

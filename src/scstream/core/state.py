@@ -24,7 +24,7 @@ class Config:
     """Every choice of the algorithm; saved with the state.
 
     The defaults are ``algorithm="default"``; `Config.paper` gives the algorithm of the paper. Each
-    switch is separate; `docs/explanation/switches.md` has the measured effect of each.
+    switch is separate; `docs/explanation/settings.md` has the measured effect of each.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ from scstream.native import in_use
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.entries import Entry, unpacked
-from scstream.stream.keyed import Keys, Model, by_key, read_size
+from scstream.stream.entries import KeyedEntry, unpacked
+from scstream.stream.keyed import KeyOptions, Model, read_size, rows_by_key
 from scstream.stream.pool import ModelPool, index_bytes
 from scstream.stream.processor import Learned
 from scstream.stream.segments import Segment, extent_of
@@ -38,7 +38,7 @@ _STRIDE = 1000  # numbers of segments for each worker, so that two rarely want t
 
 
 @dataclass(frozen=True)
-class RayKeys(Keys):
+class RayKeys(KeyOptions):
     """Limits of a pool of models on Ray, and who holds them; the table `keys` of the settings.
 
     Parameters
@@ -130,7 +130,7 @@ class RayPool(ModelPool):
     ([], ())
     """
 
-    options: ClassVar[type[Keys]] = RayKeys
+    options: ClassVar[type[KeyOptions]] = RayKeys
 
     def __init__(
         self,
@@ -167,21 +167,21 @@ class RayPool(ModelPool):
         self._snapshot()
         return super().model(key)
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns."""
-        super().settle(names)
+        super().set_columns(names)
         self.close()  # workers are made of the steps
 
-    def learn(self, parcel: SourceBatch) -> Learned:
+    def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch; every worker gets its rows in one piece.
 
         After an error of the store or the cluster the pipeline has to go back to a checkpoint.
         """
         self._n_batches += 1
-        block = parcel.block
-        rows, refused = by_key(block, self._column)
+        block = source_batch.block
+        rows, refused = rows_by_key(block, self._column)
         admitted = self._admitted(block, rows, refused)
-        task = Task(self._narrowed(block), parcel.time, admitted, self._forget())
+        task = Task(self._narrowed(block), source_batch.time, admitted, self._forget())
         labels = np.zeros(block.n_rows, dtype=np.int64)
         failed: set[str] = set()
         lost: set[str] = set()
@@ -193,7 +193,7 @@ class RayPool(ModelPool):
             failed |= part.failed
             lost |= part.lost
         self._note(admitted.keys() - failed - lost, failed, lost)
-        block = block.without(refused)
+        block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
@@ -219,8 +219,8 @@ class RayPool(ModelPool):
     def _narrowed(self, block: Block) -> Block:
         """Leave out columns that no model reads."""
         read = {self._column, *(getattr(step, "column", "") for step in self._steps.steps)}
-        kept = {name: values for name, values in block.kept.items() if name in read}
-        return replace(block, kept=kept, rejects=())
+        extra = {name: values for name, values in block.extra.items() if name in read}
+        return replace(block, extra=extra, rejects=())
 
     def _note(self, learned: Set[str], failed: Set[str], lost: Set[str]) -> None:
         """Count failures in a row."""
@@ -301,7 +301,7 @@ class RayPool(ModelPool):
 
     def _move(self, moving: Set[int], at: tuple[str, ...]) -> None:
         """Bring partitions to where they belong: models of the snapshot, and batches since."""
-        takes: dict[str, dict[str, Entry]] = {name: {} for name in self._staff}
+        takes: dict[str, dict[str, KeyedEntry]] = {name: {} for name in self._staff}
         for key, entry in self._index.items():
             if entry.extent is not None and (number := partition_of(key)) in moving:
                 takes[at[number]][key] = entry
@@ -357,7 +357,7 @@ class RayPool(ModelPool):
         return self._first + _STRIDE * number_of(name)
 
 
-def _segment_of(entry: Entry) -> int:
+def _segment_of(entry: KeyedEntry) -> int:
     number = extent_of(entry).segment.number
     assert number is not None
     return number

@@ -16,8 +16,8 @@ from scstream.native import use
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.entries import Entry, Frozen, packed, unpacked
-from scstream.stream.keyed import Keys
+from scstream.stream.entries import KeyedEntry, PoolState, packed, unpacked
+from scstream.stream.keyed import KeyOptions
 from scstream.stream.pool import ModelPool
 from scstream.stream.segments import Extent, known_segments
 from scstream.stream.store import Store
@@ -53,14 +53,16 @@ class Worker(ModelPool):
     >>> from scstream.learner import Learner
     >>> from scstream.native import in_use
     >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.keyed import Keys
+    >>> from scstream.stream.keyed import KeyOptions
     >>> from scstream.preprocess import Steps
     >>> from scstream.distributed.keyed_worker import Worker
     >>> from scstream.stream.store import FolderStore
     >>> learner = Learner({"random_state": 0})
     >>> rows = Block.of(np.arange(12.0)[:, None] % 5, who=["a", "b"] * 6)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     make = lambda: Worker(learner, Steps(), "who", FolderStore(folder), Keys(), in_use())
+    ...     make = lambda: Worker(
+    ...         learner, Steps(), "who", FolderStore(folder), KeyOptions(), in_use()
+    ...     )
     ...     giver, taker = make(), make()
     ...     _ = giver.learn_part(rows, None, [])
     ...     taker.arrange(set(), giver.snapshot(0, everything=True), memory=1000, first=0)
@@ -68,10 +70,18 @@ class Worker(ModelPool):
     """
 
     def __init__(
-        self, learner: Learner, steps: Steps, column: str, store: Store, keys: Keys, kernels: str
+        self,
+        learner: Learner,
+        steps: Steps,
+        column: str,
+        store: Store,
+        keys: KeyOptions,
+        kernels: str,
     ) -> None:
         use(kernels)  # those of the driver: others would give other bits
-        bare = Keys(memory=keys.memory, segment=keys.segment, max_keys=_NEVER, patience=_NEVER)
+        bare = KeyOptions(
+            memory=keys.memory, segment=keys.segment, max_keys=_NEVER, patience=_NEVER
+        )
         super().__init__(learner, steps, column=column, store=store, keys=bare)
         self._told: dict[str, Extent | None] = {}  # where the driver believes models to be
 
@@ -130,6 +140,6 @@ class Worker(ModelPool):
                 self._release(key, self._index.pop(key))
 
 
-def places(index: Mapping[str, Entry]) -> Places:
+def places(index: Mapping[str, KeyedEntry]) -> Places:
     """Return where models are that have been written."""
-    return packed(Frozen(index, {}, {}, None, 0, 0))
+    return packed(PoolState(index, {}, {}, None, 0, 0))

@@ -102,8 +102,8 @@ class Task:
     @property
     def n_bytes(self) -> int:
         """About how much memory it takes."""
-        kept = sum(int(values.nbytes) for values in self.block.kept.values())
-        return _n_bytes(self.block.X) + kept + int(self.block.row.nbytes) * 2
+        extra = sum(int(values.nbytes) for values in self.block.extra.values())
+        return _n_bytes(self.block.X) + extra + int(self.block.row.nbytes) * 2
 
     def split(self, at: Sequence[str], partitions: Set[int]) -> dict[str, Piece]:
         """Return what is to be done for some partitions, by the worker where each is at home."""

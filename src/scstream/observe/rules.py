@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from scstream.observe.drift import Adwin, Detector, PageHinkley
 
-News = Mapping[str, Any]  # what became of a batch; see `scstream.stream.deliveries.news_of`
+News = Mapping[str, Any]  # what became of a batch; see `scstream.stream.deliveries.batch_summary`
 Found = tuple[float, str]  # what was measured, and what it means
 
 OWN = (PageHinkley, Adwin)  # detectors whose state is saved

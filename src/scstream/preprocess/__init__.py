@@ -1,7 +1,7 @@
-"""What happens to rows between their message and the model: scaled, projected, counted, saved.
+"""Preprocessing of rows before they reach the model: scale, project, select, count words.
 
-A step is a frozen value: taking a block gives the next step and the block with other columns. What
-steps have learned is saved with the model, and a replayed batch comes out bit for bit as before.
+A step is an immutable value: applying it to a block returns the next step and the changed block.
+The fitted parameters of the steps are saved with the model, so a replay gives equal bits.
 """
 
 from scstream.preprocess.steps import STEPS, Steps

@@ -1,4 +1,4 @@
-"""Rows on their way to the model: numbers, what travels with them, and rows that were refused."""
+"""Rows between a source and the model: features, other columns, and rejected rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Reject:
-    """A row that cannot be used, and why.
+    """A row that cannot be used, with the reason.
 
     Parameters
     ----------
     row : int
-        Which row of its block.
+        Index of the row in its block.
     reason : str
-        A sentence that says what is wrong with it.
+        What is wrong with the row.
     content : str
-        The row as text, cut short.
+        The beginning of the row as text.
 
     Examples
     --------
@@ -47,51 +47,51 @@ class Block:
     Parameters
     ----------
     n_rows : int
-        Number N of rows that came, sound or refused.
+        Number N of rows, valid and rejected.
     row : array of shape (G,)
-        Which of them each sound row is; increasing.
+        Index of each valid row among the N rows; increasing.
     X : array or CSR array of shape (G, D)
-        Features of the sound rows, float64.
-    kept : mapping of str to array of shape (G,)
-        Columns that are no features: keys, times, texts, names to be passed on.
+        Features of the valid rows, float64.
+    extra : mapping of str to array of shape (G,)
+        Columns that are not features: keys, times, texts, columns to pass on to the sink.
     rejects : tuple of Reject
-        The other rows, in order.
+        The rejected rows, in order.
 
     Examples
     --------
     >>> import numpy as np
     >>> from scstream.preprocess.block import Block
     >>> block = Block.of(np.array([[1.0], [2.0], [3.0]]), name=np.array(["a", "b", "c"]))
-    >>> block.part(1, 3).kept["name"].tolist()
+    >>> block.slice(1, 3).extra["name"].tolist()
     ['b', 'c']
     """
 
     n_rows: int
     row: NDArray[np.int64]
     X: Rows
-    kept: Columns = field(default_factory=dict)
+    extra: Columns = field(default_factory=dict)
     rejects: tuple[Reject, ...] = ()
 
     @classmethod
-    def of(cls, X: Rows, **kept: Any) -> Block:
-        """Return a block of sound rows only."""
+    def of(cls, X: Rows, **extra: Any) -> Block:
+        """Return a block in which every row is valid."""
         n_rows = int(X.shape[0])
-        columns = {name: np.asarray(values) for name, values in kept.items()}
+        columns = {name: np.asarray(values) for name, values in extra.items()}
         return cls(n_rows, np.arange(n_rows), X, columns)
 
     @classmethod
     def empty(cls) -> Block:
-        """Return a block of no rows."""
+        """Return a block without rows."""
         return cls(0, np.zeros(0, dtype=np.int64), np.zeros((0, 0)))
 
     @classmethod
-    def refused(cls, reason: str, content: str = "", *, n_features: int = 0) -> Block:
-        """Return the block of a message that cannot be read at all: it counts as one row."""
+    def rejected(cls, reason: str, content: str = "", *, n_features: int = 0) -> Block:
+        """Return the block of a message that cannot be parsed; it counts as one row."""
         none = np.zeros(0, dtype=np.int64)
         return cls(1, none, np.zeros((0, n_features)), {}, (Reject(0, reason, content),))
 
-    def part(self, start: int, stop: int) -> Block:
-        """Return rows `start` to `stop`, counted over sound and refused rows alike."""
+    def slice(self, start: int, stop: int) -> Block:
+        """Return rows `start` to `stop`; valid and rejected rows are counted."""
         if start <= 0 and stop >= self.n_rows:
             return self
         first, last = np.searchsorted(self.row, [start, stop])
@@ -99,7 +99,7 @@ class Block:
             n_rows=stop - start,
             row=self.row[first:last] - start,
             X=self.X[first:last],
-            kept={name: values[first:last] for name, values in self.kept.items()},
+            extra={name: values[first:last] for name, values in self.extra.items()},
             rejects=tuple(
                 Reject(r.row - start, r.reason, r.content)
                 for r in self.rejects
@@ -107,43 +107,34 @@ class Block:
             ),
         )
 
-    def without(self, refused: Sequence[Reject]) -> Block:
-        """Return the block with some more of its rows refused."""
-        if not refused:
+    def reject(self, rejects: Sequence[Reject]) -> Block:
+        """Return the block with these rows rejected too."""
+        if not rejects:
             return self
-        stays = ~np.isin(self.row, [r.row for r in refused])
+        stays = ~np.isin(self.row, [r.row for r in rejects])
         return Block(
             n_rows=self.n_rows,
             row=self.row[stays],
             X=self.X[stays],
-            kept={name: values[stays] for name, values in self.kept.items()},
-            rejects=tuple(sorted((*self.rejects, *refused), key=lambda r: r.row)),
+            extra={name: values[stays] for name, values in self.extra.items()},
+            rejects=tuple(sorted((*self.rejects, *rejects), key=lambda r: r.row)),
         )
 
 
 def join(blocks: Sequence[Block]) -> Block:
-    """Return one block of the rows of several; columns that one of them lacks are left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.preprocess.block import Block, join
-    >>> both = join([Block.refused("torn"), Block.of(np.ones((2, 1)))])
-    >>> both.n_rows, both.row.tolist(), both.rejects[0].reason
-    (3, [1, 2], 'torn')
-    """
+    """Concatenate blocks; an extra column that one of them lacks is dropped."""
     if len(blocks) == 1:
         return blocks[0]
     starts = np.cumsum([0, *(block.n_rows for block in blocks)]).tolist()
-    sound = [block for block in blocks if len(block.row)] or list(blocks[:1])
-    shared = [name for name in sound[0].kept if all(name in block.kept for block in sound)]
-    stack: Any = sparse.vstack if any(sparse.issparse(b.X) for b in sound) else np.concatenate
+    valid = [block for block in blocks if len(block.row)] or list(blocks[:1])
+    shared = [name for name in valid[0].extra if all(name in block.extra for block in valid)]
+    stack: Any = sparse.vstack if any(sparse.issparse(b.X) for b in valid) else np.concatenate
     how = {"format": "csr"} if stack is sparse.vstack else {}
     return Block(
         n_rows=starts[-1],
         row=np.concatenate([b.row + start for b, start in zip(blocks, starts, strict=False)]),
-        X=sound[0].X if len(sound) == 1 else stack([block.X for block in sound], **how),
-        kept={name: np.concatenate([b.kept[name] for b in sound]) for name in shared},
+        X=valid[0].X if len(valid) == 1 else stack([block.X for block in valid], **how),
+        extra={name: np.concatenate([b.extra[name] for b in valid]) for name in shared},
         rejects=tuple(
             Reject(r.row + start, r.reason, r.content)
             for b, start in zip(blocks, starts, strict=False)

@@ -1,4 +1,4 @@
-"""Some of the columns: those that are named, or all but those."""
+"""Select columns by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from scstream.errors import InputError
-from scstream.preprocess.base import Names, Step, option
+from scstream.preprocess.base import Names, Step, check_option
 from scstream.preprocess.block import Block
 
 
@@ -22,15 +22,15 @@ class Select(Step):
     columns : sequence of str, optional
         The columns to keep.
     drop : sequence of str, optional
-        The columns to leave out; one of the two is given.
+        The columns to drop. Give either `columns` or `drop`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess.columns import Select
-    >>> step = Select(drop=["id"]).settle(("x", "id", "y"))
-    >>> _, block = step.take(Block.of(np.array([[1.0, 2.0, 3.0]])), time=None)
+    >>> step = Select(drop=["id"]).with_columns(("x", "id", "y"))
+    >>> _, block = step.apply(Block.of(np.array([[1.0, 2.0, 3.0]])), time=None)
     >>> block.X, step.feature_names(("x", "id", "y"))
     (array([[1., 3.]]), ('x', 'y'))
     """
@@ -42,19 +42,19 @@ class Select(Step):
 
     def __post_init__(self) -> None:
         if (self.columns is None) == (self.drop is None):
-            raise InputError("select needs either 'columns' or 'drop': names of columns.")
+            raise InputError("select needs either 'columns' or 'drop', a list of column names.")
         for chosen in ("columns", "drop"):
             names = getattr(self, chosen)
             sound = names is None or _distinct_names(names)
-            option(self, sound, chosen, "a list of different names of columns")
+            check_option(self, sound, chosen, "a list of different names of columns")
             object.__setattr__(self, chosen, None if names is None else tuple(names))
 
-    def settle(self, names: Names) -> Self:
-        """Look the columns up; their places are learned once and for all."""
+    def with_columns(self, names: Names) -> Self:
+        """Find the indices of the columns."""
         if names is None:
             raise InputError(
-                "select needs names of columns, and the step before it makes columns without "
-                "names; select columns before it."
+                "select needs column names, but the step before it makes columns without names; "
+                "put select before that step."
             )
         absent = [name for name in self.columns or self.drop or () if name not in names]
         if absent:
@@ -68,10 +68,10 @@ class Select(Step):
         places = np.array([names.index(name) for name in kept], dtype=np.int64)
         return replace(self, learned={"places": places, "n_columns": len(names)})
 
-    def take(self, block: Block, *, time: float | None) -> tuple[Self, Block]:
+    def apply(self, block: Block, *, time: float | None) -> tuple[Self, Block]:
         """Return the block with the selected columns."""
         if self.learned is None:
-            raise InputError("select does not know the names of the columns yet; settle it first.")
+            raise InputError("select does not know the column names yet; call with_columns first.")
         self.check_width(block.X, self.learned["n_columns"])
         return self, replace(block, X=block.X[:, self.learned["places"]])
 

@@ -1,4 +1,4 @@
-"""Columns of mean zero and variance one, as far as the rows so far can tell."""
+"""Scale columns to mean zero and variance one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from scipy import sparse
 from scstream.core.window import Exponential
 from scstream.errors import InputError
 from scstream.families.base import Array, Rows
-from scstream.preprocess.base import Step, is_positive, option
+from scstream.preprocess.base import Step, check_option, is_positive
 from scstream.preprocess.block import Block
 
-_CONSTANT = 1e-14  # a spread below this part of the mean is round-off
+_CONSTANT = 1e-14  # a standard deviation below this fraction of the mean is round-off
 MODES = ("frozen", "running")
 
 Moments = Mapping[str, Any]  # weight (D,), mean (D,), squares (D,), time
@@ -25,31 +25,31 @@ Moments = Mapping[str, Any]  # weight (D,), mean (D,), squares (D,), time
 class Standardise(Step):
     """Subtract the mean of each column and divide by its standard deviation.
 
-    A column that has not varied is only centred: what varies later comes in its own units. Missing
-    entries stay missing and teach nothing.
+    A constant column is centred but not scaled. Missing entries stay missing and are ignored when
+    the mean and the standard deviation are estimated.
 
     Parameters
     ----------
     mode : {"frozen", "running"}
-        "frozen" learns from the first batch and keeps what it learned, so that coordinates mean
-        the same for ever; "running" goes on learning, each batch before it is scaled.
+        "frozen" estimates the scale from the first batch and keeps it, so the meaning of the
+        coordinates never changes. "running" updates the estimate with each batch, before scaling.
     half_life : float, optional
-        Of "running": after how much time, in the model's unit (batches, where rows carry no time),
-        a batch counts half; None or infinity never forgets.
+        With "running": the time after which a batch counts half, in the model's unit of time
+        (batches, if rows have no time). None or infinity: old batches never count less.
     clip : float, optional
-        Largest value that comes out, in standard deviations; larger ones become this one.
+        Clip the output to [-clip, clip] standard deviations.
     centre : bool
-        Whether to subtract the mean. CSR rows stay CSR, so for them it must be false.
+        Whether to subtract the mean. Must be false for CSR rows, which stay sparse.
 
     Examples
     --------
     >>> import numpy as np
     >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess.scale import Standardise
-    >>> step, block = Standardise().take(Block.of(np.array([[1.0], [3.0]])), time=None)
+    >>> step, block = Standardise().apply(Block.of(np.array([[1.0], [3.0]])), time=None)
     >>> block.X.ravel()
     array([-1.,  1.])
-    >>> _, block = step.take(Block.of(np.array([[4.0]])), time=None)
+    >>> _, block = step.apply(Block.of(np.array([[4.0]])), time=None)
     >>> block.X.ravel()
     array([2.])
     """
@@ -62,23 +62,24 @@ class Standardise(Step):
     name: ClassVar[str] = "standardise"
 
     def __post_init__(self) -> None:
-        option(self, self.mode in MODES, "mode", "'frozen' or 'running'")
-        half_life, clip = self.half_life, self.clip
-        option(self, half_life is None or is_positive(half_life), "half_life", "a positive number")
-        option(self, clip is None or is_positive(clip), "clip", "a positive number")
-        option(self, isinstance(self.centre, bool), "centre", "true or false")
+        check_option(self, self.mode in MODES, "mode", "'frozen' or 'running'")
+        clip, half_life = self.clip, self.half_life
+        lasts = half_life is None or is_positive(half_life)
+        check_option(self, lasts, "half_life", "a positive number")
+        check_option(self, clip is None or is_positive(clip), "clip", "a positive number")
+        check_option(self, isinstance(self.centre, bool), "centre", "true or false")
         if half_life is not None and self.mode == "frozen":
             raise InputError(
                 "standardise has a half_life only in mode 'running'; in mode 'frozen' it keeps "
-                "what the first batch taught it."
+                "the scale of the first batch."
             )
 
-    def take(self, block: Block, *, time: float | None) -> tuple[Self, Block]:
-        """Learn from the block where the mode says so, then scale it."""
+    def apply(self, block: Block, *, time: float | None) -> tuple[Self, Block]:
+        """Update the scale if the mode requires it, then scale the block."""
         if self.centre and sparse.issparse(block.X):
             raise InputError(
-                "standardise cannot centre sparse rows, which would not be sparse any more; set "
-                "centre = false, or leave the step out: counts need no scaling."
+                "standardise cannot centre sparse rows without making them dense; set "
+                "centre = false, or remove the step: counts need no scaling."
             )
         after = self._learn(block.X, time)
         X = after._scaled(block.X)
@@ -88,8 +89,8 @@ class Standardise(Step):
         if self.learned is None:
             if self.mode == "frozen" and X.shape[0] < 2:
                 raise InputError(
-                    "standardise learns its scale from the first batch, which has one sound row; "
-                    "make the first batch larger (batch.first), or use mode = 'running'."
+                    "standardise estimates the scale from the first batch, which has one valid "
+                    "row; make the first batch larger (batch.first), or use mode = 'running'."
                 )
             return replace(self, learned=moments(X) | {"time": 0.0 if time is None else time})
         self.check_width(X, len(self.learned["mean"]))
@@ -97,11 +98,10 @@ class Standardise(Step):
             return self
         now = self.learned["time"]
         time = now + 1.0 if time is None else time
-        # A batch from the past counts as much as it would by now if it had come in time.
-        fading, late = Exponential(self.half_life).weight(
-            np.array([time - now, now - time]).clip(0)
-        )
-        both = pooled(self.learned, moments(X), fading=float(fading), late=float(late))
+        # A late batch gets the weight that it would have now if it had arrived in time.
+        age = np.array([time - now, now - time]).clip(0)
+        old_weight, new_weight = Exponential(self.half_life).weight(age).tolist()
+        both = pooled(self.learned, moments(X), old_weight=old_weight, new_weight=new_weight)
         return replace(self, learned=both | {"time": max(time, now)})
 
     def _scaled(self, X: Rows) -> Rows:
@@ -120,16 +120,8 @@ class Standardise(Step):
 def moments(X: Rows) -> dict[str, Array]:
     """Return number, mean and summed squared deviation of the entries of each column.
 
-    Entries are counted from the first one of their column, so that a column of equal numbers has
-    deviations of exactly zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.preprocess.scale import moments
-    >>> found = moments(np.array([[1.0, 5.0], [3.0, np.nan]]))
-    >>> found["weight"], found["mean"], found["squares"]
-    (array([2., 1.]), array([2., 5.]), array([2., 0.]))
+    The first entry of each column is subtracted first, so that a constant column has deviations
+    of exactly zero.
     """
     if sparse.issparse(X):
         return _sparse_moments(X)
@@ -152,34 +144,17 @@ def _sparse_moments(X: Rows) -> dict[str, Array]:
     return {"weight": weight, "mean": mean, "squares": squares + zeros * mean**2}
 
 
-def pooled(old: Moments, new: Moments, *, fading: float, late: float) -> dict[str, Array]:
-    """Return the moments of old entries, faded, and new ones, weighted, together.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.preprocess.scale import moments, pooled
-    >>> halves = [moments(np.array([[1.0], [2.0]])), moments(np.array([[3.0]]))]
-    >>> pooled(*halves, fading=1.0, late=1.0)["mean"]
-    array([2.])
-    """
-    n_old, n_new = fading * old["weight"], late * new["weight"]
+def pooled(old: Moments, new: Moments, *, old_weight: float, new_weight: float) -> dict[str, Array]:
+    """Return the moments of the weighted union of old and new entries."""
+    n_old, n_new = old_weight * old["weight"], new_weight * new["weight"]
     weight = n_old + n_new
     share = n_new / np.where(weight > 0, weight, 1.0)
     step = new["mean"] - old["mean"]
-    squares = fading * old["squares"] + late * new["squares"] + step**2 * n_old * share
+    squares = old_weight * old["squares"] + new_weight * new["squares"] + step**2 * n_old * share
     return {"weight": weight, "mean": old["mean"] + share * step, "squares": squares}
 
 
 def std(known: Moments) -> Array:  # (D,)
-    """Return the standard deviation of each column, one where it has not varied.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.preprocess.scale import moments, std
-    >>> std(moments(np.array([[7.0, 0.0], [7.0, 4.0]])))
-    array([1., 2.])
-    """
+    """Return the standard deviation of each column, 1 for a constant column."""
     scale = np.sqrt(known["squares"] / np.where(known["weight"] > 0, known["weight"], 1.0))
     return np.where(scale > _CONSTANT * np.abs(known["mean"]), scale, 1.0)

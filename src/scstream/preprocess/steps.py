@@ -1,4 +1,4 @@
-"""All steps of a pipeline as one value, from its configuration and to and from its model file."""
+"""The sequence of preprocessing steps of a pipeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from scstream.errors import InputError
-from scstream.preprocess.base import Names, Step, within_bounds
+from scstream.preprocess.base import Names, Step, reject_out_of_range
 from scstream.preprocess.block import Block
 from scstream.preprocess.columns import Select
 from scstream.preprocess.project import Pca, RandomProjection
@@ -24,12 +24,12 @@ STEPS: Mapping[str, type[Step]] = {
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Steps one after the other; taking a block gives the steps for the next one.
+    """A sequence of steps; applying it to a block also returns the steps for the next block.
 
     Parameters
     ----------
     steps : tuple of Step
-        The steps in their order; none leaves rows as they are.
+        The steps in order. Without steps, blocks stay as they are.
 
     Examples
     --------
@@ -37,15 +37,15 @@ class Steps:
     >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess import Steps
     >>> steps = Steps.build([{"step": "standardise"}, {"step": "pca", "n": 1}])
-    >>> steps = steps.settle(("x", "y"))
+    >>> steps = steps.with_columns(("x", "y"))
     >>> block = Block.of(np.array([[1.0, 2.0], [3.0, 6.0], [5.0, 10.0]]))
-    >>> steps, block = steps.take(block)
+    >>> steps, block = steps.apply(block)
     >>> block.X.round(3).ravel()
     array([-1.732,  0.   ,  1.732])
     >>> steps.feature_names(("x", "y"))
     ('pca0',)
     >>> again = Steps.load(steps.save())
-    >>> again.take(Block.of(np.array([[5.0, 10.0]])))[1].X.round(3)
+    >>> again.apply(Block.of(np.array([[5.0, 10.0]])))[1].X.round(3)
     array([[1.732]])
     """
 
@@ -55,76 +55,76 @@ class Steps:
         for number, step in enumerate(self.steps[1:], 2):
             if step.reads_text:
                 raise InputError(
-                    f"step {number} of the pipeline is {step.name}, which makes the columns anew: "
-                    "what the steps before it did would be lost; put it first, or leave them out."
+                    f"step {number} of the pipeline is {step.name}, which replaces all columns, so "
+                    "the steps before it would have no effect; put it first, or remove them."
                 )
 
     @classmethod
     def build(cls, tables: Sequence[Mapping[str, Any]], *, text: str | None = None) -> Steps:
-        """Make the steps that a configuration asks for; they have learned nothing yet.
+        """Make the steps of a configuration, not fitted yet.
 
         Parameters
         ----------
         tables : sequence of mapping
-            One table for each step: its name under "step", beside it the options of the step.
+            One table for each step: its name under "step", and the options of the step.
         text : str, optional
-            The column of text of the schema, for steps that name none.
+            The text column of the schema, for steps that name none.
 
         Returns
         -------
         Steps
-            The steps, ready to be settled.
+            Call `with_columns` before the first block.
         """
         return cls(tuple(_built(table, number, text) for number, table in enumerate(tables, 1)))
 
-    def settle(self, names: Sequence[str]) -> Steps:
-        """Return the steps for rows with columns of these names, told before the first block."""
+    def with_columns(self, names: Sequence[str]) -> Steps:
+        """Return the steps for rows with columns of these names; call it before the first block."""
         known: Names = tuple(names)
-        settled = []
+        steps = []
         for step in self.steps:
-            settled.append(step.settle(known))
+            steps.append(step.with_columns(known))
             known = step.feature_names(known)
-        return Steps(tuple(settled))
+        return Steps(tuple(steps))
 
     def feature_names(self, names: Sequence[str] | None) -> Names:
-        """Return the names of the model's columns; None if they have none, or not yet."""
+        """Return the names of the model's columns; None if they have no names, or none yet."""
         known: Names = None if names is None else tuple(names)
         for step in self.steps:
             known = step.feature_names(known)
         return known
 
-    def take(self, block: Block, *, time: float | None = None) -> tuple[Steps, Block]:
-        """Learn from a block and prepare it.
+    def apply(self, block: Block, *, time: float | None = None) -> tuple[Steps, Block]:
+        """Fit the steps to a block where they require it, and transform the block.
 
-        A block without a sound row teaches nothing, and comes out as it is.
+        A block without a valid row changes nothing.
 
         Parameters
         ----------
         block : Block
             A batch.
         time : float, optional
-            When the batch came, as the model is told; by default one later than the last.
+            The time of the batch, on the clock of the model; by default one later than the last.
 
         Returns
         -------
         Steps, Block
-            The steps for the next batch, and the batch with the model's columns; rows that no
-            model can take after a step are among its rejects.
+            The steps for the next batch, and the batch with the model's columns. Rows that a step
+            made unusable are among its rejects.
         """
         if not self.steps or not len(block.row):
             return self, block
-        block = replace(block, X=_in_order(block.X))
+        block = replace(block, X=_canonical(block.X))
         after = list(self.steps)
-        with np.errstate(all="ignore"):  # what overflows is refused right after
+        with np.errstate(all="ignore"):  # rows that overflow are rejected right after
             for i, step in enumerate(self.steps):
                 if not len(block.row):
                     break
-                after[i], changed = step.take(block, time=time)
-                block = within_bounds(block, changed, step.name)
+                after[i], changed = step.apply(block, time=time)
+                block = reject_out_of_range(block, changed, step.name)
         return Steps(tuple(after)), block
 
     def options(self) -> list[dict[str, Any]]:
-        """Return the tables that `build` makes the same steps of, every option in them."""
+        """Return the tables from which `build` makes the same steps, with every option."""
         return [{"step": step.name} | step.options() for step in self.steps]
 
     def save(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Steps:
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> Steps:
-        """Undo `save`; what goes through the file in between comes back bit for bit."""
+        """Undo `save`, exactly."""
         blank = cls.build(saved["options"])
         known = zip(blank.steps, saved["learned"], strict=True)
         return cls(tuple(replace(step, learned=learned) for step, learned in known))
@@ -145,12 +145,11 @@ def _built(table: Mapping[str, Any], number: int, text: str | None) -> Step:
     name = options.pop("step", None)
     if name is None:
         raise InputError(
-            f"step {number} of the pipeline does not say which step it is; add step = one of "
-            f"{', '.join(STEPS)}."
+            f"step {number} of the pipeline has no name; add step = one of {', '.join(STEPS)}."
         )
     if not isinstance(name, str) or name not in STEPS:
         raise InputError(
-            f"step {number} of the pipeline is {name!r}, which there is not; there are "
+            f"step {number} of the pipeline is {name!r}, which does not exist; choose one of "
             f"{', '.join(STEPS)}."
         )
     kind = STEPS[name]
@@ -166,8 +165,8 @@ def _built(table: Mapping[str, Any], number: int, text: str | None) -> Step:
     return kind(**options)
 
 
-def _in_order(X: Any) -> Any:
-    """Rows in one layout: the last bits of a sum depend on the order in memory."""
+def _canonical(X: Any) -> Any:
+    """Return the rows in one memory layout: the last bits of a sum depend on it."""
     if not sparse.issparse(X):
         return np.ascontiguousarray(X, dtype=np.float64)
     if X.has_canonical_format:

@@ -1,4 +1,4 @@
-"""English words that tell nothing about what a text is about."""
+"""Common English words that carry no topic."""
 
 _WORDS = """
 about above after again against all almost also although always am among an and another any anyone
@@ -17,5 +17,5 @@ within without won would yes yet you your yours yourself yourselves
 """
 _NEGATED = "are could did do does had has have is must should was were would"
 
-# What is left of "wasn't" when the apostrophe ends the word.
+# "wasn" is left of "wasn't" when the apostrophe ends the word.
 ENGLISH = frozenset(_WORDS.split()) | frozenset(f"{verb}n" for verb in _NEGATED.split())

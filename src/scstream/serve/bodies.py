@@ -16,8 +16,8 @@ from scstream.preprocess.block import Block
 from scstream.serve.model import text_of
 from scstream.serve.refusals import Refusal
 from scstream.stream.checks import NUMBERS, number_column, quoted, text_column
-from scstream.stream.messages import Schema
 from scstream.stream.reading import Reading
+from scstream.stream.schema import Schema
 
 try:
     import orjson

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from scstream.errors import missing_extra
 from scstream.preprocess.block import Block, Columns
-from scstream.stream.messages import SHOWN, Schema, judged, passed_on, to_json
+from scstream.stream.checks import SHOWN, build_block, read_other_columns
+from scstream.stream.json_messages import to_json
+from scstream.stream.schema import Schema
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -20,8 +22,8 @@ try:
 except ImportError as error:
     raise missing_extra("pyarrow", "arrow") from error
 
-_MOST_ROWS = 2**20  # of a message; a column of nulls has any number of rows in no bytes at all
-_MOST_BYTES = 2**28  # of a message when it is unpacked
+_MAX_ROWS = 2**20  # of a message; a column of nulls takes no bytes for any number of rows
+_MAX_BYTES = 2**28  # of a decompressed message
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _DAMAGE = (
     pa.ArrowException,
@@ -35,65 +37,33 @@ _DAMAGE = (
 
 
 class ArrowReader:
-    """Reads messages that are Arrow IPC streams.
-
-    Parameters
-    ----------
-    schema : Schema
-        Which columns are what. Times may also be of an Arrow type of dates or timestamps.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.arrow import ArrowReader, stream_bytes
-    >>> from scstream.stream.messages import Schema
-    >>> message = stream_bytes({"x": np.array([1.0, np.nan]), "name": np.array(["a", "b"])})
-    >>> block = ArrowReader(Schema(keep=("name",))).read(message)
-    >>> block.X.tolist(), block.rejects[0].content
-    ([[1.0]], '{"x":null,"name":"b"}')
-    """
+    """Reads messages that are Arrow IPC streams; times may also be Arrow dates or timestamps."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
     def read(self, value: bytes) -> Block:
-        """Return the rows of a message; one that is torn, or of other types, is one refused row."""
+        """Return the rows of a message; a damaged message becomes one rejected row."""
         table = None
         try:
             table = _table(value)
-            schema = self.schema.settle(f.name for f in table.schema if _is_number(f.type))
+            schema = self.schema.with_features(f.name for f in table.schema if _is_number(f.type))
             block = _block(schema, table)
         except _DAMAGE as error:
             reason = f"the message is no Arrow stream to learn from: {_short(error)}."
-            return Block.refused(reason, _columns_of(table))
+            return Block.rejected(reason, _columns_of(table))
         if len(block.row):
             self.schema = schema
         return block
 
 
 def stream_bytes(columns: Columns) -> bytes:
-    """Return columns as an Arrow IPC stream.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.arrow import stream_bytes
-    >>> len(stream_bytes({"x": np.zeros(3)})) % 8
-    0
-    """
-    return _packed(_as_table(columns))
+    """Return columns as an Arrow IPC stream."""
+    return _ipc_bytes(_as_table(columns))
 
 
 def parquet_bytes(parts: Sequence[Columns]) -> bytes:
-    """Return the rows of all parts as one Parquet file.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.arrow import parquet_bytes
-    >>> parquet_bytes([{"x": np.zeros(3)}, {"x": np.ones(2)}])[:4]
-    b'PAR1'
-    """
+    """Return the rows of all parts as one Parquet file."""
     names = list(dict.fromkeys(name for part in parts for name in part))
     whole = {name: _joined([_column_of(part, name) for part in parts]) for name in names}
     content = pa.BufferOutputStream()
@@ -105,53 +75,22 @@ class Groups(Protocol):
     """A file of groups of rows."""
 
     def group(self, number: int) -> Any:
-        """Return a group as an Arrow table, None behind the last; raises ValueError on damage."""
+        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         ...
 
 
 def open_groups(path: Path, format: str) -> Groups:
-    """Open a file of row groups (Parquet) or record batches (Arrow file or stream).
-
-    Parameters
-    ----------
-    path : path
-        Which file.
-    format : {"parquet", "arrow"}
-        What it is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from scstream.stream.arrow import open_groups, parquet_bytes
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "a.parquet"
-    ...     _ = path.write_bytes(parquet_bytes([{"x": np.zeros(3)}]))
-    ...     groups = open_groups(path, "parquet")
-    ...     groups.group(0).num_rows, groups.group(1)
-    (3, None)
-    """
+    """Open a file of row groups ("parquet") or of record batches ("arrow", file or stream)."""
     return _ParquetGroups(path) if format == "parquet" else _ArrowGroups(path)
 
 
 def group_bytes(table: Any, start: int, stop: int) -> bytes:
-    """Return some rows of a group as a message for `ArrowReader`.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from scstream.stream.arrow import ArrowReader, group_bytes
-    >>> from scstream.stream.messages import Schema
-    >>> message = group_bytes(pa.table({"x": [1.0, 2.0, 3.0]}), 1, 3)
-    >>> ArrowReader(Schema()).read(message).X.tolist()
-    [[2.0], [3.0]]
-    """
-    return _packed(table.slice(start, stop - start))
+    """Return some rows of a group as a message for `ArrowReader`."""
+    return _ipc_bytes(table.slice(start, stop - start))
 
 
 class _ParquetGroups:
@@ -159,18 +98,18 @@ class _ParquetGroups:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with _sound(path):
+        with _as_value_error(path):
             self._file = parquet.ParquetFile(path)
 
     def group(self, number: int) -> Any:
         """Return a row group."""
         if number >= self._file.num_row_groups:
             return None
-        with _sound(self._path):
+        with _as_value_error(self._path):
             return self._file.read_row_group(number)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
@@ -185,7 +124,7 @@ class _ArrowGroups:
 
     def group(self, number: int) -> Any:
         """Return a record batch."""
-        with _sound(self._path):
+        with _as_value_error(self._path):
             if self._is_file:
                 has = number < self._reader.num_record_batches
                 return pa.table(self._reader.get_batch(number)) if has else None
@@ -200,19 +139,19 @@ class _ArrowGroups:
             return pa.table(batch)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _open(self) -> None:
         self._next = 0
         self._file.seek(0)
-        with _sound(self._path):
+        with _as_value_error(self._path):
             opened = ipc.open_file if self._is_file else ipc.open_stream
             self._reader = opened(self._file)
 
 
-class _sound:
-    """Turns what pyarrow raises on a damaged file into ValueError; errors of the disk pass."""
+class _as_value_error:
+    """Turns what pyarrow raises on a damaged file into ValueError; disk errors pass."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -233,14 +172,14 @@ def _short(error: BaseException | None) -> str:
 
 
 def _columns_of(table: Any) -> str:
-    """Return names and types of the columns of a message that is refused, if it has some."""
+    """Return names and types of the columns of a rejected message, if it has some."""
     try:
         return "" if table is None else str(table.schema.to_string())[:SHOWN]
     except UnicodeDecodeError:
         return ""
 
 
-def _packed(table: Any) -> bytes:
+def _ipc_bytes(table: Any) -> bytes:
     content = pa.BufferOutputStream()
     with ipc.new_stream(content, table.schema) as stream:
         stream.write_table(table)
@@ -252,7 +191,7 @@ def _as_table(columns: Columns) -> Any:
 
 
 def _as_array(values: NDArray[Any]) -> Any:
-    """Return a column in Arrow; values of several types become text, and no values are no text."""
+    """Return a column in Arrow; values of several types, or of none, become text."""
     if values.dtype != object:
         return pa.array(values)
     try:
@@ -275,48 +214,50 @@ def _joined(columns: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _table(value: bytes) -> Any:
-    """Read a stream whose rows and bytes are not beyond measure."""
-    if _unpacked(value) > _MOST_BYTES:
-        raise ValueError(f"it has more than {_MOST_BYTES} bytes when it is unpacked")
+    """Read a stream; raises ValueError if it has too many rows or bytes."""
+    if _decompressed_size(value) > _MAX_BYTES:
+        raise ValueError(f"it has more than {_MAX_BYTES} bytes when decompressed")
     with ipc.open_stream(value) as stream:
         table = stream.read_all()
-    if table.num_rows > _MOST_ROWS:
-        raise ValueError(f"it has more than {_MOST_ROWS} rows")
+    if table.num_rows > _MAX_ROWS:
+        raise ValueError(f"it has more than {_MAX_ROWS} rows")
     return table
 
 
 def _block(schema: Schema, table: Any) -> Block:
     names = schema.features or ()
-    columns = _needed(schema, table)
+    columns = _checked_columns(schema, table)
     by_column = np.empty((len(names), table.num_rows))  # (D, N)
-    with np.errstate(invalid="ignore"):  # a NaN that signals
+    with np.errstate(invalid="ignore"):  # a signalling NaN
         for j, name in enumerate(names):
             by_column[j] = _numbers(columns[name]) if name in columns else np.nan
     X = np.ascontiguousarray(by_column.T)  # (N, D)
     bad: dict[int, str] = {}
-    nothing = [None] * table.num_rows
+    nulls = [None] * table.num_rows
 
     def plain(name: str) -> Sequence[Any]:
         if name not in columns:
-            return nothing
+            return nulls
         return _times(columns[name]) if name == schema.time else _values(columns[name])
 
-    kept = passed_on(schema, plain, bad)
+    extra = read_other_columns(schema, plain, bad)
 
     def content(i: int) -> str:
         row = dict(zip(names, X[i].tolist(), strict=True))
-        return to_json(row | {name: values[i] for name, values in kept.items()}).decode()
+        return to_json(row | {name: values[i] for name, values in extra.items()}).decode()
 
-    return judged(schema, X, kept, bad=bad, content=content)
+    return build_block(schema, X, extra, bad=bad, content=content)
 
 
-def _needed(schema: Schema, table: Any) -> Mapping[str, Any]:
-    """Return the columns that the schema asks for, each of them checked; raises ValueError."""
+def _checked_columns(schema: Schema, table: Any) -> Mapping[str, Any]:
+    """Return the columns of the schema, each of them validated; raises ValueError."""
     if schema.is_empty:
         raise ValueError("it has no column of numbers")
     names = table.column_names
     features = schema.features or ()
-    wanted = {name: table.column(name) for name in (*features, *schema.passed) if name in names}
+    wanted = {
+        name: table.column(name) for name in (*features, *schema.other_columns) if name in names
+    }
     for name in features:
         if name not in wanted:
             if not schema.missing or wanted.keys().isdisjoint(features):
@@ -343,7 +284,7 @@ def _numbers(column: Any) -> NDArray[Any]:  # (N,)
 
 
 def _times(column: Any) -> Sequence[Any]:
-    """Return times as seconds, or as they are for `messages.seconds` to read."""
+    """Return Arrow times as seconds, other values as they are."""
     if types.is_date(column.type):
         column = column.cast(pa.timestamp("ms"))
     if not types.is_timestamp(column.type):
@@ -353,20 +294,20 @@ def _times(column: Any) -> Sequence[Any]:
 
 
 def _values(column: Any) -> Sequence[Any]:
-    """Return a column as plain values; raises ValueError where its type has none."""
+    """Return a column as plain values; raises ValueError if its type has none."""
     kind = column.type
     if types.is_dictionary(kind):  # decoding it in Arrow would copy a long text for every row
         return [value for chunk in column.chunks for value in _decoded(chunk)]
     if types.is_string_view(kind):
-        return _viewed(column)
+        return _string_views(column)
     if types.is_temporal(kind) or types.is_decimal(kind):
         column = column.cast(pa.string())
-    elif not (_is_number(kind) or any(is_kind(kind) for is_kind in _AS_THEY_ARE)):
+    elif not (_is_number(kind) or any(is_kind(kind) for is_kind in _PLAIN_TYPES)):
         raise ValueError(f"a column of type {kind} has no plain values")
     return list(column.to_pylist())
 
 
-_AS_THEY_ARE = (types.is_string, types.is_large_string, types.is_boolean, types.is_null)
+_PLAIN_TYPES = (types.is_string, types.is_large_string, types.is_boolean, types.is_null)
 
 
 def _decoded(chunk: Any) -> Sequence[Any]:
@@ -374,19 +315,19 @@ def _decoded(chunk: Any) -> Sequence[Any]:
     return [None if i is None else words[i] for i in chunk.indices.to_pylist()]
 
 
-def _viewed(column: Any) -> Sequence[Any]:
-    """Return texts of which many may share the same bytes: one at a time, within the limit."""
+def _string_views(column: Any) -> Sequence[Any]:
+    """Return texts one at a time, within the limit: many may share the same bytes."""
     texts, length = [], 0
     for entry in column:
         texts.append(entry.as_py())
         length += len(texts[-1] or "")
-        if length > _MOST_BYTES:
-            raise ValueError(f"a column has more than {_MOST_BYTES} characters when it is unpacked")
+        if length > _MAX_BYTES:
+            raise ValueError(f"a column has more than {_MAX_BYTES} characters when decompressed")
     return texts
 
 
-def _unpacked(value: bytes) -> int:
-    """Return how many bytes a stream says its packed buffers have when they are unpacked."""
+def _decompressed_size(value: bytes) -> int:
+    """Return the size of the decompressed buffers of a stream, as it declares it."""
     total = 0
     messages = ipc.MessageReader.open_stream(value)
     while True:
@@ -395,15 +336,17 @@ def _unpacked(value: bytes) -> int:
         except StopIteration:
             return total
         if message.type in ("record batch", "dictionary") and message.body is not None:
-            total += _unpacked_batch(memoryview(message.metadata), memoryview(message.body))
+            total += _decompressed_batch_size(
+                memoryview(message.metadata), memoryview(message.body)
+            )
 
 
-def _unpacked_batch(head: memoryview, body: memoryview) -> int:
-    """Add up the lengths before the packed buffers of a record batch, as its header lists them.
+def _decompressed_batch_size(head: memoryview, body: memoryview) -> int:
+    """Add up the declared sizes of the compressed buffers of a record batch.
 
     The header is a FlatBuffers table, which pyarrow has verified: Message (field 1 the kind of its
     field 2), DictionaryBatch (field 1 a RecordBatch), RecordBatch (field 2 its buffers as pairs of
-    offset and length, field 3 how they are packed).
+    offset and length, field 3 the compression).
     """
     message = struct.unpack_from("<I", head, 0)[0]
     kind = head[_field(head, message, 1)]
@@ -417,12 +360,12 @@ def _unpacked_batch(head: memoryview, body: memoryview) -> int:
     for i in range(struct.unpack_from("<I", head, buffers)[0]):
         offset, length = struct.unpack_from("<qq", head, buffers + 4 + 16 * i)
         if length >= 8:
-            total += max(struct.unpack_from("<q", body, offset)[0], 0)  # -1: it is not packed
+            total += max(struct.unpack_from("<q", body, offset)[0], 0)  # -1: not compressed
     return total
 
 
 def _field(head: memoryview, table: int, number: int) -> int:
-    """Return where a field of a FlatBuffers table is; 0 if it has none."""
+    """Return the position of a field of a FlatBuffers table; 0 if it has none."""
     index = table - struct.unpack_from("<i", head, table)[0]
     if 4 + 2 * number >= struct.unpack_from("<H", head, index)[0]:
         return 0

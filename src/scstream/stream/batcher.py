@@ -211,7 +211,7 @@ class Batcher:
                 self.mark[record.partition] = Offset(record.after, skipped - block.n_rows)
             return
         first = Offset(record.position, skipped)
-        block = block.part(skipped, block.n_rows)
+        block = block.slice(skipped, block.n_rows)
         if not self._pieces:
             self._since = elapsed
         self._pieces.append(
@@ -260,7 +260,7 @@ class Batcher:
             (start, piece.partition, piece.place)
             for start, (piece, _) in zip(starts, inside, strict=False)
         )
-        block = join([piece.block.part(0, n) for piece, n in inside] or [Block.empty()])
+        block = join([piece.block.slice(0, n) for piece, n in inside] or [Block.empty()])
         block = self._without_late(block)
         self._pieces, self.n_waiting = rest, self.n_waiting - starts[-1]
         self.mark |= {piece.partition: _place_behind(piece, n) for piece, n in inside}
@@ -278,7 +278,7 @@ class Batcher:
             return None
         if not len(block.row):
             return np.zeros(0)
-        times = np.asarray(block.kept[self.time_column], dtype=np.float64)
+        times = np.asarray(block.extra[self.time_column], dtype=np.float64)
         newest = np.maximum.accumulate(np.maximum(times, self._newest))
         self._newest = float(newest[-1])
         return newest
@@ -336,7 +336,7 @@ class Batcher:
     def _without_late(self, block: Block) -> Block:
         if self.batching.time != "event" or self.batching.late == "add" or not len(block.row):
             return block
-        times = np.asarray(block.kept[self.time_column or ""], dtype=np.float64)
+        times = np.asarray(block.extra[self.time_column or ""], dtype=np.float64)
         late = np.flatnonzero(times < self.watermark)
         if late.size and self.batching.late == "error":
             raise TimeError(
@@ -344,7 +344,7 @@ class Batcher:
                 f"{self.watermark:.3f} are done; set batch.late to 'add' or 'drop', or a longer "
                 "batch.lateness."
             )
-        return block.without(
+        return block.reject(
             [
                 Reject(
                     int(block.row[i]),
@@ -396,7 +396,7 @@ def _behind(piece: _Piece, n_rows: int) -> _Piece:
     """Rows of a piece after the first `n_rows`."""
     if not n_rows:
         return piece
-    block = piece.block.part(n_rows, piece.block.n_rows)
+    block = piece.block.slice(n_rows, piece.block.n_rows)
     place = replace(piece.place, row=piece.place.row + n_rows)
     newest = None if piece.newest is None else piece.newest[len(piece.newest) - len(block.row) :]
     return replace(piece, place=place, block=block, newest=newest)

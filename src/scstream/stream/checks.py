@@ -1,9 +1,13 @@
-"""Single entries of a message: what is a number, a time, a key, text, and what to say if not."""
+"""Check the entries of messages, column by column, and build blocks of the valid rows.
+
+Nothing that a message holds raises an error here: a row that cannot be used becomes a reject with
+a reason. `bad` collects the reasons by row number.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,23 +15,90 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.io.schema import LARGEST, read_time
+from scstream.preprocess.block import Block, Reject
+from scstream.stream.schema import Schema
 
+SHOWN = 1000  # characters of a rejected row that are kept
 NUMBERS = frozenset({int, float})
-_TEXT = frozenset({str})
 PLAIN: frozenset[type] = frozenset({int, float, str, bool, type(None)})
+_TEXT = frozenset({str})
+_BLANK = " \t\r\ufeff"  # a byte order mark may begin a file
+
+
+def build_block(
+    schema: Schema,
+    X: NDArray[np.float64],  # (N, D)
+    extra: Mapping[str, NDArray[Any]],
+    *,
+    bad: dict[int, str],
+    content: Callable[[int], str],
+) -> Block:
+    """Return rows as a block; reject those in `bad` and those with an entry out of range."""
+    if X.size and not (X.min() >= -LARGEST and X.max() <= LARGEST):  # also if one of them is NaN
+        fits = np.abs(X) <= LARGEST  # (N, D)
+        if schema.missing:
+            fits |= np.isnan(X)
+        for i in np.flatnonzero(~fits.all(axis=1)).tolist():
+            j = int(np.argmin(fits[i]))
+            bad.setdefault(i, _out_of_range((schema.features or ())[j], float(X[i, j])))
+    row = np.arange(len(X))
+    if not bad:
+        return Block(len(X), row, X, extra)
+    valid = np.ones(len(X), dtype=bool)
+    valid[list(bad)] = False
+    rejects = tuple(Reject(i, bad[i], content(i)[:SHOWN]) for i in sorted(bad))
+    return Block(
+        len(X), row[valid], X[valid], {n: values[valid] for n, values in extra.items()}, rejects
+    )
+
+
+def read_other_columns(
+    schema: Schema, column: Callable[[str], Sequence[Any]], bad: dict[int, str]
+) -> dict[str, NDArray[Any]]:
+    """Return the columns that are no features: times as float64, all others as plain values."""
+    # The last one holds where a column has two roles.
+    kinds = {schema.text: text_column, schema.key: _key_column, schema.time: _time_column}
+    extra: dict[str, NDArray[Any]] = {}
+    for name in schema.other_columns:
+        extra[name] = kinds.get(name, _plain_column)(name, column(name), bad)
+    return extra
+
+
+def with_broken_lines(
+    block: Block, at: Sequence[int], lines: Sequence[str], *, broken: Mapping[int, str]
+) -> Block:
+    """Return a block of the lines numbered `at` as a block of all lines; reject the broken ones."""
+    if not broken:
+        return block
+    number = np.array(at, dtype=np.int64)
+    rejects = [Reject(i, reason, lines[i][:SHOWN]) for i, reason in broken.items()]
+    rejects += [Reject(at[r.row], r.reason, r.content) for r in block.rejects]
+    rejects.sort(key=lambda reject: reject.row)
+    return Block(len(lines), number[block.row], block.X, block.extra, tuple(rejects))
+
+
+def text_lines(value: bytes, *, blank: str = _BLANK) -> tuple[list[str], dict[int, str]]:
+    """Return the lines of a message that are not blank, and a reason for each that is not UTF-8."""
+    try:
+        lines = [line.strip(blank) for line in value.decode().split("\n")]
+        return [line for line in lines if line], {}
+    except UnicodeDecodeError:
+        raw = [line for line in value.split(b"\n") if line.decode(errors="replace").strip(blank)]
+    broken = {
+        i: "the line is not text in UTF-8." for i, line in enumerate(raw) if not _decodes(line)
+    }
+    return [line.decode(errors="replace").strip(blank) for line in raw], broken
+
+
+def shown(value: bytes) -> str:
+    """Return the beginning of a message as text."""
+    return value[:SHOWN].decode(errors="replace")
 
 
 def number_column(
     name: str, values: Sequence[Any], bad: dict[int, str], *, missing: bool
 ) -> NDArray[np.float64]:  # (N,)
-    """Return a list of plain values as numbers; rows that hold something else go to `bad`.
-
-    Examples
-    --------
-    >>> from scstream.stream.checks import number_column
-    >>> number_column("x", [1, 2.5], {}, missing=False)
-    array([1. , 2.5])
-    """
+    """Return plain values as numbers."""
     if NUMBERS.issuperset(map(type, values)):
         try:
             return np.array(values, dtype=np.float64)
@@ -44,14 +115,7 @@ def number_column(
 
 
 def number(name: str, value: Any, *, missing: bool) -> float | str:
-    """Return an entry as a number, or why it is none.
-
-    Examples
-    --------
-    >>> from scstream.stream.checks import number
-    >>> number("x", 2, missing=False), number("x", None, missing=False)
-    (2.0, "column 'x' is missing.")
-    """
+    """Return an entry as a number, or the reason why it is none."""
     if type(value) in NUMBERS:
         try:
             return float(value)
@@ -62,87 +126,35 @@ def number(name: str, value: Any, *, missing: bool) -> float | str:
     return f"column {quoted(name)} {_instead('a number', value)}."
 
 
-def misfit(name: str, entry: float) -> str:
-    """Say why a number cannot be an entry.
+def text_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[Any]:
+    """Return a column of text."""
+    return _each(name, values, bad, _text, ready=_TEXT)
 
-    Examples
-    --------
-    >>> from scstream.stream.checks import misfit
-    >>> misfit("x", float("inf"))
-    "column 'x' holds inf, which is out of range."
-    """
+
+def quoted(value: Any) -> str:
+    """Return a value as an error message shows it: at most one line."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _out_of_range(name: str, entry: float) -> str:
     if math.isnan(entry):
         return f"column {quoted(name)} holds NaN or nothing."
     return f"column {quoted(name)} holds {entry:g}, which is out of range."
 
 
-def seconds(value: Any) -> float:
-    """Return a time as seconds since 1970; raises ValueError with a reason.
-
-    Examples
-    --------
-    >>> from scstream.stream.checks import seconds
-    >>> seconds("1970-01-01T01:00:00.5+01:00")
-    0.5
-    """
-    if type(value) in NUMBERS:
-        if not abs(value) <= LARGEST:
-            raise ValueError("holds a time that is out of range")
-        return float(value)
-    if not isinstance(value, str):
-        raise ValueError(_instead("a time", value))
-    try:
-        return read_time(datetime.fromisoformat(value))
-    except (ValueError, OverflowError):
-        raise ValueError(_instead("a time", value)) from None
+def _time_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[np.float64]:
+    """Return times as seconds since 1970."""
+    return _each(name, values, bad, _seconds).astype(np.float64)
 
 
-def time_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[np.float64]:
-    """Return times as seconds since 1970; rows that hold something else go to `bad`.
-
-    Examples
-    --------
-    >>> from scstream.stream.checks import time_column
-    >>> time_column("at", ["1970-01-02", 5], {})
-    array([8.64e+04, 5.00e+00])
-    """
-    return _each(name, values, bad, seconds).astype(np.float64)
-
-
-def key_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[Any]:
-    """Return keys as text; rows that hold neither text nor a whole number go to `bad`.
-
-    Examples
-    --------
-    >>> from scstream.stream.checks import key_column
-    >>> key_column("who", [7, "b"], {})
-    array(['7', 'b'], dtype=object)
-    """
+def _key_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[Any]:
+    """Return keys as text; a whole number is a key too."""
     return _each(name, values, bad, _key, ready=_TEXT)
 
 
-def text_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[Any]:
-    """Return text; rows that hold something else go to `bad`.
-
-    Examples
-    --------
-    >>> from scstream.stream.checks import text_column
-    >>> bad = {}
-    >>> text_column("detail", ["a", 7], bad), bad
-    (array(['a', None], dtype=object), {1: "column 'says' holds 7, which is not text."})
-    """
-    return _each(name, values, bad, _text, ready=_TEXT)
-
-
-def plain_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[Any]:
-    """Return plain values as they are; rows that hold an array or an object go to `bad`.
-
-    Examples
-    --------
-    >>> from scstream.stream.checks import plain_column
-    >>> plain_column("name", ["a", None, 1.5], {})
-    array(['a', None, 1.5], dtype=object)
-    """
+def _plain_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[Any]:
+    """Return plain values as they are; arrays and objects are not plain."""
     return _each(name, values, bad, _plain, ready=PLAIN)
 
 
@@ -154,7 +166,7 @@ def _each(
     *,
     ready: frozenset[type] = frozenset(),
 ) -> NDArray[Any]:  # (N,)
-    """Read every value, unless all are ready; where one cannot be read its row is bad."""
+    """Read every value; skip that if all values are ready as they are."""
     column = np.full(len(values), None, dtype=object)
     if ready.issuperset(map(type, values)) and all(v.isascii() for v in values if type(v) is str):
         column[:] = values
@@ -167,6 +179,19 @@ def _each(
     return column
 
 
+def _seconds(value: Any) -> float:
+    if type(value) in NUMBERS:
+        if not abs(value) <= LARGEST:
+            raise ValueError("holds a time that is out of range")
+        return float(value)
+    if not isinstance(value, str):
+        raise ValueError(_instead("a time", value))
+    try:
+        return read_time(datetime.fromisoformat(value))
+    except (ValueError, OverflowError):
+        raise ValueError(_instead("a time", value)) from None
+
+
 def _key(value: Any) -> str:
     if type(value) is int:
         return str(value)
@@ -174,7 +199,7 @@ def _key(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return text that can be encoded: half a surrogate pair, which JSON can hold, cannot."""
+    """Return text that can be encoded: JSON can hold half a surrogate pair, which cannot."""
     if not isinstance(value, str):
         raise ValueError(_instead("text", value))
     return value if value.isascii() else value.encode(errors="replace").decode()
@@ -186,21 +211,16 @@ def _plain(value: Any) -> Any:
     return _text(value) if isinstance(value, str) else value
 
 
-def quoted(value: Any) -> str:
-    """Return a value as a reason shows it, which is no longer than a line.
-
-    Examples
-    --------
-    >>> from scstream.stream.checks import quoted
-    >>> quoted("x")
-    "'x'"
-    """
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
-
-
 def _instead(wanted: str, value: Any) -> str:
     if value is None:
         return "is missing"
     kinds: dict[type, str] = {list: "an array", dict: "an object"}
     return f"holds {kinds.get(type(value)) or quoted(value)}, which is not {wanted}"
+
+
+def _decodes(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -23,13 +23,13 @@ class Clock(Protocol):
         ...
 
 
-class MachineClock:
+class SystemClock:
     """The clock of the machine.
 
     Examples
     --------
-    >>> from scstream.stream.clock import MachineClock
-    >>> clock = MachineClock()
+    >>> from scstream.stream.clock import SystemClock
+    >>> clock = SystemClock()
     >>> clock.elapsed() <= clock.elapsed()
     True
     """
@@ -48,13 +48,13 @@ class MachineClock:
 
 
 @dataclass
-class HandClock:
+class ManualClock:
     """A clock that goes on only when it is told to, or when somebody sleeps.
 
     Examples
     --------
-    >>> from scstream.stream.clock import HandClock
-    >>> clock = HandClock()
+    >>> from scstream.stream.clock import ManualClock
+    >>> clock = ManualClock()
     >>> clock.sleep(2.5)
     >>> clock.elapsed()
     2.5
@@ -80,8 +80,8 @@ class Stopwatch:
 
     Examples
     --------
-    >>> from scstream.stream.clock import HandClock, Stopwatch
-    >>> clock = HandClock()
+    >>> from scstream.stream.clock import ManualClock, Stopwatch
+    >>> clock = ManualClock()
     >>> watch = Stopwatch(clock)
     >>> clock.sleep(2.5)
     >>> watch.lap("learn")

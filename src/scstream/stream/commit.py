@@ -46,7 +46,7 @@ def commit(
     work: PendingCommit,
     *,
     sinks: Mapping[str, Sink],
-    ledger: CheckpointLog,
+    checkpoint_log: CheckpointLog,
     source: Source,
     emit: Callable[..., None],
     clock: Clock,
@@ -55,15 +55,15 @@ def commit(
     watch = Stopwatch(clock)
     ends = flush(sinks)
     watch.lap("flush")
-    n_bytes = publish(work, ends, ledger)
+    n_bytes = publish(work, ends, checkpoint_log)
     watch.lap("publish")
     acknowledge(work, source)
-    prune(work, ledger)
+    prune(work, checkpoint_log)
     watch.lap("tidy")
     emit(
         "checkpoint",
         batch=work.batch,
-        version=ledger.version,
+        version=checkpoint_log.version,
         at=work.at,
         bytes=n_bytes,
         seconds=watch.laps,
@@ -75,18 +75,20 @@ def flush(sinks: Mapping[str, Sink]) -> dict[str, SinkPosition]:
     return {name: sink.flush() for name, sink in sinks.items()}
 
 
-def publish(work: PendingCommit, ends: Mapping[str, SinkPosition], ledger: CheckpointLog) -> int:
+def publish(
+    work: PendingCommit, ends: Mapping[str, SinkPosition], checkpoint_log: CheckpointLog
+) -> int:
     """Write the checkpoint as the next version, or find that another instance has; its size."""
     progress = {
         **work.progress,
         "batch": work.batch,
         "mark": offsets_to_dict(work.mark),
         "sinks": dict(ends),
-        "epoch": ledger.epoch,
+        "epoch": checkpoint_log.epoch,
         "at": work.at,
     }
     content = work.write(progress)
-    ledger.publish(content, at=work.at, batch=work.batch)
+    checkpoint_log.publish(content, at=work.at, batch=work.batch)
     return len(content)
 
 
@@ -95,6 +97,6 @@ def acknowledge(work: PendingCommit, source: Source) -> None:
     source.acknowledge({partition: place.position for partition, place in work.mark.items()})
 
 
-def prune(work: PendingCommit, ledger: CheckpointLog) -> None:
+def prune(work: PendingCommit, checkpoint_log: CheckpointLog) -> None:
     """Delete checkpoints that nobody will go back to."""
-    ledger.prune(at=work.at)
+    checkpoint_log.prune(at=work.at)

@@ -1,6 +1,6 @@
 """A pipeline from plain settings, such as a TOML file holds.
 
-Sections are `source`, `schema`, `steps`, `model`, `batch`, `sink`, `dead`, `checkpoint`, `keys` and
+Sections are `source`, `schema`, `steps`, `model`, `batch`, `sink`, `dead_letters`, `checkpoint`, `keys` and
 `alerts`; what stands in them is checked here, with a sentence for everything that cannot be meant.
 """
 
@@ -21,9 +21,10 @@ from scstream.preprocess import Steps
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.messages import Reader, Schema, reader
+from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel, Processor
 from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 from scstream.stream.store import Store
@@ -36,7 +37,7 @@ SECTIONS = (
     "model",
     "batch",
     "sink",
-    "dead",
+    "dead_letters",
     "checkpoint",
     "keys",
     "alerts",
@@ -96,7 +97,7 @@ def build(
     job = settings.get("job", "scstream")
     source, message_format = _source(_section(settings, "source"))
     model = _model(settings, job)
-    store, pace, ledger = _checkpoint(_section(settings, "checkpoint"), store)
+    store, checkpoint_policy, checkpoint_log = _checkpoint(_section(settings, "checkpoint"), store)
     schema = _schema(_section(settings, "schema"), model)
     steps = Steps.build(settings.get("steps", []), text=schema.text)
     return Pipeline(
@@ -105,12 +106,12 @@ def build(
         reader=_reader(source, message_format, schema),
         processor=_processor(settings, model, steps, store),
         sink=_sink("sink", _section(settings, "sink")),
-        dead=_sink("dead", _section(settings, "dead")),
+        dead_letters=_sink("dead_letters", _section(settings, "dead_letters")),
         alarm=_alarm(_section(settings, "alerts")),
         alerts=_sink("alerts.sink", _alert_sink(settings)),
-        ledger=ledger,
+        checkpoint_log=checkpoint_log,
         batching=_batching(_section(settings, "batch")),
-        pace=pace,
+        checkpoint_policy=checkpoint_policy,
         emit=emit,
         threads=settings.get("threads", True),
         settings={name: chosen for name in _DECISIVE if (chosen := _decisive(settings.get(name)))},
@@ -159,13 +160,13 @@ def _check_apart(settings: Mapping[str, Any]) -> None:
     """Refuse labels, dead letters and alerts in one place: their keys are the same."""
     places = {
         "sink": _section(settings, "sink"),
-        "dead": _section(settings, "dead"),
+        "dead_letters": _section(settings, "dead_letters"),
         "alerts.sink": _alert_sink(settings),
     }
     for (one, here), (other, there) in combinations(places.items(), 2):
         same = {**here, "format": ""} == {**there, "format": ""}
         if here and same and here.get("kind") != "stdout":
-            what = "dead letters" if other == "dead" else "alerts"
+            what = "dead letters" if other == "dead_letters" else "alerts"
             raise InputError(
                 f"{one} and {other} are the same place; give {what} a file, stream or table of "
                 "their own."
@@ -217,11 +218,11 @@ def _checkpoint(
     _refuse_unknown("checkpoint", options, _CHECKPOINT)
     if store is None:
         store = connectors.store(options.get("folder", FOLDER), **options.get("options", {}))
-    pace = CheckpointPolicy(
+    checkpoint_policy = CheckpointPolicy(
         **{f.name: options[f.name] for f in fields(CheckpointPolicy) if f.name in options}
     )
     kept = {name: options[name] for name in ("newest", "hourly") if name in options}
-    return store, pace, CheckpointLog(store, **kept)
+    return store, checkpoint_policy, CheckpointLog(store, **kept)
 
 
 def _batching(options: Mapping[str, Any]) -> Batching:

@@ -17,17 +17,19 @@ from scstream.stream.processor import Learned
 from scstream.stream.sink import Delivery
 
 
-def labels_of(job: str, parcel: SourceBatch, learned: Learned, passed: Iterable[str]) -> Delivery:
+def label_delivery(
+    job: str, source_batch: SourceBatch, learned: Learned, passed: Iterable[str]
+) -> Delivery:
     """Return the labels of a batch, with the columns that are passed on."""
     block = learned.block
-    columns = {name: block.kept[name] for name in passed if name in block.kept}
-    return _delivery(job, parcel.batch, block.row, {"cluster": learned.labels, **columns})
+    columns = {name: block.extra[name] for name in passed if name in block.extra}
+    return _delivery(job, source_batch.batch, block.row, {"cluster": learned.labels, **columns})
 
 
-def dead_letters_of(job: str, parcel: SourceBatch, learned: Learned) -> Delivery:
+def dead_letter_delivery(job: str, source_batch: SourceBatch, learned: Learned) -> Delivery:
     """Return the rows of a batch that could not be used, with their places and reasons."""
     rejects = learned.block.rejects
-    places = [parcel.origin(reject.row) for reject in rejects]
+    places = [source_batch.origin(reject.row) for reject in rejects]
     columns = {
         "partition": _texts(partition for partition, _ in places),
         "position": _texts(str(place.position) for _, place in places),
@@ -36,24 +38,24 @@ def dead_letters_of(job: str, parcel: SourceBatch, learned: Learned) -> Delivery
         "content": _texts(reject.content for reject in rejects),
     }
     index = np.array([reject.row for reject in rejects], dtype=np.int64)
-    return _delivery(job, parcel.batch, index, columns)
+    return _delivery(job, source_batch.batch, index, columns)
 
 
-def alerts_of(job: str, parcel: SourceBatch, alerts: Sequence[Alert]) -> Delivery:
+def alert_delivery(job: str, source_batch: SourceBatch, alerts: Sequence[Alert]) -> Delivery:
     """Return what somebody should look at, one row for each alert of a batch."""
     columns = {
         "kind": _texts(alert.kind for alert in alerts),
         "value": np.array([alert.value for alert in alerts], dtype=np.float64),
         "detail": _texts(alert.detail for alert in alerts),
     }
-    return _delivery(job, parcel.batch, np.arange(len(alerts), dtype=np.int64), columns)
+    return _delivery(job, source_batch.batch, np.arange(len(alerts), dtype=np.int64), columns)
 
 
-def news_of(parcel: SourceBatch, learned: Learned) -> dict[str, Any]:
+def batch_summary(source_batch: SourceBatch, learned: Learned) -> dict[str, Any]:
     """Return what became of a batch in plain numbers, for logs, metrics and alarms."""
     info, block = learned.info, learned.block
     return {
-        "batch": parcel.batch,
+        "batch": source_batch.batch,
         "rows": block.n_rows,
         "rejected": len(block.rejects),
         "clusters": learned.n_clusters,
@@ -63,16 +65,16 @@ def news_of(parcel: SourceBatch, learned: Learned) -> dict[str, Any]:
     }
 
 
-def digest_of(before: str, labels: Delivery) -> str:
+def chain_digest(before: str, labels: Delivery) -> str:
     """Return the digest of all labels so far, from that of the batches before.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.stream.deliveries import digest_of
+    >>> from scstream.stream.deliveries import chain_digest
     >>> from scstream.stream.sink import Delivery
     >>> columns = {"index": np.arange(2), "cluster": np.array([3, 4])}
-    >>> digest_of("", Delivery("demo", 0, columns))[:8]
+    >>> chain_digest("", Delivery("demo", 0, columns))[:8]
     'd942d909'
     """
     digest = hashlib.sha256(f"{before}/{labels.batch}/".encode())

@@ -13,7 +13,7 @@ from scstream.stream.keyed import Model
 from scstream.stream.segments import Extent, Segment, extent_of, used
 
 
-class Entry:
+class KeyedEntry:
     """One state of the model of a key: in memory, in a segment, or both.
 
     Checkpoints that are not written yet share entries with the pool. The model is changed by the
@@ -21,8 +21,8 @@ class Entry:
 
     Examples
     --------
-    >>> from scstream.stream.entries import Entry
-    >>> Entry(n_clusters=3).extent is None
+    >>> from scstream.stream.entries import KeyedEntry
+    >>> KeyedEntry(n_clusters=3).extent is None
     True
     """
 
@@ -37,7 +37,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Frozen:
+class PoolState:
     """Everything that a checkpoint of a pool says, as it was after one batch.
 
     Parameters
@@ -56,7 +56,7 @@ class Frozen:
         What `SegmentLog.limit` said then: from there on segments may be in use all the same.
     """
 
-    index: Mapping[str, Entry]
+    index: Mapping[str, KeyedEntry]
     failures: Mapping[str, int]
     seen: Mapping[str, int]
     names: tuple[str, ...] | None
@@ -64,20 +64,20 @@ class Frozen:
     limit: int
 
 
-def packed(frozen: Frozen) -> tuple[dict[str, Any], dict[str, Any]]:
+def packed(frozen: PoolState) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return which segments are held, and where every model is, in few arrays.
 
     Examples
     --------
     >>> import tempfile
-    >>> from scstream.stream.entries import Entry, Frozen, packed, unpacked
+    >>> from scstream.stream.entries import KeyedEntry, PoolState, packed, unpacked
     >>> from scstream.stream.segments import SegmentLog, known_segments
     >>> from scstream.stream.store import FolderStore
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log, entry = SegmentLog(FolderStore(folder), size=100), Entry(n_clusters=3)
+    ...     log, entry = SegmentLog(FolderStore(folder), size=100), KeyedEntry(n_clusters=3)
     ...     entry.extent = log.append(b"model")
     ...     log.flush()
-    ...     held, index = packed(Frozen({"a": entry}, {}, {}, None, 7, log.limit()))
+    ...     held, index = packed(PoolState({"a": entry}, {}, {}, None, 7, log.limit()))
     ...     segments = known_segments(held["held"], held["sizes"], FolderStore(folder))
     ...     entries, _, _ = unpacked(segments, index)
     ...     held["held"], log.read(entries["a"].extent), entries["a"].n_clusters
@@ -113,7 +113,7 @@ def packed(frozen: Frozen) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def unpacked(
     segments: Sequence[Segment], index: Mapping[str, Any]
-) -> tuple[dict[str, Entry], dict[str, int], dict[str, int]]:
+) -> tuple[dict[str, KeyedEntry], dict[str, int], dict[str, int]]:
     """Undo `packed`: entries, failures and newest batches by key, the oldest of these first."""
     n_keys = index["n_keys"]
     columns = [
@@ -124,7 +124,7 @@ def unpacked(
     for width, segment, start, length, n_clusters in zip(*columns, strict=True):
         key = text[place : place + width].decode("utf-8", "surrogatepass")
         place += width
-        entry = entries[key] = Entry(n_clusters=n_clusters)
+        entry = entries[key] = KeyedEntry(n_clusters=n_clusters)
         entry.extent = Extent(segments[segment], start, length)
     if len(entries) != n_keys:
         raise ValueError("its keys are not as many as it says")

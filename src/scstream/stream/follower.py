@@ -13,7 +13,7 @@ from typing import Any, Self
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError, StreamError
 from scstream.stream import connectors
 from scstream.stream.checkpoint_log import VERSION, CheckpointLog
-from scstream.stream.clock import Clock, MachineClock
+from scstream.stream.clock import Clock, SystemClock
 from scstream.stream.reading import Answer, Reading
 from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.store import Store
@@ -74,7 +74,7 @@ class Follower:
     ) -> None:
         self.store = store
         self._emit = emit
-        self._clock = clock or MachineClock()
+        self._clock = clock or SystemClock()
         self._n_threads = n_threads
         self._reading: Reading | None = None
         self._looked = NONE  # newest version that was looked at, sound or not

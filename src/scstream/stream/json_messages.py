@@ -1,8 +1,9 @@
-"""Messages of JSON: a row per line, or an object of columns."""
+"""JSON messages: a row per line, or an object of columns."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from itertools import chain
 from operator import itemgetter
@@ -12,23 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.preprocess.block import Block
-from scstream.stream.checks import NUMBERS, PLAIN, number, number_column, quoted
-from scstream.stream.messages import Schema, among, judged, passed_on, shown, text_lines, to_json
+from scstream.stream.checks import (
+    NUMBERS,
+    PLAIN,
+    build_block,
+    number,
+    number_column,
+    quoted,
+    read_other_columns,
+    shown,
+    text_lines,
+    with_broken_lines,
+)
+from scstream.stream.schema import Schema
 
 _NO_ROW = "the line is neither a JSON object nor an array of numbers."
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 class JsonLines:
-    r"""One row per line: where messages end between lines changes nothing.
-
-    Examples
-    --------
-    >>> from scstream.stream.json_messages import JsonLines
-    >>> from scstream.stream.messages import Schema
-    >>> JsonLines(Schema(("x", "y"))).read(b'{"x": 1, "y": 2}\n[3, 4]').X.tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
-    """
+    """Reads one row per line: an object, or an array of numbers."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -46,10 +50,10 @@ class JsonLines:
                 rows.append(row)
                 at.append(i)
         block = _block_of_objects(self.schema, rows, lambda i: lines[at[i]])
-        return among(block, at, lines, broken=broken)
+        return with_broken_lines(block, at, lines, broken=broken)
 
     def _parse(self, line: str) -> dict[str, Any] | str:
-        """Return the row of a line by names of columns, or why there is none."""
+        """Return the row of a line by column name, or the reason why there is none."""
         try:
             row, end = _scan(line, 0)
         except (ValueError, RecursionError, StopIteration):
@@ -58,15 +62,15 @@ class JsonLines:
             return "the line is not JSON: more follows its first value."
         if self.schema.features is not None:
             return row if type(row) is dict else _named(row, self.schema.features)
-        return self._settle(row)
+        return self._infer_features(row)
 
-    def _settle(self, row: Any) -> dict[str, Any] | str:
-        """Take the columns of numbers of the first sound row for the features."""
+    def _infer_features(self, row: Any) -> dict[str, Any] | str:
+        """Take the columns of numbers of the first valid row as features."""
         if isinstance(row, list) and NUMBERS.issuperset(map(type, row)):
             row = {f"x{j}": value for j, value in enumerate(row)}
         if not isinstance(row, dict):
             return _NO_ROW
-        trial = self.schema.settle(n for n, v in row.items() if type(v) in NUMBERS)
+        trial = self.schema.with_features(n for n, v in row.items() if type(v) in NUMBERS)
         if trial.is_empty:
             return "the row has no column of numbers."
         block = _block_of_objects(trial, [row], lambda i: "")
@@ -77,7 +81,7 @@ class JsonLines:
 
 
 def _named(row: Any, names: tuple[str, ...]) -> dict[str, Any] | str:
-    """Return an array of entries by names of columns."""
+    """Return an array of entries by column name."""
     if not isinstance(row, list):
         return _NO_ROW
     if len(row) != len(names):
@@ -90,21 +94,21 @@ def _block_of_objects(
 ) -> Block:
     bad: dict[int, str] = {}
     X = _matrix(schema, rows, bad)
-    kept = passed_on(schema, lambda name: [row.get(name) for row in rows], bad)
-    return judged(schema, X, kept, bad=bad, content=content)
+    extra = read_other_columns(schema, lambda name: [row.get(name) for row in rows], bad)
+    return build_block(schema, X, extra, bad=bad, content=content)
 
 
 def _matrix(
     schema: Schema, rows: list[dict[str, Any]], bad: dict[int, str]
 ) -> NDArray[np.float64]:  # (N, D)
-    """Return the features of rows: all at once if they are all numbers, else one by one."""
+    """Return the features of rows: all at once if all are numbers, else one by one."""
     names = schema.features or ()
     X = np.full((len(rows), len(names)), np.nan)
     try:
         entries = _flat(rows, names)
         if (NUMBERS | {type(None)} if schema.missing else NUMBERS).issuperset(map(type, entries)):
             return np.array(entries, dtype=np.float64).reshape(X.shape)
-    except (KeyError, OverflowError):  # a column that is not there, a number beyond all floats
+    except (KeyError, OverflowError):  # an absent column, a number beyond all floats
         pass
     for i, row in enumerate(rows):
         if names and row.keys().isdisjoint(names):
@@ -126,15 +130,7 @@ def _flat(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[Any]:
 
 
 class JsonColumns:
-    """One object of arrays of the same length.
-
-    Examples
-    --------
-    >>> from scstream.stream.json_messages import JsonColumns
-    >>> from scstream.stream.messages import Schema
-    >>> JsonColumns(Schema(("x", "y"))).read(b'{"x": [1, 3], "y": [2, 4]}').X.tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
-    """
+    """Reads one object of arrays of the same length."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -146,13 +142,13 @@ class JsonColumns:
         try:
             columns = json.loads(value.decode("utf-8-sig"))
         except (ValueError, RecursionError):
-            return Block.refused("the message is not JSON.", shown(value))
+            return Block.rejected("the message is not JSON.", shown(value))
         if not isinstance(columns, dict):
-            return Block.refused("the message is not a JSON object of columns.", shown(value))
-        schema = self.schema.settle(n for n, v in columns.items() if _is_numbers(v))
-        reason = _unfit_columns(schema, columns)
+            return Block.rejected("the message is not a JSON object of columns.", shown(value))
+        schema = self.schema.with_features(n for n, v in columns.items() if _is_numbers(v))
+        reason = _columns_error(schema, columns)
         if reason:
-            return Block.refused(reason, shown(value))
+            return Block.rejected(reason, shown(value))
         block = _block_of_columns(schema, columns)
         if len(block.row):
             self.schema = schema
@@ -165,13 +161,13 @@ def _is_numbers(column: Any) -> bool:
     return bool(kinds & NUMBERS) and kinds <= NUMBERS | {type(None)}
 
 
-def _unfit_columns(schema: Schema, columns: Mapping[str, Any]) -> str:
-    """Say why columns cannot be rows, if they cannot."""
+def _columns_error(schema: Schema, columns: Mapping[str, Any]) -> str:
+    """Return the reason why columns cannot be read as rows; empty if they can."""
     if schema.is_empty:
         return "the message has no column of numbers."
     if schema.features and columns.keys().isdisjoint(schema.features):
         return f"the message has no column {quoted(schema.features[0])}, nor any other feature."
-    needed = [name for name in (*(schema.features or ()), *schema.passed) if name in columns]
+    needed = [name for name in (*(schema.features or ()), *schema.other_columns) if name in columns]
     if not needed:
         return f"the message has no column {quoted(schema.text)}."
     for name in needed:
@@ -184,17 +180,38 @@ def _unfit_columns(schema: Schema, columns: Mapping[str, Any]) -> str:
 
 def _block_of_columns(schema: Schema, columns: Mapping[str, list[Any]]) -> Block:
     names = schema.features or ()
-    here = [name for name in (*names, *schema.passed) if name in columns]
-    n_rows = len(columns[here[0]])
+    present = [name for name in (*names, *schema.other_columns) if name in columns]
+    n_rows = len(columns[present[0]])
     bad: dict[int, str] = {}
-    nothing = [None] * n_rows
+    nulls = [None] * n_rows
     X = np.empty((n_rows, len(names)))
     for j, name in enumerate(names):
-        X[:, j] = number_column(name, columns.get(name, nothing), bad, missing=schema.missing)
-    kept = passed_on(schema, lambda name: columns.get(name, nothing), bad)
+        X[:, j] = number_column(name, columns.get(name, nulls), bad, missing=schema.missing)
+    extra = read_other_columns(schema, lambda name: columns.get(name, nulls), bad)
 
     def content(i: int) -> str:
-        row = {name: columns[name][i] for name in here}
+        row = {name: columns[name][i] for name in present}
         return to_json({n: v if type(v) in PLAIN else "..." for n, v in row.items()}).decode()
 
-    return judged(schema, X, kept, bad=bad, content=content)
+    return build_block(schema, X, extra, bad=bad, content=content)
+
+
+def to_json(value: Any) -> bytes:
+    """Return compact JSON in ASCII; NaN and infinity become null, unknown types become text."""
+    try:
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"), default=_to_plain)
+    except ValueError:
+        text = json.dumps(_without_nan(value), separators=(",", ":"), default=_to_plain)
+    return text.encode()
+
+
+def _to_plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

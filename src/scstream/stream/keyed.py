@@ -27,7 +27,7 @@ _UNITS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3}
 
 
 @dataclass(frozen=True)
-class Keys:
+class KeyOptions:
     """Limits of a pool of models; the table `keys` of the settings.
 
     Parameters
@@ -51,8 +51,8 @@ class Keys:
 
     Examples
     --------
-    >>> from scstream.stream.keyed import Keys
-    >>> Keys(memory="1.5GB").memory_bytes
+    >>> from scstream.stream.keyed import KeyOptions
+    >>> KeyOptions(memory="1.5GB").memory_bytes
     1500000000
     """
 
@@ -106,7 +106,7 @@ def read_size(name: str, value: int | str) -> int:
     return max(1, int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]]))
 
 
-def by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]], list[Reject]]:
+def rows_by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]], list[Reject]]:
     """Return which sound rows belong to each key, in order of their first rows.
 
     Parameters
@@ -125,18 +125,18 @@ def by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]], list
     --------
     >>> import numpy as np
     >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.keyed import by_key
+    >>> from scstream.stream.keyed import rows_by_key
     >>> who = np.array(["b", "a", None, "b"], dtype=object)
-    >>> rows, refused = by_key(Block.of(np.zeros((4, 1)), who=who), "who")
+    >>> rows, refused = rows_by_key(Block.of(np.zeros((4, 1)), who=who), "who")
     >>> {key: places.tolist() for key, places in rows.items()}, refused[0].reason
     ({'b': [0, 3], 'a': [1]}, "column 'who' holds None: a key is a text or a whole number.")
     """
     if not len(block.row):
         return {}, []
-    if column not in block.kept:
+    if column not in block.extra:
         raise InputError(f"the rows have no column {column!r}, which schema.key names.")
     seen: dict[Any, int] = {}
-    values = block.kept[column].tolist()
+    values = block.extra[column].tolist()
     if not {str, int}.issuperset(map(type, values)):  # True would be 1, and NaN never itself
         values = [v if type(v) in (str, int) else _Wrong(repr(v)) for v in values]
     codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values), np.intp, len(values))
@@ -177,8 +177,8 @@ def part(block: Block, places: NDArray[np.intp]) -> Block:
     >>> part(Block.of(np.zeros((4, 1))), np.array([1, 3])).row
     array([1, 3])
     """
-    kept = {name: values[places] for name, values in block.kept.items()}
-    return Block(block.n_rows, block.row[places], block.X[places], kept)
+    extra = {name: values[places] for name, values in block.extra.items()}
+    return Block(block.n_rows, block.row[places], block.X[places], extra)
 
 
 def seed_of(seed: int, key: str) -> int:

@@ -23,15 +23,15 @@ from scstream.learner import PARAMETERS, Learner
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.entries import Entry, Frozen, packed, unpacked
+from scstream.stream.entries import KeyedEntry, PoolState, packed, unpacked
 from scstream.stream.keyed import (
-    Keys,
+    KeyOptions,
     Model,
-    by_key,
     model_file,
     model_of,
     n_bytes_of,
     part,
+    rows_by_key,
     seed_of,
 )
 from scstream.stream.processor import Learned, learn_block, pipeline_bytes, pipeline_from
@@ -74,10 +74,16 @@ class ModelPool:
     (array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), ['a', 'b'])
     """
 
-    options: ClassVar[type[Keys]] = Keys
+    options: ClassVar[type[KeyOptions]] = KeyOptions
 
     def __init__(
-        self, learner: Learner, steps: Steps, *, column: str, store: Store, keys: Keys | None = None
+        self,
+        learner: Learner,
+        steps: Steps,
+        *,
+        column: str,
+        store: Store,
+        keys: KeyOptions | None = None,
     ) -> None:
         if not isinstance(learner.params.get("random_state"), int | np.integer):
             raise InputError("random_state must be a whole number: every key makes its seed of it.")
@@ -86,7 +92,7 @@ class ModelPool:
         self._learner = replace(learner, params={**PARAMETERS, **learner.params})
         self._steps = steps
         self._column = column
-        self._limits = keys or Keys()
+        self._limits = keys or KeyOptions()
         self._memory = self._limits.memory_bytes
         self._log = SegmentLog(store, size=self._limits.segment_bytes)
         self._saving = Lock()
@@ -125,29 +131,29 @@ class ModelPool:
         entry = self._index[key]
         return entry.model or model_of(self._read(key, entry), key, blank=self._blank(key))
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns."""
         self._names = names
         if names is not None:
-            self._steps = self._steps.settle(names)
+            self._steps = self._steps.with_columns(names)
             self._learner = replace(self._learner, names=self._steps.feature_names(names))
 
-    def learn(self, parcel: SourceBatch) -> Learned:
+    def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch, the rows of every key by themselves.
 
         A key that fails keeps the model it had, and its rows are refused. An error of the store is
         no failure of a key and is raised: the pipeline has to go back to a checkpoint.
         """
         self._n_batches += 1
-        block = parcel.block
-        rows, refused = by_key(block, self._column)
+        block = source_batch.block
+        rows, refused = rows_by_key(block, self._column)
         admitted = self._admitted(block, rows, refused)
         labels = np.zeros(block.n_rows, dtype=np.int64)
         infos: list[tuple[int, Info]] = []
         for key, model in self._in_turn(admitted, block, refused):
             try:
                 learner, steps, after, own = learn_block(
-                    model.learner, model.steps, part(block, admitted[key]), time=parcel.time
+                    model.learner, model.steps, part(block, admitted[key]), time=source_batch.time
                 )
             except Exception as error:
                 self._failures[key] = self._failures.get(key, 0) + 1
@@ -160,7 +166,7 @@ class ModelPool:
             if len(own) and learner.snapshot:
                 infos.append((len(own), learner.snapshot.info))
         self._forget()
-        block = block.without(refused)
+        block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
@@ -188,7 +194,7 @@ class ModelPool:
         if self._limits.retry:
             failures = {}
         self._begin(index, failures, seen, None if names is None else tuple(names), n_batches)
-        self.settle(self._names)
+        self.set_columns(self._names)
         return progress
 
     def close(self) -> None:
@@ -196,7 +202,7 @@ class ModelPool:
 
     def _begin(
         self,
-        index: dict[str, Entry],
+        index: dict[str, KeyedEntry],
         failures: dict[str, int],
         seen: Mapping[str, int],
         names: tuple[str, ...] | None,
@@ -207,8 +213,10 @@ class ModelPool:
         self._seen = OrderedDict(seen)  # batch of the newest rows; the longest silent key first
         self._names = names
         self._n_batches = n_batches
-        self._resident: OrderedDict[str, Entry] = OrderedDict()  # least recently used first
-        self._ghosts: deque[tuple[str, Entry]] = deque()  # old states that a checkpoint waits for
+        self._resident: OrderedDict[str, KeyedEntry] = OrderedDict()  # least recently used first
+        self._ghosts: deque[tuple[str, KeyedEntry]] = (
+            deque()
+        )  # old states that a checkpoint waits for
         self._n_bytes = self._ghost_bytes = 0
         self._n_freezes = 0
         self._n_clusters = sum(entry.n_clusters for entry in index.values())
@@ -224,7 +232,7 @@ class ModelPool:
                 why = f"key {key!r} is new, and there are keys.max_keys = {limits.max_keys} already"
                 refused += _refused(block, places, why)
                 continue
-            self._index.setdefault(key, Entry(n_freezes=self._n_freezes))
+            self._index.setdefault(key, KeyedEntry(n_freezes=self._n_freezes))
             if limits.forget_after is not None:
                 self._seen[key] = self._n_batches
                 self._seen.move_to_end(key)
@@ -264,7 +272,7 @@ class ModelPool:
                 self.n_loaded += 1
                 yield key, self._admit(key, entry, model)
 
-    def _loaded(self, key: str, entry: Entry, content: bytes) -> Model:
+    def _loaded(self, key: str, entry: KeyedEntry, content: bytes) -> Model:
         """Model from its file; one that does not look sound is read once more."""
         blank = self._blank(key)
         try:
@@ -272,7 +280,7 @@ class ModelPool:
         except CheckpointCorrupt:
             return model_of(self._read(key, entry), key, blank=blank)
 
-    def _read(self, key: str, entry: Entry) -> bytes:
+    def _read(self, key: str, entry: KeyedEntry) -> bytes:
         while True:
             extent = entry.extent
             assert extent is not None
@@ -293,7 +301,7 @@ class ModelPool:
         seed = seed_of(int(params["random_state"]), key)
         return Model(replace(self._learner, params={**params, "random_state": seed}), self._steps)
 
-    def _admit(self, key: str, entry: Entry, model: Model) -> Model:
+    def _admit(self, key: str, entry: KeyedEntry, model: Model) -> Model:
         """Take a model into memory."""
         entry.model, entry.n_bytes = model, n_bytes_of(model)
         self._resident[key] = entry
@@ -308,16 +316,16 @@ class ModelPool:
             self._resident.move_to_end(key)
             return
         self._release(key, before)
-        entry = Entry(n_clusters=model.n_clusters, n_freezes=self._n_freezes)
+        entry = KeyedEntry(n_clusters=model.n_clusters, n_freezes=self._n_freezes)
         self._index[key] = entry
         self._n_clusters += entry.n_clusters
         self._admit(key, entry, model)
 
-    def _lose(self, key: str, entry: Entry) -> None:
+    def _lose(self, key: str, entry: KeyedEntry) -> None:
         """Set a key aside whose model is damaged; should it be retried, it begins anew."""
         self._release(key, entry)
         self._failures[key] = self._limits.patience
-        self._index[key] = Entry(n_freezes=self._n_freezes)
+        self._index[key] = KeyedEntry(n_freezes=self._n_freezes)
         self._admit(key, self._index[key], self._blank(key))
 
     def _forget(self) -> list[str]:
@@ -333,7 +341,7 @@ class ModelPool:
             forgotten.append(key)
         return forgotten
 
-    def _release(self, key: str, entry: Entry) -> None:
+    def _release(self, key: str, entry: KeyedEntry) -> None:
         """Let go of a state that is no longer the newest; a checkpoint may still wait for it."""
         self._n_clusters -= entry.n_clusters
         if entry.model is None:
@@ -361,7 +369,7 @@ class ModelPool:
             entry.model = None
             self.n_evicted += 1
 
-    def _save(self, key: str, entry: Entry) -> None:
+    def _save(self, key: str, entry: KeyedEntry) -> None:
         """Write a state to the log, unless the other thread has."""
         with self._saving:
             if entry.extent is None:
@@ -369,8 +377,8 @@ class ModelPool:
                 entry.extent = self._log.append(model_file(entry.model, key))
         self._log.put_full()
 
-    def _frozen(self, limit: int) -> Frozen:
-        return Frozen(
+    def _frozen(self, limit: int) -> PoolState:
+        return PoolState(
             index=dict(self._index),
             failures=dict(self._failures),
             seen=dict(self._seen),
@@ -379,12 +387,12 @@ class ModelPool:
             limit=limit,
         )
 
-    def _write(self, frozen: Frozen, progress: Mapping[str, Any]) -> bytes:
+    def _write(self, frozen: PoolState, progress: Mapping[str, Any]) -> bytes:
         """Write the models, and return where they are."""
         self._put_away(frozen.index, below=frozen.limit)
         return index_bytes(frozen, progress)
 
-    def _put_away(self, index: Mapping[str, Entry], *, below: int) -> None:
+    def _put_away(self, index: Mapping[str, KeyedEntry], *, below: int) -> None:
         """Write what is not in a segment yet, and tidy up a little."""
         for key, entry in index.items():
             if entry.extent is None:
@@ -396,7 +404,7 @@ class ModelPool:
         self._n_written = self._log.n_appended
 
 
-def index_bytes(frozen: Frozen, progress: Mapping[str, Any]) -> bytes:
+def index_bytes(frozen: PoolState, progress: Mapping[str, Any]) -> bytes:
     """Return the content of a checkpoint of models that are all in segments."""
     segments, index = packed(frozen)
     return pipeline_bytes({"progress": progress, "segments": segments, "pool": index})

@@ -78,11 +78,11 @@ class Learned:
 class Processor(Protocol):
     """A pure function of the batches so far, with its state."""
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns, before the first batch."""
         ...
 
-    def learn(self, parcel: SourceBatch) -> Learned:
+    def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch."""
         ...
 
@@ -127,16 +127,16 @@ class OneModel:
         self.learner = learner
         self.steps = steps
 
-    def settle(self, names: tuple[str, ...] | None) -> None:
+    def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Be told the names of the columns."""
         if names is not None:
-            self.steps = self.steps.settle(names)
+            self.steps = self.steps.with_columns(names)
             self.learner = replace(self.learner, names=self.steps.feature_names(names))
 
-    def learn(self, parcel: SourceBatch) -> Learned:
+    def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch."""
         self.learner, self.steps, block, labels = learn_block(
-            self.learner, self.steps, parcel.block, time=parcel.time
+            self.learner, self.steps, source_batch.block, time=source_batch.time
         )
         snapshot = self.learner.snapshot
         n_clusters = snapshot.state.n_clusters if snapshot else 0
@@ -241,7 +241,7 @@ def learn_block(
     (1, 2)
     """
     if len(block.row):
-        steps, block = steps.take(block, time=time)
+        steps, block = steps.apply(block, time=time)
         if learner.snapshot is None and learner.names is None:  # words are known only now
             learner = replace(learner, names=steps.feature_names(None))
     if not len(block.row):
@@ -252,7 +252,7 @@ def learn_block(
         refused = unsuitable(_check_of(learner), block.X)
         if not refused:
             raise
-        block = block.without([Reject(int(block.row[i]), why) for i, why in refused])
+        block = block.reject([Reject(int(block.row[i]), why) for i, why in refused])
         if not len(block.row):
             return _let_time_pass(learner, time), steps, block, _NONE
         learner, labels = learner.learn(block.X, time=time)

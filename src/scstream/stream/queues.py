@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 from scstream.preprocess.block import Block
 from scstream.stream.commit import PendingCommit
-from scstream.stream.messages import Reader
+from scstream.stream.schema import Reader
 from scstream.stream.sink import Delivery, Sink
 from scstream.stream.source import Record, Source
 
@@ -265,7 +265,7 @@ def _read(source: Source, reader: Reader) -> Pairs:
 
 def _size(pairs: Pairs) -> int:
     """About how many bytes the rows take."""
-    return sum(8 * (block.X.shape[1] + 4 * len(block.kept)) * block.n_rows for _, block in pairs)
+    return sum(8 * (block.X.shape[1] + 4 * len(block.extra)) * block.n_rows for _, block in pairs)
 
 
 def _drain(queue: Queue[Any]) -> None:

@@ -199,7 +199,7 @@ class Reading:
     def _taken(self, block: Block) -> Rows:
         if not len(block.row):
             return np.zeros((0, self.mixture.family.n_features))
-        _, block = self.steps.take(block)
+        _, block = self.steps.apply(block)
         if block.rejects:
             first = block.rejects[0]
             raise InputError(

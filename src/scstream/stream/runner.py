@@ -24,10 +24,15 @@ from scstream.errors import (
 from scstream.observe.alarm import Alarm
 from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch, offsets_from_dict
 from scstream.stream.checkpoint_log import CheckpointLog
-from scstream.stream.clock import Clock, MachineClock, Stopwatch
+from scstream.stream.clock import Clock, Stopwatch, SystemClock
 from scstream.stream.commit import PendingCommit, commit
-from scstream.stream.deliveries import alerts_of, dead_letters_of, digest_of, labels_of, news_of
-from scstream.stream.messages import Reader, Schema
+from scstream.stream.deliveries import (
+    alert_delivery,
+    batch_summary,
+    chain_digest,
+    dead_letter_delivery,
+    label_delivery,
+)
 from scstream.stream.processor import Learned, Processor
 from scstream.stream.queues import (
     AsyncWriter,
@@ -37,6 +42,7 @@ from scstream.stream.queues import (
     SyncReader,
     SyncWriter,
 )
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Resume, Source
 
@@ -50,7 +56,7 @@ def ignore_event(kind: str, /, **values: Any) -> None:
     """Ignore an event."""
 
 
-def ignore_batch(parcel: SourceBatch, learned: Learned) -> None:
+def ignore_batch(source_batch: SourceBatch, learned: Learned) -> None:
     """Ignore a batch."""
 
 
@@ -126,11 +132,11 @@ class Pipeline:
     reader: Reader
     processor: Processor
     sink: Sink
-    ledger: CheckpointLog
-    dead: Sink = field(default_factory=NullSink)
+    checkpoint_log: CheckpointLog
+    dead_letters: Sink = field(default_factory=NullSink)
     batching: Batching = field(default_factory=Batching)
-    pace: CheckpointPolicy = field(default_factory=CheckpointPolicy)
-    clock: Clock = field(default_factory=MachineClock)
+    checkpoint_policy: CheckpointPolicy = field(default_factory=CheckpointPolicy)
+    clock: Clock = field(default_factory=SystemClock)
     emit: EventCallback = ignore_event
     on_batch: BatchCallback = ignore_batch
     alarm: Alarm = field(default_factory=Alarm)
@@ -168,19 +174,19 @@ class Pipeline:
             Number of batches learned.
         """
         stop = stop or Event()
-        with nullcontext() if take_over else self.ledger.store.lock():
+        with nullcontext() if take_over else self.checkpoint_log.store.lock():
             try:
                 return self._run(savepoint, accept_gap, stop, until)
             except Exception as error:
                 # Who was overtaken may stumble over anything: the other has tidied up meanwhile.
-                if isinstance(error, Fenced) or not self.ledger.is_overtaken():
+                if isinstance(error, Fenced) or not self.checkpoint_log.is_overtaken():
                     raise
-                raise self.ledger.overtaken() from error
+                raise self.checkpoint_log.overtaken() from error
             finally:
                 self.close()
 
     def _run(self, savepoint: str | None, accept_gap: bool, stop: Event, until: int | None) -> int:
-        epoch = self.ledger.claim(at=self.clock.now())
+        epoch = self.checkpoint_log.claim(at=self.clock.now())
         self._restore(savepoint, accept_gap=accept_gap)
         self.emit("started", epoch=epoch, batch=self._batcher.batch, job=self.job)
         first = self._batcher.batch
@@ -189,17 +195,17 @@ class Pipeline:
             while not stop.is_set() and (until is None or self._batcher.batch < until):
                 is_first = self._batcher.is_first
                 watch = Stopwatch(self.clock)
-                parcel = self._next_parcel(feed, outlet, stop)
-                if parcel is None:
+                source_batch = self._next_parcel(feed, outlet, stop)
+                if source_batch is None:
                     break
                 watch.lap("wait")
                 if is_first:
-                    self.processor.settle(self.reader.schema.features)
-                learned = self.processor.learn(parcel)
+                    self.processor.set_columns(self.reader.schema.features)
+                learned = self.processor.learn(source_batch)
                 watch.lap("learn")
-                self._deliver(parcel, learned, outlet)
+                self._deliver(source_batch, learned, outlet)
                 watch.lap("deliver")
-                self._tell(parcel, learned, outlet, watch)
+                self._tell(source_batch, learned, outlet, watch)
                 if self._is_due():
                     self._commit(outlet)
             self._commit(outlet)
@@ -208,7 +214,7 @@ class Pipeline:
 
     def close(self) -> None:
         """Close source, sinks and processor; `run` has done so."""
-        for end in (self.source, self.sink, self.dead, self.alerts, self.processor):
+        for end in (self.source, self.sink, self.dead_letters, self.alerts, self.processor):
             end.close()
 
     def _restore(self, savepoint: str | None, *, accept_gap: bool) -> None:
@@ -228,7 +234,7 @@ class Pipeline:
             )
             self.reader.schema = Schema(**progress["schema"])
             self.alarm.restore(progress.get("alarm", {}))
-        self._planned = self.ledger.planned(after=self._batcher.batch)
+        self._planned = self.checkpoint_log.planned(after=self._batcher.batch)
         if savepoint is not None and self._has_lost_cuts():
             self._start_lineage()
         self._open_source(progress, accept_gap=accept_gap)
@@ -241,16 +247,16 @@ class Pipeline:
     def _last_progress(self, savepoint: str | None) -> Mapping[str, Any]:
         """Restore the processor from the newest sound checkpoint; return the progress in it."""
         if savepoint is not None:
-            content = self.ledger.read_savepoint(savepoint)
+            content = self.checkpoint_log.read_savepoint(savepoint)
             return self._checked(self.processor.restore(content, name=savepoint))
         damage: CheckpointCorrupt | None = None
-        for name, content in self.ledger.checkpoints():
+        for name, content in self.checkpoint_log.checkpoints():
             try:
                 return self._checked(self.processor.restore(content, name=name))
             except CheckpointCorrupt as error:
                 damage = error
                 self.emit("damaged", name=name, reason=str(error))
-                self.ledger.forget(name)
+                self.checkpoint_log.forget(name)
         if damage is not None:
             raise damage
         return {}
@@ -307,9 +313,9 @@ class Pipeline:
         while not stop.is_set():
             cut = self._next_cut(final=feed.done)
             if cut is not None:
-                parcel = batcher.take(cut)
+                source_batch = batcher.take(cut)
                 batcher.restart_timer(self.clock.elapsed())
-                return parcel
+                return source_batch
             if feed.done and not batcher.n_waiting:
                 self._check_reached()
                 return None
@@ -347,32 +353,38 @@ class Pipeline:
                 cut = batcher.propose(elapsed=elapsed, now=now, final=True)
             if cut is None or not by_chance:
                 return cut
-            self._planned[cut.batch] = self.ledger.agree(cut)
+            self._planned[cut.batch] = self.checkpoint_log.agree(cut)
         cut = self._planned[batcher.batch]
         return self._planned.pop(batcher.batch) if batcher.covers(cut) else None
 
-    def _deliver(self, parcel: SourceBatch, learned: Learned, outlet: Outlet) -> None:
+    def _deliver(self, source_batch: SourceBatch, learned: Learned, outlet: Outlet) -> None:
         block, schema = learned.block, self.reader.schema
         key = () if schema.key is None else (schema.key,)
-        labels = labels_of(self.job, parcel, learned, dict.fromkeys((*key, *schema.keep)))
-        self._digest = digest_of(self._digest, labels)
-        if self.pace.digests and parcel.batch % self.pace.digests == self.pace.digests - 1:
-            self.ledger.confirm(parcel.batch, self._digest)
+        labels = label_delivery(
+            self.job, source_batch, learned, dict.fromkeys((*key, *schema.keep))
+        )
+        self._digest = chain_digest(self._digest, labels)
+        if (
+            self.checkpoint_policy.digests
+            and source_batch.batch % self.checkpoint_policy.digests
+            == self.checkpoint_policy.digests - 1
+        ):
+            self.checkpoint_log.confirm(source_batch.batch, self._digest)
         outlet.write("labels", labels)
         if block.rejects:
-            outlet.write("dead", dead_letters_of(self.job, parcel, learned))
+            outlet.write("dead_letters", dead_letter_delivery(self.job, source_batch, learned))
         self._n_rows += block.n_rows
         self._n_rejected += len(block.rejects)
 
     def _tell(
-        self, parcel: SourceBatch, learned: Learned, outlet: Outlet, watch: Stopwatch
+        self, source_batch: SourceBatch, learned: Learned, outlet: Outlet, watch: Stopwatch
     ) -> None:
         """Say what happened, to whoever listens; alerts are delivered as labels are."""
-        news = news_of(parcel, learned)
+        news = batch_summary(source_batch, learned)
         alerts = self.alarm.hear(news)
         if alerts:
-            outlet.write("alerts", alerts_of(self.job, parcel, alerts))
-        self.on_batch(parcel, learned)
+            outlet.write("alerts", alert_delivery(self.job, source_batch, alerts))
+        self.on_batch(source_batch, learned)
         self.emit(
             "batch",
             **news,
@@ -381,12 +393,12 @@ class Pipeline:
             at=self.clock.now(),
         )
         for alert in alerts:
-            self.emit("alert", batch=parcel.batch, **asdict(alert))
+            self.emit("alert", batch=source_batch.batch, **asdict(alert))
 
     def _is_due(self) -> bool:
         batches = self._batcher.batch - self._committed
-        return batches >= self.pace.batches or (
-            self.clock.elapsed() - self._since >= self.pace.seconds
+        return batches >= self.checkpoint_policy.batches or (
+            self.clock.elapsed() - self._since >= self.checkpoint_policy.seconds
         )
 
     def _commit(self, outlet: Outlet) -> None:
@@ -412,7 +424,7 @@ class Pipeline:
 
     @property
     def _sinks(self) -> dict[str, Sink]:
-        return {"labels": self.sink, "dead": self.dead, "alerts": self.alerts}
+        return {"labels": self.sink, "dead_letters": self.dead_letters, "alerts": self.alerts}
 
     def _feed(self, stop: Event) -> Feed:
         return (PrefetchingReader if self.threads else SyncReader)(self.source, self.reader, stop)
@@ -424,7 +436,7 @@ class Pipeline:
         commit(
             work,
             sinks=self._sinks,
-            ledger=self.ledger,
+            checkpoint_log=self.checkpoint_log,
             source=self.source,
             emit=self.emit,
             clock=self.clock,

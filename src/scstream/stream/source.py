@@ -106,7 +106,7 @@ class Source(Protocol):
         ...
 
 
-class Wrapped:
+class SourceWrapper:
     """A source that passes everything on; what a subclass says otherwise is done otherwise.
 
     Parameters
@@ -117,8 +117,8 @@ class Wrapped:
     Examples
     --------
     >>> from scstream.stream.connectors import source
-    >>> from scstream.stream.source import Wrapped
-    >>> Wrapped(source("stdin")).lag() is None
+    >>> from scstream.stream.source import SourceWrapper
+    >>> SourceWrapper(source("stdin")).lag() is None
     True
     """
 

@@ -30,7 +30,8 @@ def run(
     sets: Sets = None,
     folder: Folder = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the newest checkpoint, which must exist.")
+        bool,
+        typer.Option("--resume", help="Continue from the newest checkpoint; fail without one."),
     ] = False,
     resume_or_start: Annotated[
         bool,

@@ -12,9 +12,11 @@ from typing import BinaryIO
 
 from scstream.errors import InputError, SourceChanged
 from scstream.preprocess.block import Block
+from scstream.stream.checks import shown
 from scstream.stream.connectors.files import CsvReader, csv_line, json_lines
 from scstream.stream.findings import Finding
-from scstream.stream.messages import Reader, Schema, reader, shown
+from scstream.stream.messages import reader
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import Delivery, SinkPosition, plain_rows
 from scstream.stream.source import Positions, Record, Resume
 
@@ -164,7 +166,7 @@ class StdinSource:
                 yield whole + newline
             if len(rest) > self._max_line:
                 reason = f"a line of standard input is longer than {self._max_line} bytes."
-                yield Block.refused(reason, shown(rest))
+                yield Block.rejected(reason, shown(rest))
                 rest = self._behind_line()
         if rest:
             yield rest

@@ -10,8 +10,14 @@ from typing import Any
 import numpy as np
 
 from scstream.preprocess.block import Block
-from scstream.stream.checks import number_column
-from scstream.stream.messages import Schema, among, judged, passed_on, text_lines
+from scstream.stream.checks import (
+    build_block,
+    number_column,
+    read_other_columns,
+    text_lines,
+    with_broken_lines,
+)
+from scstream.stream.schema import Schema
 
 
 def csv_line(values: Sequence[Any], delimiter: str = ",") -> bytes:
@@ -41,9 +47,9 @@ class CsvReader:
     Examples
     --------
     >>> from scstream.stream.connectors.files import CsvReader
-    >>> from scstream.stream.messages import Schema
+    >>> from scstream.stream.schema import Schema
     >>> block = CsvReader(Schema(keep=("name",))).read(b'x,name\n1,"a,b"\n?,c\n')
-    >>> block.X.tolist(), block.kept["name"].tolist(), block.rejects[0].reason
+    >>> block.X.tolist(), block.extra["name"].tolist(), block.rejects[0].reason
     ([[1.0]], ['a,b'], "column 'x' holds '?', which is not a number.")
     """
 
@@ -71,7 +77,7 @@ class CsvReader:
                 rows.append(row)
                 at.append(i)
         block = _block_of_fields(self.schema, names, rows, lambda i: lines[at[i]])
-        return among(block, at, lines, broken=broken)
+        return with_broken_lines(block, at, lines, broken=broken)
 
     def _names(self, head: bytes) -> list[str]:
         """Return names of columns; no names where that line is no CSV, and so no sound rows."""
@@ -101,7 +107,7 @@ class CsvReader:
         numeric = [
             n for n, field in zip(names, row, strict=True) if isinstance(_cell(field), float)
         ]
-        trial = self.schema.settle(numeric)
+        trial = self.schema.with_features(numeric)
         if trial.is_empty:
             return "the line has no column of numbers."
         block = _block_of_fields(trial, names, [row], lambda i: "")
@@ -124,8 +130,10 @@ def _block_of_fields(
     X = np.empty((len(rows), len(features)))  # (N, D)
     for j, name in enumerate(features):
         X[:, j] = number_column(name, _cells(fields(name)), bad, missing=schema.missing)
-    kept = passed_on(schema, lambda n: _cells(fields(n)) if n == schema.time else fields(n), bad)
-    return judged(schema, X, kept, bad=bad, content=content)
+    kept = read_other_columns(
+        schema, lambda n: _cells(fields(n)) if n == schema.time else fields(n), bad
+    )
+    return build_block(schema, X, kept, bad=bad, content=content)
 
 
 def _cells(fields: Sequence[str | None]) -> list[float | str | None]:

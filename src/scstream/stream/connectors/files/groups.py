@@ -37,7 +37,7 @@ class GroupFile:
         except ValueError as error:
             if self._groups is None and not last:
                 return None
-            return self._record(None, 0, Block.refused(f"{error}.", self.name))
+            return self._record(None, 0, Block.rejected(f"{error}.", self.name))
         stop = min(self._row + RECORD_ROWS, self._table.num_rows)
         return self._record(self._group, stop, group_bytes(self._table, self._row, stop))
 

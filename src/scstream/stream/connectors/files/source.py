@@ -17,7 +17,8 @@ from scstream.stream.connectors.files.marks import HEAD, check_reached, compare,
 from scstream.stream.connectors.files.paths import Folder, format_of
 from scstream.stream.connectors.files.text import TextFile, records_in, whole_lines
 from scstream.stream.findings import Finding
-from scstream.stream.messages import Reader, Schema, reader
+from scstream.stream.messages import reader
+from scstream.stream.schema import Reader, Schema
 from scstream.stream.source import Position, Positions, Record, Resume
 
 _TEXT = ("csv", "jsonl")
@@ -60,7 +61,7 @@ class FileSource:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from scstream.stream.connectors.files import FileSource
-    >>> from scstream.stream.messages import Schema
+    >>> from scstream.stream.schema import Schema
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "rows.csv"
     ...     _ = path.write_text("x,name\n1.5,a\n2.5,b\n")

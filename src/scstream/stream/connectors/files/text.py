@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from scstream.preprocess.block import Block
+from scstream.stream.checks import shown
 from scstream.stream.connectors.files.marks import HEAD, as_mark, compare, hash_of, read_mark
-from scstream.stream.messages import shown
 from scstream.stream.source import Position, Record
 
 RECORD_BYTES = 65_536  # of a record
@@ -99,7 +99,7 @@ class TextFile:
             return None
         self._long = None
         reason = f"the line at byte {start} of {self.name} is longer than {self._max_line} bytes."
-        return self._record(start, Block.refused(reason, begins_with), end=end)
+        return self._record(start, Block.rejected(reason, begins_with), end=end)
 
     def _record(self, start: int, value: bytes | Block, *, end: int) -> Record:
         """Return a record that ends there in the buffer, and go there."""

@@ -12,7 +12,7 @@ from scstream.errors import SinkError
 from scstream.io.disk import Disk, write_all, write_whole
 from scstream.preprocess.block import Columns
 from scstream.stream.connectors.files.csv_lines import csv_line
-from scstream.stream.messages import to_json
+from scstream.stream.json_messages import to_json
 from scstream.stream.sink import Delivery, SinkPosition, plain_rows
 
 _PART = re.compile(r"part-\d{8}\.parquet")

@@ -33,7 +33,7 @@ def findings(link: Link, *, role: str) -> list[Finding]:
     settings = _settings(link) if topic.has_controller else {}
     if not settings:
         return [*found, Finding("note", "settings", _SILENT)]
-    return [*found, *judged(settings, copies=copies, role=role)]
+    return [*found, *check_settings(settings, copies=copies, role=role)]
 
 
 def _settings(link: Link) -> dict[str, str]:
@@ -46,13 +46,13 @@ def _settings(link: Link) -> dict[str, str]:
         return {}
 
 
-def judged(settings: Mapping[str, str], *, copies: int, role: str) -> list[Finding]:
+def check_settings(settings: Mapping[str, str], *, copies: int, role: str) -> list[Finding]:
     """Return what settings of a topic mean.
 
     Examples
     --------
-    >>> from scstream.stream.connectors.kafka.doctor import judged
-    >>> compacted = judged({"cleanup.policy": "compact"}, copies=3, role="source")
+    >>> from scstream.stream.connectors.kafka.doctor import check_settings
+    >>> compacted = check_settings({"cleanup.policy": "compact"}, copies=3, role="source")
     >>> [finding.about for finding in compacted if finding.level == "warn"]
     ['min.insync.replicas', 'cleanup.policy']
     """

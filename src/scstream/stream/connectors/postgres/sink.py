@@ -150,7 +150,7 @@ class PostgresSink:
             return {str(name): str(value) for name, value in rows}
 
         try:
-            return judged(self._patiently(ask))
+            return check_settings(self._patiently(ask))
         finally:
             self.close()
 
@@ -279,14 +279,14 @@ class PostgresSink:
             link.close()
 
 
-def judged(settings: Mapping[str, str]) -> list[Finding]:
+def check_settings(settings: Mapping[str, str]) -> list[Finding]:
     """Return what settings of a server mean for what it has confirmed.
 
     Examples
     --------
-    >>> from scstream.stream.connectors.postgres.sink import judged
+    >>> from scstream.stream.connectors.postgres.sink import check_settings
     >>> settings = {"server_version": "15.1", "fsync": "off", "synchronous_commit": "on"}
-    >>> [finding.level for finding in judged({**settings, "full_page_writes": "on"})]
+    >>> [finding.level for finding in check_settings({**settings, "full_page_writes": "on"})]
     ['ok', 'warn', 'ok', 'ok']
     """
     found = [Finding("ok", "version", f"PostgreSQL {settings['server_version']}.")]

@@ -1,0 +1,101 @@
+"""Which columns of a message are features, times, keys and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from scstream.errors import InputError
+from scstream.preprocess.block import Block
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The roles of the columns of a message.
+
+    Parameters
+    ----------
+    features : sequence of str or None
+        Columns of numbers, in this order. None: all columns of numbers in the first valid row that
+        have no other role, in the order in which they come. Rows that are bare arrays of numbers
+        have the columns "x0", "x1" and so on if none are named.
+    keep : sequence of str
+        Columns of any plain type that are written to the sink; null where a row has none.
+    key : str or None
+        Column that names the model of a row: text or a whole number.
+    time : str or None
+        Column of event time: seconds since 1970, or text in ISO 8601, by default UTC.
+    text : str or None
+        Column of text, for the text steps of a pipeline.
+    missing : bool
+        Whether entries of features may be null, NaN or absent.
+
+    Examples
+    --------
+    >>> from scstream.stream.schema import Schema
+    >>> Schema(keep=["name"]).with_features(["name", "x", "y"]).features
+    ('x', 'y')
+    """
+
+    features: tuple[str, ...] | None = None
+    keep: tuple[str, ...] = ()
+    key: str | None = None
+    time: str | None = None
+    text: str | None = None
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        if self.features is not None:
+            object.__setattr__(self, "features", _names("features", self.features))
+        object.__setattr__(self, "keep", _names("keep", self.keep))
+        for role in ("key", "time", "text"):
+            name = getattr(self, role)
+            if name is not None and (not isinstance(name, str) or not name):
+                raise InputError(f"{role} must be the name of a column, got {name!r}.")
+
+    @property
+    def other_columns(self) -> tuple[str, ...]:
+        """Names of the columns that are read but are no features."""
+        roles = [name for name in (self.key, self.time, self.text) if name is not None]
+        return tuple(dict.fromkeys((*self.keep, *roles)))
+
+    def with_features(self, names: Iterable[str]) -> Schema:
+        """Return the schema with these features, without names that have another role.
+
+        A schema that has features is returned unchanged.
+        """
+        if self.features is not None:
+            return self
+        free = (name for name in names if name not in self.other_columns and name and _utf8(name))
+        return replace(self, features=tuple(dict.fromkeys(free)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a row would hold nothing to learn from."""
+        return self.features == () and self.text is None
+
+
+class Reader(Protocol):
+    """Reads messages of one format; its `schema` has features after the first valid row."""
+
+    schema: Schema
+
+    def read(self, value: bytes) -> Block:
+        """Return the rows of a message; a message of white space has none."""
+        ...
+
+
+def _names(role: str, names: Any) -> tuple[str, ...]:
+    listed = (names,) if isinstance(names, str) else tuple(names)
+    for name in listed:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"{role} must be names of columns, got {name!r} among them.")
+        if listed.count(name) > 1:
+            raise InputError(f"{role} names column {name!r} twice.")
+    return listed
+
+
+def _utf8(name: str) -> bool:
+    """Whether a name can be encoded; one that cannot would fail in every file it is written to."""
+    return name.isascii() or name.encode(errors="replace").decode() == name
