@@ -26,7 +26,7 @@ def _off(**switches: Any) -> dict[str, Any]:
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "1 vague prior": {"prior": "vague"},
+    "1 vague prior": {"prior": "weak"},
     "2 start from one cluster": _off(segment_start=False, start_sweeps=500, start_patience=50),
     "3 no births": _off(births=False),
     "4 halve the past": _off(cut_past=False),

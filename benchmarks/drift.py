@@ -23,8 +23,7 @@ from benchmarks.density import files
 from benchmarks.density.anomalies import rows_of
 from benchmarks.density.nabscore import probation
 from benchmarks.runs import provenance
-from scstream.core.query import Mixture
-from scstream.learner import Learner
+from scstream.model import Model, Settings
 from scstream.observe.alarm import Alarm, AlarmOptions
 
 Array = npt.NDArray[np.float64]
@@ -235,12 +234,11 @@ def heard(
 
     With `before` the alarm is told the log density that rows had before they were learned.
     """
-    learner = Learner({"n_threads": 1, **params})
+    learner = Settings.of({"n_jobs": 1, **params})
     for i, X in enumerate(batches):
         expected = _expected(learner, X) if before and i else np.nan
-        learner, _ = learner.learn(X, time=None)
-        snapshot = learner.snapshot
-        assert snapshot is not None
+        learner, _, _ = learner.update(X, time=None)
+        snapshot = learner
         news = {
             "batch": i,
             "rows": len(X),
@@ -253,10 +251,8 @@ def heard(
         yield from ((i, alert.kind) for alert in alarm.hear(news))
 
 
-def _expected(learner: Learner, X: Array) -> float:
-    snapshot = learner.snapshot
-    assert snapshot is not None
-    mixture = Mixture.expected(snapshot.family, snapshot.config, snapshot.state, None)
+def _expected(learner: Model, X: Array) -> float:
+    mixture = learner.at()
     return float(mixture.log_density(X).mean())
 
 

@@ -18,7 +18,7 @@ from scstream.families.base import Family
 from scstream.serve.live import Live
 from scstream.serve.memory import Told
 from scstream.serve.picture import draw
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from tests.page.stage import reading_of, state_of
 
 N_ROWS = 600
@@ -63,7 +63,7 @@ def family_of(name: str, X: np.ndarray) -> Family:
     return Diagonal.weak_prior(X[:50]) if name == "diagonal" else Multinomial(np.ones(n))
 
 
-def seen(reading: Reading, X: np.ndarray, labels: np.ndarray, *, eager: bool) -> float:
+def seen(reading: ModelVersion, X: np.ndarray, labels: np.ndarray, *, eager: bool) -> float:
     """Time of `Live.see`, where it is never due or always."""
     ticks = count()
     live = Live(clock=(lambda: float(next(ticks))) if eager else lambda: 0.0)

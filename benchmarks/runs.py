@@ -26,7 +26,7 @@ def run(case: Case, seed: int, choices: dict[str, Any] | None = None) -> Row:
         rival = score(kmeans(case.rival, seed), case.stream(seed), oracle=case.oracle)
         row["full_nmi_above_kmeans"] = row["full_nmi"] - rival["full_nmi"]
     if "ari_above_vague" in case.bars:
-        vague = score(ScStream(**settings | {"prior": "vague"}), case.stream(seed), oracle=False)
+        vague = score(ScStream(**settings | {"prior": "weak"}), case.stream(seed), oracle=False)
         row["ari_above_vague"] = row["ari"] - vague["ari"]
     return row
 

@@ -1,8 +1,8 @@
-"""Sphinx builds the documentation: sphinx-build -E -n -W --keep-going -c docs . build/html.
+"""Settings of Sphinx: sphinx-build -E -n -W --keep-going -c docs . build/html.
 
-The source is the whole repository, so that links mean here what they mean wherever it is shown as
-files. Nothing is fetched: neither by the build nor by the pages. Examples of the gallery run unless
--D plot_gallery=0 is given.
+The source is the whole repository, so that links work here as they do on a repository host. Neither
+the build nor the pages load anything from the network. Examples of the gallery run unless you give
+-D plot_gallery=0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from docs import other_hosts, outline  # noqa: E402
 from scstream import __version__  # noqa: E402
 
-TITLES = {"README.md": "Start", outline.GALLERY: "Examples"}  # where that of the page is too long
+TITLES = {"README.md": "Start", outline.GALLERY: "Examples"}  # instead of long titles of pages
 
 project = "scstream"
 author = "The scstream contributors"
@@ -82,9 +82,9 @@ autodoc_type_aliases = {name: name for name in ("Array", "Labels", "Rows", "Posi
 default_role = "known"
 
 numpydoc_show_class_members = False
-# How a docstring is written, wherever there is one. Not asked for: SA01 and ES01, sections for
-# their own sake; PR03 and PR04, since arguments have keywords, and types may stand in the signature
-# alone; PR08, RT02 and SS05, which are about wording.
+# Checks of every docstring. Not used: SA01 and ES01 (sections that are not always needed), PR03 and
+# PR04 (arguments are keywords, and types may be in the signature only), PR08, RT02 and SS05
+# (wording).
 numpydoc_validation_checks = {
     *("GL01", "GL02", "GL03", "GL05", "GL06", "GL07", "GL09", "GL10"),
     *("SS01", "SS02", "SS03", "SS04", "SS06"),
@@ -92,8 +92,8 @@ numpydoc_validation_checks = {
     *("RT03", "RT04", "RT05", "SA02", "SA03", "SA04"),
 }
 numpydoc_validation_exclude = {r"\.__init__$"}
-# What the names in reference/api have besides (tests/docs/test_api.py): every argument and the
-# result described, and an example.
+# Further checks of the names in reference/api (tests/docs/test_api.py): every argument and the
+# result are described, and there is an example.
 NAMES_HAVE = {"PR01", "RT01", "YD01", "EX01"}
 
 
@@ -115,12 +115,12 @@ sphinx_gallery_conf = {
 
 
 class KnownNames(PyXRefRole):
-    """Single backticks: a link where the name is documented, and else code."""
+    """Role of single backticks: a link if the name is documented, otherwise code."""
 
     def result_nodes(
         self, document: nodes.document, env: Any, node: nodes.Element, is_ref: bool
     ) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Make it a reference to any name of Python, and one that may lead nowhere."""
+        """Make a reference to any Python name, which may be missing."""
         node.attributes |= {"refdomain": "py", "reftype": "obj", "may_be_missing": True}
         return [node], []
 
@@ -135,7 +135,7 @@ def missing_reference(app: Any, env: Any, node: pending_xref, content: nodes.Tex
 
 
 def add_contents(app: Any, docname: str, source: list[str]) -> None:
-    """Give pages of the outline their tables of contents, which plain Markdown does not have."""
+    """Add tables of contents to the pages of the outline."""
     paths = {name: os.path.relpath(app.env.doc2path(name), ROOT) for name in app.env.found_docs}
     found = outline.children(paths[docname], sorted(paths.values()))
     if found:
@@ -148,7 +148,7 @@ def add_contents(app: Any, docname: str, source: list[str]) -> None:
 
 
 def entry(page: str) -> str:
-    """Return a line of a table of contents."""
+    """Return one line of a table of contents."""
     name = "/" + re.sub(r"\.(md|rst)$", "", page)
     return f"{TITLES[page]} <{name}>" if page in TITLES else name
 
@@ -161,15 +161,15 @@ def skip_member(
 
 
 def check_hosts(app: Sphinx, failed: Exception | None) -> None:
-    """Fail where a page would load something from another host."""
+    """Fail if a page loads something from another host."""
     found = [] if failed else list(other_hosts.strangers(Path(app.outdir)))
     if found:
         raise SphinxError("; ".join(found))
 
 
 def setup(app: Sphinx) -> None:
-    """Connect what is above."""
-    shutil.rmtree(ROOT / outline.MADE, ignore_errors=True)  # pages of names that are gone
+    """Connect the functions above to Sphinx."""
+    shutil.rmtree(ROOT / outline.GENERATED, ignore_errors=True)  # remove pages of deleted names
     outline.write_sections()
     app.add_lexer("screen", TextLexer)
     app.add_role("known", KnownNames())

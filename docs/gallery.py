@@ -1,4 +1,4 @@
-"""Pictures of the gallery: what moves becomes a GIF, everything else what sphinx-gallery makes.
+"""Images of the gallery: save animations as GIF, and leave all others to sphinx-gallery.
 
 Its own player for animations loads a style sheet from another host, which our pages do not.
 """
@@ -14,7 +14,7 @@ from sphinx_gallery.scrapers import figure_rst, matplotlib_scraper
 
 
 def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """Save the pictures that a block of an example leaves open, and return how to show them."""
+    """Save the figures that a block of an example leaves open; return the text that shows them."""
     shown, still_open = [], [plt.figure(number) for number in plt.get_fignums()]
     for value in list(block_vars["example_globals"].values()):
         if isinstance(value, Animation) and value._fig in still_open:

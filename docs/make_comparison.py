@@ -38,14 +38,14 @@ _LOOKS: dict[str, dict[str, Any]] = {
 }
 _MEANS = {
     "tuned": "scstream, tuned",
-    "untuned": "scstream, nothing set",
+    "untuned": "scstream, default settings",
     "infers": "best other that finds the number of clusters",
-    "given": "best other that is told it",
+    "given": "best other that is given it",
 }
 
 
 def by_unit(results: Results) -> pd.DataFrame:
-    """Mean ARI of every method and mode on every unit, of methods that ran on all of its sets."""
+    """Return the mean ARI by unit, method and mode, for methods that ran on all its sets."""
     lines = results.ranked
     sizes = lines.groupby("unit")["set"].nunique()
     table = lines.groupby(["unit", "method", "mode"]).agg(
@@ -56,11 +56,11 @@ def by_unit(results: Results) -> pd.DataFrame:
 
 
 def entry(lines: pd.DataFrame) -> dict[str, Any]:
-    """The four figures of one unit, and who the two others are; peers at their better setting."""
+    """Return the four figures of one unit and the names of the two best other methods."""
     ours = lines[lines["method"] == OURS].set_index("mode")["ari"]
     found: dict[str, Any] = {"untuned": ours["default"], "tuned": ours.get("tuned")}
-    for name, told in (("infers", False), ("given", True)):
-        others = peers(lines[lines["given_k"] == told])
+    for name, is_given in (("infers", False), ("given", True)):
+        others = peers(lines[lines["given_k"] == is_given])
         if len(others):
             best = others.loc[others["ari"].idxmax()]
             found |= {name: best["ari"], f"{name}_who": brief(str(best["method"]))}
@@ -68,7 +68,7 @@ def entry(lines: pd.DataFrame) -> dict[str, Any]:
 
 
 def entries(results: Results) -> pd.DataFrame:
-    """One line for every unit, the largest lead of a peer first."""
+    """Return one line per unit, sorted by our lead."""
     table = by_unit(results)
     found = pd.DataFrame({unit: entry(lines) for unit, lines in table.groupby("unit")}).T
     ours = found[["tuned", "untuned"]].astype(float).max(axis=1)
@@ -77,16 +77,16 @@ def entries(results: Results) -> pd.DataFrame:
 
 
 def draw(ax: Axes, found: pd.DataFrame, n_others: int) -> None:
-    """A line for every unit, the four marks on it, and the name of the best other."""
+    """Draw a line per unit with four marks and the name of the best other method."""
     for place, (_, line) in enumerate(found.iterrows()):
         marks = line[list(_LOOKS)].astype(float).dropna()
         ax.plot([marks.min(), marks.max()], [place, place], color="#d5d5d5", lw=2, zorder=1)
         for name, value in marks.items():
             ax.plot(value, place, linestyle="", **_LOOKS[str(name)])
         best = "infers" if float(line.get("infers", 0) or 0) >= float(line["given"]) else "given"
-        told = {"infers": "", "given": ", told K"}[best]
+        given = {"infers": "", "given": ", given K"}[best]
         lead = f"{line['lead']:+.2f}".replace("-", "−")
-        note = f"{line[f'{best}_who'].split(',')[0]}{told}  {lead}"
+        note = f"{line[f'{best}_who'].split(',')[0]}{given}  {lead}"
         shade = _BLUE if line["lead"] > 0 else "#B04A00"
         ax.text(1.03, place, note, color=shade, va="center", fontsize=9)
     n_behind = int((found["lead"] <= 0).sum())
@@ -103,7 +103,7 @@ def draw(ax: Axes, found: pd.DataFrame, n_others: int) -> None:
 
 
 def main() -> None:
-    """Draw and write."""
+    """Draw the comparison and write it."""
     results = Results.read(ROOT / "benchmarks" / "results" / "paper")
     found = entries(results)
     figure = Figure(figsize=(9.0, 5.6), layout="constrained")

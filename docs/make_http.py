@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from scstream.learner import Learner
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.serve.app import create_app
 from scstream.serve.model import Owned
 from scstream.serve.refusals import REASONS
-from scstream.serve.settings import Settings
-from scstream.stream.reading import Reading
+from scstream.serve.settings import ServiceSettings
+from scstream.stream.model_version import ModelVersion
 
 PAGE = Path(__file__).with_name("reference") / "http.md"
 HEAD = """\
@@ -61,9 +61,11 @@ def page() -> str:
 
 
 def _description() -> dict[str, Any]:
-    learner, _ = Learner({"random_state": 0}, names=("x", "y")).learn(np.eye(2).repeat(10, axis=0))
-    reading = Reading(0, 1, 0.0, ("x", "y"), learner, Steps())
-    return create_app(Owned(reading), Settings(learn=True)).openapi()
+    learner, _, _ = Settings.of({"random_state": 0}, feature_names=("x", "y")).update(
+        np.eye(2).repeat(10, axis=0)
+    )
+    reading = ModelVersion(0, 1, 0.0, ("x", "y"), learner, Steps())
+    return create_app(Owned(reading), ServiceSettings(learn=True)).openapi()
 
 
 def _route(

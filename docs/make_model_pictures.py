@@ -1,6 +1,6 @@
-"""Draws pictures for docs/explanation/model-in-pictures.md: `python docs/make_model_pictures.py`.
+"""Draw the pictures of docs/explanation/model-in-pictures.md: `python docs/make_model_pictures.py`.
 
-Every picture is made by the model itself, from rows that are drawn here.
+The pictures show a model that is fitted here to generated rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def rows(rng: np.random.Generator, centres: Any, n: int = 120) -> Array:
-    """Return n rows about each centre."""
+    """Return n rows around each centre."""
     return np.concatenate([centre + rng.normal(size=(n, 2)) for centre in centres])
 
 
@@ -54,7 +54,7 @@ def draw_model(
 
 
 def ellipse(panel: Axes, centre: Array, covariance: Array, colour: str) -> None:
-    """Draw two standard deviations."""
+    """Draw an ellipse of two standard deviations."""
     sizes, axes = np.linalg.eigh(covariance)
     angle = np.degrees(np.arctan2(axes[1, -1], axes[0, -1]))
     width, height = 4 * np.sqrt(np.maximum(sizes[::-1], 0))
@@ -62,7 +62,7 @@ def ellipse(panel: Axes, centre: Array, covariance: Array, colour: str) -> None:
 
 
 def mixture() -> Figure:
-    """A batch, the clusters, and their halves."""
+    """Draw a batch, the clusters, and their sub-clusters."""
     rng = np.random.default_rng(0)
     X = rows(rng, [(-5, 4), (4, 5), (0, -5)])
     model = ScStream(random_state=0).fit(X)
@@ -72,12 +72,12 @@ def mixture() -> Figure:
     draw_model(second, model, X)
     second.set_title("clusters")
     draw_model(third, model, subclusters=True)
-    third.set_title("each of two halves")
+    third.set_title("their sub-clusters")
     return drawing
 
 
-def fading() -> Figure:
-    """What a row of some age weighs."""
+def forgetting() -> Figure:
+    """Draw the weight of a row by its age."""
     drawing, (panel,) = figure(1, height=2.6, limit=None)
     drawing.set_size_inches(6.4, 2.6)
     age = np.linspace(0, 30, 200)
@@ -89,8 +89,8 @@ def fading() -> Figure:
     return drawing
 
 
-def parting() -> Figure:
-    """A cluster whose halves part."""
+def split() -> Figure:
+    """Draw a cluster that splits."""
     rng = np.random.default_rng(1)
     model = ScStream(random_state=0)
     drawing, panels = figure(4)
@@ -106,7 +106,7 @@ def parting() -> Figure:
 
 
 def novelty() -> Figure:
-    """Rows that fit nothing, and what they become."""
+    """Draw novel rows, and a birth."""
     rng = np.random.default_rng(2)
     known = [(-5, 4), (4, 5)]
     model = ScStream(random_state=0)
@@ -115,9 +115,9 @@ def novelty() -> Figure:
     drawing, panels = figure(3)
     few = np.array([(1.0, -5.0), (1.8, -5.5), (0.4, -4.2)])
     for panel, extra, title in (
-        (panels[0], np.zeros((0, 2)), "white: predict answers -1"),
-        (panels[1], few, "three strangers: -1"),
-        (panels[2], rows(rng, [(1, -5)], 25), "25 of them: a cluster"),
+        (panels[0], np.zeros((0, 2)), "white: predict returns -1"),
+        (panels[1], few, "three novel rows: -1"),
+        (panels[2], rows(rng, [(1, -5)], 25), "25 novel rows: a cluster"),
     ):
         X = np.concatenate([rows(rng, known), extra])
         if title.startswith("white"):
@@ -131,7 +131,7 @@ def novelty() -> Figure:
 
 
 def shade(panel: Axes, model: ScStream) -> None:
-    """Fill where rows would belong to a cluster."""
+    """Fill the areas in which a row belongs to a cluster."""
     place = np.linspace(-9, 9, 181)
     grid = np.stack(np.meshgrid(place, place), axis=-1).reshape(-1, 2)
     answer = model.predict(grid).reshape(len(place), -1)
@@ -141,7 +141,7 @@ def shade(panel: Axes, model: ScStream) -> None:
 
 
 def motion() -> Figure:
-    """Clusters that move, where they were and where they are expected next."""
+    """Draw moving clusters with their trails and velocities."""
     rng = np.random.default_rng(3)
     model = ScStream(random_state=0)
     drawing, (panel,) = figure(1)
@@ -159,13 +159,13 @@ def motion() -> Figure:
         panel.annotate(
             "", trail[-1] + 4 * step, trail[-1], arrowprops={"arrowstyle": "->", "lw": 2}
         )
-    panel.set_title("where they came from, and velocity")
+    panel.set_title("trail and velocity")
     drawing.set_size_inches(4.2, 4.2)
     return drawing
 
 
-def lives() -> Figure:
-    """Weights of clusters over time."""
+def weights_over_time() -> Figure:
+    """Draw the weights of clusters over time."""
     rng = np.random.default_rng(4)
     model = ScStream(half_life=3, random_state=0)
     weights: dict[int, Array] = {}
@@ -184,17 +184,17 @@ def lives() -> Figure:
         colors=[COLOURS[name] for name in weights],
         alpha=0.8,
     )
-    panel.set(xlabel="batch", ylabel="faded rows", xlim=(0, n - 1))
+    panel.set(xlabel="batch", ylabel="weight", xlim=(0, n - 1))
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(frameon=False, loc="upper right", ncols=len(weights))
     return drawing
 
 
 def main() -> None:
-    """Draw all of them."""
+    """Draw all pictures."""
     mpl.rcParams.update({"svg.hashsalt": "scstream", "svg.fonttype": "none", "font.size": 9})
     FOLDER.mkdir(exist_ok=True)
-    for draw in (mixture, fading, parting, novelty, motion, lives):
+    for draw in (mixture, forgetting, split, novelty, motion, weights_over_time):
         path = FOLDER / f"{draw.__name__}.svg"
         draw().savefig(path, dpi=150, metadata={"Date": None, "Creator": None})
 

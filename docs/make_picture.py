@@ -1,8 +1,8 @@
-"""Draw the moving picture of the README: a drifting stream that is clustered as it arrives.
+"""Draw the animation of the README: a drifting stream and its clusters.
 
 ``python docs/make_picture.py`` writes ``docs/images/stream.gif``. Clusters appear, move, split,
-meet and vanish; the model is told nothing but the rows. It has a short memory, so that a cluster
-which vanishes is forgotten before the picture ends.
+merge and end; the model gets only the rows. It has a short half-life, so that a cluster that ends
+is forgotten before the picture ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Actor:
-    """A true cluster: where it is while it is on the stage, by way points in time."""
+    """A true cluster: its positions over time, given by way points."""
 
     times: tuple[float, ...]
     places: tuple[tuple[float, float], ...]
@@ -54,10 +54,10 @@ class Actor:
     turn: float = 0.0  # radians
 
     def rows(self, rng: np.random.Generator, time: float) -> Array:  # (N, 2)
-        """Rows of one batch; none before the first way point and after the last."""
+        """Return the rows of one batch; none before the first way point and after the last."""
         if not self.times[0] <= time <= self.times[-1]:
             return np.zeros((0, 2))
-        moments = time + rng.random(_ROWS)  # each row has its own moment
+        moments = time + rng.random(_ROWS)  # each row has its own time
         x, y = (np.interp(moments, self.times, axis) for axis in zip(*self.places, strict=True))
         cosine, sine = np.cos(self.turn), np.sin(self.turn)
         scatter = rng.standard_normal((_ROWS, 2)) * self.spread
@@ -76,14 +76,14 @@ STAGE = (
 
 
 def batches() -> Iterator[Array]:
-    """Rows of every batch, in an order that says nothing."""
+    """Return the rows of every batch, in random order."""
     rng = np.random.default_rng(4)
     for time in range(N_BATCHES):
         yield rng.permutation(np.concatenate([actor.rows(rng, float(time)) for actor in STAGE]))
 
 
 def draw_stage(ax: Axes, frame: plot.Frame, events: list[Event]) -> None:
-    """Rows and clusters, and what just happened."""
+    """Draw rows, clusters and the newest events."""
     plot.clusters(frame, ax=ax)
     ax.set(xlim=(-0.4, 16.4), ylim=(-0.6, 9.2), xticks=[], yticks=[], xlabel="", ylabel="")
     ax.spines[["left", "bottom"]].set_visible(False)
@@ -105,7 +105,7 @@ def _in_words(event: Event) -> str:
 
 
 def draw_course(ax: Axes, history: plot.History) -> None:
-    """Shares and number of clusters so far."""
+    """Draw the shares and the number of clusters so far."""
     plot.weights(history, ax=ax)
     ax.set(xlim=(-0.5, N_BATCHES - 0.5), xlabel="batch", ylabel="share")
     above = ax.child_axes[0]
@@ -114,7 +114,7 @@ def draw_course(ax: Axes, history: plot.History) -> None:
 
 
 def pictures() -> Iterator[Image.Image]:
-    """One image for every batch."""
+    """Return one image per batch."""
     history, model = plot.History(), ScStream(half_life=2, random_state=0)
     for rows in batches():
         history.see(model.partial_fit(rows))
@@ -129,15 +129,15 @@ def pictures() -> Iterator[Image.Image]:
 
 
 def _beside(images: list[Image.Image]) -> Image.Image:
-    """Images side by side, for colours that suit them all."""
+    """Return the images side by side, to choose one palette for all."""
     return Image.fromarray(np.concatenate([np.asarray(image) for image in images], axis=1))
 
 
 def main() -> None:
-    """Draw, and write a GIF that loops; the last picture stays a little longer."""
+    """Draw and write a looping GIF; the last picture stays longer."""
     with rc_context(_STYLE):
         images = list(pictures())
-    # One palette for all frames: what does not change from frame to frame is then not stored again.
+    # With one palette for all frames, parts that do not change are stored only once.
     palette = _beside(images[::6]).quantize(_COLOURS, Image.Quantize.MAXCOVERAGE)
     few = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     PICTURE.parent.mkdir(exist_ok=True)

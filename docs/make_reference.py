@@ -142,7 +142,7 @@ def sections() -> Iterator[str]:
         [FOLDER, STORE, *options(CheckpointPolicy), *options(CheckpointLog, ["newest", "hourly"])]
     )
     yield "### checkpoint.options"
-    yield table(options(S3Store, ["patience", "allow_http"]))
+    yield table(options(S3Store, ["retry_timeout", "allow_http"]))
     yield "## [keys]\n\nWith `schema.key`: limits of the many models."
     yield table(options(KeyOptions))
     yield ON_RAY

@@ -1,4 +1,4 @@
-"""Draws the images of the terminal in docs/images: `python -m docs.make_terminal_images`.
+"""Draw the terminal images in docs/images: `python -m docs.make_terminal_images`.
 
 The pipeline learns clusters that are born, drift and die, on a clock that goes by hand, so that the
 picture is the same every time. A browser (Chromium of the system) turns the drawing into an image.
@@ -57,7 +57,7 @@ def learned(folder: Path, *, n_batches: int = 90, seed: int = 3) -> Path:
         for number, batch in enumerate(stream):
             n_odd = 6 + 3 * int(rng.integers(4)) + 60 * (number % 23 == 20)
             far = np.exp(rng.uniform(4, 9, (n_odd, 1))) * rng.normal(size=(n_odd, 4))
-            X = np.vstack([batch.X[n_odd:], far])  # rows that belong to nothing
+            X = np.vstack([batch.X[n_odd:], far])  # rows that belong to no cluster
             file.writelines(",".join(f"{x:.4f}" for x in row) + "\n" for row in X)
     settings = {
         "job": "turbines",
@@ -75,7 +75,7 @@ def learned(folder: Path, *, n_batches: int = 90, seed: int = 3) -> Path:
 
 
 def picture(draw: Callable[[Console], None], *, width: int, height: int) -> bytes:
-    """Return what is drawn on a terminal of this size as PNG."""
+    """Return the output on a terminal of this size as PNG."""
     console = Console(
         file=io.StringIO(), record=True, width=width, height=height, force_terminal=True,
         color_system="truecolor", highlight=False, legacy_windows=False,
@@ -97,7 +97,7 @@ def picture(draw: Callable[[Console], None], *, width: int, height: int) -> byte
 
 
 def top(state: Path, *, width: int, height: int) -> Callable[[Console], None]:
-    """Return what draws the view of a pipeline."""
+    """Return a function that draws the view of a pipeline."""
     history, watched = History(), CheckpointMonitor(str(state))
     for summary in watched.past():
         history.add(summary)
@@ -112,11 +112,11 @@ def top(state: Path, *, width: int, height: int) -> Callable[[Console], None]:
 
 
 def inspect(state: Path) -> Callable[[Console], None]:
-    """Return what draws a model."""
+    """Return a function that draws a model."""
 
     def draw(console: Console) -> None:
         loaded = replace(load_model(str(state)), place=state.name)
-        clock = SimpleNamespace(time=lambda: loaded.reading.at + 3.0)
+        clock = SimpleNamespace(time=lambda: loaded.version.at + 3.0)
         with patch.multiple(inspect_text, console=lambda: console, time=clock):
             inspect_text.print_model(loaded, max_n=8)
 

@@ -1,4 +1,4 @@
-"""Pages load nothing from other hosts: a reader without a network sees them, and nobody is told."""
+"""Check that pages load nothing from other hosts, so they work offline and reveal no reader."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ADDRESS = re.compile(
 STYLE = re.compile(r"(?:url\(|@import)\s*[\"']?\s*(?:https?:)?//([^/\"')\s]+)", re.I)
 IDLE = re.compile(
     r"\brel\s*=\s*[\"']?(?:canonical|license|author|help)\b", re.I
-)  # named, not loaded
+)  # in links, not loaded
 
 
 def other_hosts(content: str) -> set[str]:
-    """Return the hosts that a page or a style sheet would load something from.
+    """Return the hosts from which a page or a style sheet loads something.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def other_hosts(content: str) -> set[str]:
 
 
 def strangers(folder: Path) -> Iterator[str]:
-    """Yield a sentence for every file of a built site that loads something from elsewhere."""
+    """Yield a message for every file of a built site that loads from another host."""
     for file in sorted([*folder.rglob("*.html"), *folder.rglob("*.css")]):
         hosts = other_hosts(file.read_text(encoding="utf-8", errors="replace"))
         if hosts:

@@ -1,7 +1,7 @@
-"""The outline of the documentation: `docs/index.md` says which pages there are, and in what order.
+"""The outline of the documentation: `docs/index.md` lists all pages in their order.
 
-The page is plain Markdown, good to read wherever the repository is shown. Sphinx wants tables of
-contents, and a page for every section; both are made of that one list.
+The page is plain Markdown, so it can be read on a repository host too. Sphinx needs tables of
+contents and a page for every section; this module makes both from that list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 INDEX = "docs/index.md"
-MADE = PurePosixPath("docs/generated")  # pages that are made, and not kept
+GENERATED = PurePosixPath("docs/generated")  # generated pages, not committed
 EXAMPLES, GALLERY = "examples/README.rst", "docs/auto_examples/index.rst"
 
 _SECTION = re.compile(r"- ([^\[\n]+)$")
@@ -24,26 +24,26 @@ _TARGET = re.compile(r"\]\((?!\w+:|#)([^)\s]+)\)")
 
 @dataclass(frozen=True)
 class Section:
-    """A heading of the outline, and what is listed below it."""
+    """A heading of the outline and the pages below it."""
 
     title: str
     pages: tuple[str, ...]  # paths from the root of the repository
-    text: str  # the list itself, with links as seen from `MADE`
+    text: str  # the list itself, with links relative to `GENERATED`
 
     @property
     def path(self) -> str:
-        """Page of the section: one that is listed, if it is called index, or one that is made."""
+        """Path of the page of the section: a listed page called index, or a generated one."""
         own = [page for page in self.pages if page.endswith("/index.md")]
-        return own[0] if own else str(MADE / f"{self.title.lower().replace(' ', '-')}.md")
+        return own[0] if own else str(GENERATED / f"{self.title.lower().replace(' ', '-')}.md")
 
     @property
     def folders(self) -> set[str]:
-        """Folders whose pages belong to this section, whether they are listed or not."""
+        """Folders whose pages belong to this section, listed or not."""
         return {str(PurePosixPath(page).parent) for page in self.pages if page.endswith(".md")}
 
 
 def outline(text: str | None = None) -> tuple[list[str], list[Section]]:
-    """Return the pages that stand by themselves, and the sections."""
+    """Return the pages without a section, and the sections."""
     text = (ROOT / INDEX).read_text(encoding="utf-8") if text is None else text
     alone, sections = [], []
     for item in re.split(r"^(?=- )", text, flags=re.MULTILINE)[1:]:
@@ -58,7 +58,7 @@ def outline(text: str | None = None) -> tuple[list[str], list[Section]]:
 
 
 def children(page: str, pages: list[str]) -> list[str]:
-    """Return what the table of contents of a page lists; `pages` are all that there are."""
+    """Return the table of contents of a page; `pages` are all pages."""
     alone, sections = outline()
     if page == INDEX:
         start = [page for page in (alone[0], GALLERY) if page in pages]
@@ -74,10 +74,10 @@ def children(page: str, pages: list[str]) -> list[str]:
 
 
 def write_sections() -> None:
-    """Write the pages of sections that have none of their own."""
+    """Write the pages of sections without an index page."""
     for section in outline()[1]:
         file = ROOT / section.path
-        if section.path.startswith(f"{MADE}/"):
+        if section.path.startswith(f"{GENERATED}/"):
             content = f"# {section.title}\n\n{section.text}"
             file.parent.mkdir(exist_ok=True)
             if not file.exists() or file.read_text(encoding="utf-8") != content:
@@ -92,10 +92,11 @@ def _pages(text: str) -> Iterator[str]:
 
 
 def _moved(text: str) -> str:
-    """Return a list without its indent, links as seen from the folder of pages that are made."""
+    """Return a list without its indent, with links relative to the folder of generated pages."""
     lines = [line.removeprefix("  ") for line in text.splitlines()]
     return _TARGET.sub(
-        lambda link: f"]({os.path.relpath(_from_root(link[1]), MADE)})", "\n".join(lines) + "\n"
+        lambda link: f"]({os.path.relpath(_from_root(link[1]), GENERATED)})",
+        "\n".join(lines) + "\n",
     )
 
 

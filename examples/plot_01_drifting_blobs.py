@@ -1,18 +1,18 @@
 """
-Drifting blobs, followed as they move
-=====================================
+Follow drifting clusters
+========================
 
-Six clusters wander about the plane. Every batch is predicted first and learned afterwards, once,
-and then dropped. The model is not told how many clusters there are, nor that they move.
+Six clusters move in the plane. The example predicts every batch first and then learns it once. The
+model does not know how many clusters there are, nor that they move.
 """
 
 # %%
-# The stream
-# ----------
+# Generate the stream
+# -------------------
 #
-# Streams of ``scstream.datasets`` know their truth: every batch has true labels ``y``, and
-# ``oracle()`` gives the labels that the best possible classifier would give, one that knows the
-# true clusters at every moment. Nobody can be expected to do better than the oracle.
+# Streams of ``scstream.datasets`` have true labels: every batch has ``y``, and ``oracle()`` returns
+# the labels of the best possible classifier, which knows the true clusters at every time. No method
+# can do better than the oracle.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,8 +27,8 @@ stream = drifting_gaussians(n_clusters=6, n_batches=24, batch_size=600, speed=0.
 # Predict, then learn
 # -------------------
 #
-# ``plot.frame`` keeps the model as it was after a batch, with some rows; states never change, so
-# this costs little. ``plot.History`` keeps a few numbers per cluster for the pictures over time.
+# ``plot.frame`` stores the model after a batch, together with some rows; this is cheap, because
+# states are immutable. ``plot.History`` stores a few numbers per cluster for plots over time.
 
 model = ScStream(random_state=0)
 history, frames, scores = plot.History(), [], []
@@ -46,18 +46,18 @@ print(f"clusters found: {model.n_clusters_}, ids ever used: {len(history.ids)}")
 print(f"adjusted Rand index of predictions: {ours:.3f}, of the oracle: {best:.3f}")
 
 # %%
-# A moving picture
-# ----------------
+# Animate the clusters
+# --------------------
 #
-# Ellipses are two standard deviations wide. A cluster keeps its id, and with it its colour and
-# marker, for as long as it lives; the axes stay where they are.
+# Ellipses show two standard deviations. A cluster keeps its id, and with it its colour and marker.
+# The axes are fixed.
 
 figure, ax = plt.subplots(figsize=(6, 5))
 movie = plot.animate(frames, ax=ax, interval=200)
 
 # %%
-# Three moments of it
-# -------------------
+# Three batches
+# -------------
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), sharex=True, sharey=True, layout="constrained")
 for ax, number in zip(axes, (0, 12, 23), strict=True):
@@ -65,15 +65,14 @@ for ax, number in zip(axes, (0, 12, 23), strict=True):
     ax.set_title(f"batch {number}")
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - One call per batch, ``partial_fit``, and one question, ``predict``, which changes nothing.
-# - The model expects a moving cluster where it will be when the next batch is due: it estimates
-#   velocities. That is why predictions stay close to the oracle although everything moves.
-# - Ids are names. They are given once and not reused, so labels of different batches can be
-#   compared.
+# - Call ``partial_fit`` once per batch. ``predict`` does not change the model.
+# - The model estimates velocities and expects a moving cluster where it will be at the next batch.
+#   Therefore predictions stay close to the oracle although everything moves.
+# - Ids are not reused, so you can compare labels of different batches.
 #
-# Where it fails: two clusters that cross look like one while they lie on top of each other. The
-# rows then have one id for a while, and after the crossing one of the two may go on under a new id.
-# No method that sees positions alone can know better.
+# Limits: two clusters that cross look like one while they overlap. Their rows have one id for a
+# while, and after the crossing one of the two may get a new id. Positions alone do not contain the
+# information to avoid this.

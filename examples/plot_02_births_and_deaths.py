@@ -1,17 +1,17 @@
 """
-Births and deaths, and how to see them
-======================================
+Detect births and deaths
+========================
 
-Clusters that nobody announced appear, and others fall silent. The model tells what happened as
-events, and ``scstream.plot`` draws them.
+New clusters appear, and others end. The model reports these changes as events, and
+``scstream.plot`` draws them.
 """
 
 # %%
-# A stream with births
-# --------------------
+# Generate a stream with births
+# -----------------------------
 #
-# Every eight batches a cluster is born and the oldest one stops sending rows. The stream knows
-# when: that is the truth to compare with.
+# Every eight batches a cluster is born and the oldest one ends. The stream contains these times, so
+# we can compare them with the events of the model.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,8 +33,8 @@ print("true births (batch, label):", stream.births)
 print("true deaths (batch, label):", stream.deaths)
 
 # %%
-# What the model noticed
-# ----------------------
+# Compare births with events
+# --------------------------
 
 model, history = ScStream(half_life=3, random_state=0), plot.History()
 born = dict(stream.births)
@@ -51,7 +51,7 @@ for batch in stream:
         )
 
 # %%
-# All that happened after the first batch:
+# All events after the first batch:
 
 for event in history.events:
     if event.time > 0:
@@ -59,12 +59,12 @@ for event in history.events:
         print(f"batch {event.time:2.0f}: {event.kind} {event.id}{other}, weight {event.weight:.0f}")
 
 # %%
-# Lives of clusters
-# -----------------
+# Clusters over time
+# ------------------
 #
-# One lane for every id: as long as the cluster lived, as thick as it was heavy, dotted while it
-# waits without rows. A cluster that falls silent is not dropped at once. It grows lighter, keeps
-# its shape, and dies when less than one row is left of it.
+# Each id has a horizontal line from its birth to its death. Its thickness is the weight; it is
+# dotted while the cluster receives no rows. Such a cluster is not removed at once: it loses weight,
+# keeps its shape, and dies when its weight is less than one row.
 
 figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
 plot.lineage(history, ax=ax)
@@ -75,7 +75,8 @@ for number in born:
 # Shares over time
 # ----------------
 #
-# Bands are shares of the *faded* number of rows, so a cluster that is silent leaves slowly.
+# Bands are shares of the weight *after forgetting*, so the share of a cluster without rows
+# decreases slowly.
 
 figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
 plot.weights(history, ax=ax)
@@ -84,24 +85,25 @@ plot.weights(history, ax=ax)
 # Novelty
 # -------
 #
-# The share of rows that belong to no cluster, after the batch was learned, and how well rows are
-# explained. Few rows stay outside: enough of them in one place found a cluster in the same batch.
-# The mean log density falls when mass moves to where the model did not expect it.
+# The plot shows the share of rows that belong to no cluster after the batch was learned, and the
+# mean log density. Few rows stay without a cluster, because enough of them in one place form a
+# cluster in the same batch. The mean log density falls when rows appear where the model did not
+# expect them.
 
 figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
 plot.novelty(history, ax=ax)
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - ``model.events_`` is the machine-readable form of these pictures; the pictures are drawn from
-#   a ``History``, whose memory is bounded.
-# - A newborn with a hundred rows is found in the batch in which it appears.
-# - Death is slow on purpose: it takes about ``half_life * log2(weight)`` batches of silence, here
-#   some twenty-five. A shorter ``half_life`` forgets sooner.
+# - ``model.events_`` contains the same information as these plots. The plots use a ``History``,
+#   whose memory is limited.
+# - A new cluster with a hundred rows is found in the batch in which it appears.
+# - A death takes about ``half_life * log2(weight)`` batches without rows, here about twenty-five.
+#   With a shorter ``half_life`` it takes less.
 #
-# Where it fails: one of the five newborns came to the place of a cluster that had just fallen
-# silent. The model takes it for a return and gives it the old id; from positions alone nobody could
-# tell. A cluster born on top of a living one is found late, when rows have shown that there are
-# two, and a handful of rows (fewer than ``birth_floor``, 5) founds nothing.
+# Limits: one of the five new clusters appeared at the position of a cluster that had just ended.
+# The model treats it as a return and gives it the old id; positions alone do not tell the
+# difference. A cluster that is born on top of an active one is found late, when there is evidence
+# for two, and fewer than ``min_birth_weight`` (5) rows form no cluster.

@@ -1,18 +1,18 @@
 """
-Choosing half_life without labels
-=================================
+Choose half_life without labels
+===============================
 
-``half_life`` is the knob that matters most: after this much time a row weighs half. Too short,
-and clusters are made of too few rows; too long, and they lag behind. The density of rows that the
-model has not yet learned tells which one suits a stream, without a single label.
+``half_life``, the time after which a row counts half, is the most important setting. If it is too
+short, clusters are estimated from too few rows; if it is too long, they lag behind. The density of
+rows that the model has not learned yet shows which value fits a stream, without labels.
 """
 
 # %%
-# Three streams
-# -------------
+# Generate three streams
+# ----------------------
 #
-# One stands still, one drifts steadily, and in one all clusters jump to new places every ten
-# batches.
+# In the first stream nothing moves, in the second clusters drift steadily, and in the third all
+# clusters jump to new positions every ten batches.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,9 +32,9 @@ streams = {
 # Score before learning
 # ---------------------
 #
-# ``score_samples`` of a batch that is still unknown to the model is its *prequential* log density.
-# Its mean over a stream is an honest, label-free score. The adjusted Rand index needs labels; here
-# it shows whether the label-free choice was a good one.
+# ``score_samples`` of a batch that the model has not learned yet is its *prequential* log density.
+# Its mean over a stream is a fair score without labels. The adjusted Rand index needs labels; here
+# it shows whether the choice without labels was good.
 
 half_lives = [0.5, 1, 2, 5, 10, 30, None]
 
@@ -55,8 +55,8 @@ results = {
 }
 
 # %%
-# Two scores, three streams
-# -------------------------
+# Two scores for three streams
+# ----------------------------
 
 figure, axes = plt.subplots(2, 3, figsize=(12, 6), sharex=True, layout="constrained")
 ticks = range(len(half_lives))
@@ -81,16 +81,16 @@ for name, scores in results.items():
     )
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - Try a handful of values by factors of two or three on the first batches, and keep the one with
-#   the highest mean of ``score_samples`` before learning.
-# - Where clusters move steadily, long memories do well too: the model moves its past along.
-#   Where they jump, a long memory keeps ghosts at the old places.
-# - Labels are more patient than densities. In all three streams the default, 5, costs at most a few
-#   hundredths of the adjusted Rand index; if labels are all you need, leave it alone.
+# - Try a few values, each two or three times the last, on the first batches. Keep the one with the
+#   highest mean of ``score_samples`` before learning.
+# - If clusters move steadily, a long half-life works too, because the model moves its statistics.
+#   If clusters jump, a long half-life keeps old clusters at the old positions.
+# - Labels depend less on the half-life than densities. In all three streams the default, 5, costs
+#   at most a few hundredths of the adjusted Rand index. If you need only labels, keep the default.
 #
-# Where it fails: densities of different *columns* or scalings cannot be compared, only settings on
-# the same rows. And the density rewards whoever describes the rows well, not whoever finds the
-# groups that you had in mind; where these differ, a few labels are worth more than this curve.
+# Limits: you can compare densities only on the same rows, not between different *columns* or
+# scalings. And a high density means that the rows are described well, not that the clusters are the
+# groups that you want; if these differ, a few labels are more useful than this curve.

@@ -1,17 +1,17 @@
 """
-Clusters that rest and return
-=============================
+Clusters that return
+====================
 
-Weekly routines, seasonal products, users who come back: what was seen before returns after a
-silence. The question is whether it comes back under its old id.
+Weekly routines, seasonal products and returning users come back after an absence. This example
+measures whether they come back under their old id.
 """
 
 # %%
-# A stream whose clusters take turns
-# ----------------------------------
+# Generate a stream whose clusters take turns
+# -------------------------------------------
 #
-# Twelve clusters in 32 dimensions, four of them active at a time. Every six batches two of the
-# four go to rest and two others come, new ones or old ones. Nothing moves.
+# There are twelve clusters in 32 dimensions, four of them active at a time. Every six batches two
+# of the four become inactive and two others become active, new ones or old ones. Nothing moves.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,19 +24,19 @@ shape = {"n_active": 4, "phase": 6, "swap": 2, "n_batches": 72, "batch_size": 40
 stream = recurring_gaussians(n_clusters=12, n_features=32, **shape, random_state=1)
 
 # %%
-# Three memories
-# --------------
+# Compare three settings
+# ----------------------
 #
-# - ``half_life=5``, the default, lets a silent cluster go after some fifty batches: its weight
-#   fades, its shape does not, and when its rows come back it is known again.
-# - ``half_life=1`` forgets it after ten.
-# - ``half_life=1`` with the archive: a cluster that is let go is put away, and returns under its
-#   old id. This is a switch, and off by default.
+# - With ``half_life=5``, the default, an inactive cluster is removed after about fifty batches. Its
+#   weight decays, its shape does not, and it is recognised when its rows come back.
+# - With ``half_life=1`` it is removed after ten.
+# - With ``half_life=1`` and the archive, a removed cluster is stored and returns under its old id.
+#   The archive is off by default.
 
 settings = {
     "half_life=5": {"half_life": 5},
     "half_life=1": {"half_life": 1},
-    "half_life=1, archive": {"half_life": 1, "switches": {"archive": True}},
+    "half_life=1, archive": {"half_life": 1, "archive": True},
 }
 
 
@@ -62,11 +62,11 @@ for name, choices in settings.items():
     )
 
 # %%
-# Lanes
-# -----
+# Clusters over time
+# ------------------
 #
-# Dotted lines are clusters that wait. With a short memory they end, and what comes back gets a new
-# lane below; with the archive the old lane goes on.
+# Dotted lines are inactive clusters. With a short half-life they end, and a cluster that comes back
+# gets a new line below. With the archive the old line continues.
 
 figure, axes = plt.subplots(3, 1, figsize=(9, 12), layout="constrained", sharex=True)
 for ax, (name, history) in zip(axes, histories.items(), strict=True):
@@ -74,8 +74,8 @@ for ax, (name, history) in zip(axes, histories.items(), strict=True):
     ax.set_ylabel(f"cluster\n{name}")
 
 # %%
-# How often the truth changed
-# ---------------------------
+# How often an id changed
+# -----------------------
 
 active = np.zeros((12, 72), dtype=bool)
 for batch in stream:
@@ -85,25 +85,25 @@ ax.imshow(active, aspect="auto", cmap="Greys", vmax=2, interpolation="nearest")
 ax.set(xlabel="batch", ylabel="true cluster", title="who is active")
 
 # %%
-# Where clusters overlap
-# ----------------------
+# Clusters that overlap
+# ---------------------
 #
-# In half as many columns the same clusters lie closer together.
+# With half as many columns the same clusters are closer together.
 
 overlapping = recurring_gaussians(n_clusters=12, n_features=16, **shape, random_state=1)
 history, nmi = follow(overlapping)
 print(f"16 columns: ids used: {len(history.ids)} for 12 clusters; NMI {nmi:.3f}")
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - A cluster that rests for less than about ten half-lives returns by itself, under its old id.
-# - If clusters rest longer than you want to remember the rest of the past, use
-#   ``switches={"archive": True}``. It brings back some of the old ids, not all.
-# - Score ids over the whole stream, as here, if ids matter to you: a score per batch does not see
-#   that a cluster came back under another name.
+# - A cluster that is inactive for less than about ten half-lives returns under its old id.
+# - If clusters are inactive for longer, and you do not want a longer half-life, turn on the
+#   archive. It restores some of the old ids, not all.
+# - If ids matter to you, score over the whole stream, as here. A score per batch does not show that
+#   a cluster came back under another id.
 #
-# Where it fails: where clusters overlap, a returning cluster and a newcomer beside it are taken
-# for one for a while and then split, and ids are used up, as in the 16 columns above. The archive
-# can also take a newcomer for an old acquaintance; that is why it is off by default.
+# Limits: if clusters overlap, a returning cluster and a new one beside it form one cluster for a
+# while and then split, which uses up ids, as in the 16 columns above. The archive can also confuse
+# a new cluster with an old one; therefore it is off by default.

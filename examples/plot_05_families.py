@@ -1,16 +1,16 @@
 """
-What a cluster can look like
-============================
+Choose a family
+===============
 
-Gaussian clusters are the default. Other rows ask for other families: counts, yes or no, categories,
-or a table that mixes them. The same model, the same pictures.
+Gaussian clusters are the default. Counts, yes/no values, categories and tables that mix them need
+other families. The model and the plots are the same.
 """
 
 # %%
-# Rows of seven kinds
-# -------------------
+# Generate rows of seven kinds
+# ----------------------------
 #
-# Three groups each. What differs is what a row is.
+# Each data set has three groups. Only the type of the rows differs.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,10 +40,10 @@ categorical = (rng.random((n_rows, 5, 1)) > chances.cumsum(axis=2)[:, :, :-1]).s
 mixed = np.column_stack([diagonal[:, 0], categorical[:, 0], poisson])
 
 # %%
-# One model for each
-# ------------------
+# Fit one model for each
+# ----------------------
 #
-# A table of mixed columns names a family for each group of columns.
+# For a table of mixed columns, give a family for each group of columns.
 
 tables = {
     "gaussian: one ellipse each": ("gaussian", gaussian),
@@ -68,18 +68,18 @@ for ax, (name, (family, rows)) in zip(axes.flat, tables.items(), strict=False):
 axes.flat[-1].axis("off")
 
 # %%
-# Two columns are drawn as they are. More are projected onto the plane in which the clusters differ
-# most, and the axes say of which columns they are made. Counts are drawn as shares of their row,
+# Two columns are drawn directly. More columns are projected onto the plane in which the clusters
+# differ most, and the axes are labelled with the columns. Counts are drawn as shares of their row,
 # levels as indicators. A missing entry is drawn at the mean of its cluster; the model itself does
-# not fill it in, it leaves it out exactly.
+# not impute it but leaves it out exactly.
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - ``family`` says what a cluster is; nothing else changes.
-# - ``"diagonal"`` is the choice for many columns, few rows, or missing values; ``"gaussian"`` sees
-#   correlations but needs more rows for them.
+# - ``family`` sets the type of cluster; nothing else changes.
+# - Use ``"diagonal"`` for many columns, few rows, or missing values. ``"gaussian"`` learns
+#   correlations but needs more rows.
 #
-# Where it fails: a family is a promise about the shape of a cluster. Rings and moons keep no such
-# promise: they are cut into several blobs.
+# Limits: a family fixes the shape of a cluster. Rings and moons do not have this shape and are
+# divided into several clusters.

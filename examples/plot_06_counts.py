@@ -1,17 +1,17 @@
 """
-Counts that drift: clusters of words
-====================================
+Cluster counts that drift
+=========================
 
-Rows are counts, as of words in a text or clicks by kind. ``family="multinomial"`` compares shares,
-not lengths, takes sparse rows as they are, and follows clusters whose shares change slowly.
+Rows are counts, for example of words in a text or clicks by kind. ``family="multinomial"`` compares
+proportions, accepts sparse rows, and follows clusters whose proportions change slowly.
 """
 
 # %%
-# A stream of counts
-# ------------------
+# Generate a stream of counts
+# ---------------------------
 #
-# Ten kinds of rows over forty outcomes; in the course of the stream the shares of every kind move,
-# bit by bit, to entirely new ones. Rows come as a sparse matrix.
+# There are ten kinds of rows over forty outcomes. During the stream the proportions of every kind
+# move gradually to entirely new ones. Rows are a sparse matrix.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,12 +34,12 @@ stream = drifting_multinomials(
 )
 
 # %%
-# Two memories and a rival
-# ------------------------
+# Compare two half-lives and k-means
+# ----------------------------------
 #
-# Gaussian clusters are moved along their way; counts cannot be moved like that, so here it is
-# forgetting alone that follows the drift, and ``half_life`` decides how fast. Mini-batch k-means is
-# told that there are ten clusters, and sees shares instead of counts.
+# Gaussian clusters are moved along their velocity. Counts cannot be moved like that, so only
+# forgetting follows the drift, and ``half_life`` determines how fast. Mini-batch k-means is given
+# the number of clusters, ten, and proportions instead of counts.
 
 
 def shares_of(X):
@@ -74,8 +74,8 @@ best = [adjusted_rand(batch.y, batch.oracle()) for batch in stream]
 print(f"{'oracle':28} mean ARI {np.mean(best):.3f}")
 
 # %%
-# How the scores went
-# -------------------
+# Scores over time
+# ----------------
 
 figure, ax = plt.subplots(figsize=(9, 3.5), layout="constrained")
 for (name, column), style in zip(scores.items(), ("-o", "-^", "--s"), strict=True):
@@ -88,8 +88,8 @@ ax.legend(frameon=False)
 # The first and the last batch
 # ----------------------------
 #
-# Forty outcomes, seen from where the clusters differ most; rows are drawn as shares. Ellipses are
-# what chance alone would do to a row of sixty draws.
+# The forty outcomes are projected onto the plane in which the clusters differ most; rows are drawn
+# as proportions. Ellipses show the variation of a row of sixty draws by chance alone.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
 for ax, frame, name in zip(axes, frames, ("first batch", "last batch"), strict=True):
@@ -99,10 +99,10 @@ for ax, frame, name in zip(axes, frames, ("first batch", "last batch"), strict=T
     ax.yaxis.label.set_size(8)
 
 # %%
-# What a cluster is about
-# -----------------------
+# Describe a cluster
+# ------------------
 #
-# ``clusters_`` holds the share of every outcome; the largest ones name a cluster.
+# ``clusters_`` contains the proportion of every outcome; the largest ones describe a cluster.
 
 table = methods["half_life=2"][0].clusters_
 for cluster in list(table)[:5]:
@@ -111,14 +111,14 @@ for cluster in list(table)[:5]:
     print(f"cluster {cluster.id}: {cluster.share:.0%} of the rows; {words}")
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - Give counts as they are, dense or CSR; no scaling, no embedding.
-# - A cluster whose shares move keeps its id if the memory is short against the move: ten ids for
-#   ten clusters with ``half_life=2``. With a long memory the old version stays behind, a new id is
-#   founded beside it, and ids are used up; labels within a batch are nearly as good.
+# - Pass counts directly, dense or CSR, without scaling or embedding.
+# - A cluster whose proportions move keeps its id if the half-life is short compared with the
+#   movement: ten ids for ten clusters with ``half_life=2``. With a long half-life the old version
+#   remains and a new id is created beside it; labels within a batch are nearly as good.
 #
-# Where it fails: in *gradual* drift (``kind="gradual"``) a row comes from the old or from the new
-# version of its cluster, and the two are two distributions. The model makes two clusters of them,
-# which is what it sees, but not what the labels say.
+# Limits: in *gradual* drift (``kind="gradual"``) a row comes from the old or from the new version
+# of its cluster. These are two distributions, and the model makes two clusters of them, while the
+# true label is one.

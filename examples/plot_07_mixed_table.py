@@ -1,19 +1,18 @@
 """
-A table of mixed columns with missing values
-============================================
+Cluster a mixed table with missing values
+=========================================
 
-Real tables have numbers, categories and counts side by side, and holes. A family for every group of
-columns takes them together; a missing entry is left out exactly, row by row, and nothing is filled
-in.
+Real tables contain numbers, categories, counts and missing entries. Give a family for every group
+of columns. Missing entries are left out exactly, row by row; nothing is imputed.
 """
 
 # %%
-# Machines that report
-# --------------------
+# Generate reports of machines
+# ----------------------------
 #
-# Four states of a machine, known here, unknown to the model: temperature and vibration, the mode
-# of operation, and errors per hour. In the second half of the stream the machine called "worn" runs
-# hotter from batch to batch.
+# A machine has four states, which the model does not know: temperature and vibration, the mode of
+# operation, and errors per hour. In the second half of the stream the state "worn" becomes hotter
+# from batch to batch.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,10 +42,10 @@ def readings(rng, number, missing):
 print(readings(np.random.default_rng(0), 0, 0.2)[0].head())
 
 # %%
-# One family for each kind of column
-# ----------------------------------
+# Give one family for each kind of column
+# ---------------------------------------
 #
-# Columns are named; categories are whole numbers from zero.
+# Columns are named; categories are integers from zero.
 
 family = {
     "diagonal": ["temperature", "vibration"],
@@ -73,11 +72,11 @@ print(f"a fifth of the entries missing: {model.n_clusters_} clusters, mean ARI {
 print(model.clusters_)
 
 # %%
-# The clusters
-# ------------
+# Plot the clusters
+# -----------------
 #
-# Numbers, modes and counts projected together: the axes say what they are made of. A missing entry
-# is drawn at the mean of the cluster of its row.
+# Numbers, modes and counts are projected together; the axes are labelled with their columns. A
+# missing entry is drawn at the mean of the cluster of its row.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
 plot.clusters(model, table, ax=left)
@@ -86,11 +85,11 @@ left.yaxis.label.set_size(9)
 plot.weights(history, ax=right)
 
 # %%
-# What missing values cost
-# ------------------------
+# Compare with imputation
+# -----------------------
 #
-# The same stream with more and more holes, and beside it what people often do instead: fill holes
-# with the mean of their column in the batch.
+# The same stream with more and more missing entries. For comparison, missing entries are also
+# imputed with the mean of their column in the batch.
 
 shares = [0.0, 0.2, 0.4, 0.6]
 left_out = [run(share)[-1] for share in shares]
@@ -113,15 +112,15 @@ for share, one, other in zip(shares, left_out, filled_in, strict=True):
     print(f"{share:.0%} missing: left out {one:.3f}, filled in {other:.3f}")
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - Name a family for every group of columns, and pass the table as it is, with its holes.
-# - Filling in makes clusters of its own at the means; leaving out does not.
-# - ``"diagonal"``, ``"categorical"``, ``"bernoulli"`` and ``"poisson"`` take holes anywhere;
-#   ``"gaussian"`` accepts rows that miss its whole group of columns.
+# - Give a family for every group of columns, and pass the table with its missing entries.
+# - Imputing means creates false clusters at the means; leaving entries out does not.
+# - ``"diagonal"``, ``"categorical"``, ``"bernoulli"`` and ``"poisson"`` accept missing entries
+#   anywhere; ``"gaussian"`` accepts rows that lack its whole group of columns.
 #
-# Where it fails: within a cluster the groups of columns are taken as independent. If temperature
-# and errors rise together inside one state, that state is cut in two. And holes that say something
-# (a sensor that fails when it is hot) are treated as if they said nothing: add a column that says
-# whether the entry is there.
+# Limits: within a cluster the groups of columns are independent. If temperature and errors rise
+# together inside one state, that state is divided into two clusters. And if entries are missing for
+# a reason (a sensor that fails when it is hot), add a column that tells whether the entry is
+# present.

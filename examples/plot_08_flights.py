@@ -1,18 +1,18 @@
 """
-Flights and the calendar: memory in days
-========================================
+Use dates: a half-life in days
+==============================
 
-Batches of a real stream do not come at equal intervals. Give ``partial_fit`` the time, and
-``half_life`` is measured in it: here a week, whatever a batch is.
+Batches of a real stream do not come at equal intervals. Pass the time to ``partial_fit``;
+``half_life`` then has the unit of the time, here a week.
 """
 
 # %%
-# Three months of flights
-# -----------------------
+# Load three months of flights
+# ----------------------------
 #
-# Hour, delay in minutes and distance in hundreds of miles of every fourth US flight from January to
-# March 2001. The file is looked for in the folder that ``SCSTREAM_DATA`` names; without it a small
-# stream of the same kind is drawn, with two stormy days in it.
+# The rows are hour, delay in minutes and distance in hundreds of miles of every fourth US flight
+# from January to March 2001. The example looks for the file in the folder ``SCSTREAM_DATA``.
+# Without it, a small similar stream with two stormy days is generated.
 
 import os
 from pathlib import Path
@@ -52,8 +52,8 @@ minute, delay, distance = real_flights() if file.exists() else drawn_flights()
 print("flights from", file.name if file.exists() else "a generator: the file was not found")
 
 # %%
-# All columns are whole numbers, on which a density has no bound; uniform noise of one unit takes
-# nothing away from them.
+# All columns are integers, for which a density has no bound; uniform noise of one unit makes them
+# continuous.
 
 noise = rng.random((2, len(minute)))
 rows = np.column_stack([minute % 1440 / 60, delay + noise[0], (distance + noise[1]) / 100])
@@ -63,8 +63,8 @@ day = minute // 1440
 # Predict a day, then learn it
 # ----------------------------
 #
-# Dates count in seconds, so the half-life is given in seconds too. The mean log density of a day
-# before it is learned says how ordinary it was.
+# Dates count in seconds, so the half-life is in seconds too. The mean log density of a day before
+# it is learned shows how usual the day was.
 
 WEEK = 7 * 24 * 3600
 model, history, ordinary = ScStream(half_life=WEEK, random_state=0), plot.History(), []
@@ -103,7 +103,7 @@ ax.spines[["top", "right"]].set_visible(False)
 # Shares over three months
 # ------------------------
 #
-# ``history.time`` is in seconds since 1970, and the axes are yours to change.
+# ``history.time`` is in seconds since 1970; convert the axis as you like.
 
 figure, ax = plt.subplots(figsize=(10, 4.5), layout="constrained")
 plot.weights(history, ax=ax)
@@ -112,15 +112,15 @@ ax.xaxis.set_major_formatter(lambda value, _: str(np.datetime64(int(value), "s")
 ax.set_xlabel("date")
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - With ``time=``, a longer gap between batches fades the past more, and no batch fades none.
-# - ``score_samples(rows, time=...)`` before learning is a measure of how ordinary a batch is; the
-#   least ordinary days of this winter were stormy ones.
-# - A batch here is a whole day, so that the hour of the day is a column like any other.
+# - With ``time=``, the past decays more over a longer gap between batches.
+# - ``score_samples(rows, time=...)`` before learning measures how usual a batch is. The least usual
+#   days of this winter were stormy.
+# - A batch is a whole day here, so the hour of the day is an ordinary column.
 #
-# Where it fails: flights are a cloud without gaps, and the clusters cut it where Gaussian pieces
-# fit; their number says nothing about aviation. And with batches of six hours the clock leaps
-# between batches, which looks like motion: ``docs/evidence/density.md`` has the figures, and the
-# remedy, ``switches={"motion": False}``.
+# Limits: flights form one cloud without gaps, and the clusters divide it into Gaussian pieces;
+# their number has no meaning for aviation. With batches of six hours the hour jumps between
+# batches, which looks like motion: ``docs/evidence/density.md`` has the figures, and the remedy is
+# to turn ``motion`` off.

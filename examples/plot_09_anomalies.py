@@ -1,18 +1,18 @@
 """
-Anomalies in a sensor: improbable before it is learned
-======================================================
+Detect anomalies in a sensor
+============================
 
-A model of what is usual says what is not. The score of a row is minus its log density before it is
-learned; the data are a series of the Numenta Anomaly Benchmark, with labelled windows.
+The anomaly score of a row is minus its log density before it is learned. The data are a series of
+the Numenta Anomaly Benchmark, with labelled windows.
 """
 
 # %%
-# The series
-# ----------
+# Load the series
+# ---------------
 #
-# Temperature inside a machine, a value every five minutes, 22,695 of them; people who knew the
-# machine marked when it failed or was about to. The file is looked for in the folder that
-# ``SCSTREAM_DATA`` names; without it a series with two faults is drawn.
+# The series is the temperature inside a machine, one value every five minutes, 22,695 in all.
+# Experts marked when it failed or was about to fail. The example looks for the file in the folder
+# ``SCSTREAM_DATA``. Without it, a series with two faults is generated.
 
 import io
 import json
@@ -58,11 +58,12 @@ print("series from", file.name if file.exists() else "a generator: the file was 
 print(f"{len(value)} values, {inside.mean():.0%} of them in windows")
 
 # %%
-# Rows that show what is unusual
-# ------------------------------
+# Compute features
+# ----------------
 #
-# A value alone says little. A row is the value, the step from the last one and the mean of the last
-# ten, scaled by the first 750 rows, which are known to be healthy and are the first batch.
+# A value alone contains little information. A row consists of the value, the difference from the
+# last one and the mean of the last ten, scaled by the first 750 rows, which are known to be normal
+# and are the first batch.
 
 given = 750
 columns = pd.DataFrame({"value": value})
@@ -83,8 +84,7 @@ for begin in range(given, len(rows), 50):
     model.partial_fit(batch)
 
 # %%
-# One row in a thousand is an alarm: more would cry wolf. The threshold of a row comes from the
-# scores before it.
+# One row in a thousand is an alarm. The threshold of a row comes from the scores before it.
 
 past = pd.Series(score).expanding(1000).quantile(0.999).shift().to_numpy()
 alarms = np.flatnonzero((score > past) & (score > 0))
@@ -98,10 +98,10 @@ print(f"{len(alarms)} alarms, {inside[alarms].sum()} of them in a window")
 print(f"{sum(hit)} of {len(hit)} windows have an alarm")
 
 # %%
-# What was found
-# --------------
+# Plot the result
+# ---------------
 #
-# Labelled windows are shaded; triangles are alarms, a day's worth of them drawn as one.
+# Labelled windows are shaded. Triangles are alarms; those of one day are drawn as one.
 
 figure, (above, below) = plt.subplots(2, 1, figsize=(10, 5.5), sharex=True, layout="constrained")
 above.plot(value, color="C0", linewidth=0.7)
@@ -125,15 +125,15 @@ for ax in (above, below):
     ax.spines[["top", "right"]].set_visible(False)
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - Score before you learn: afterwards every row is a little less unusual.
-# - What is called unusual depends on the columns you make. Steps and running means are cheap.
-# - Fifty rows per batch and a memory as long as the healthy beginning are reasonable choices, not
-#   tuned ones.
+# - Score before you learn: after learning every row is slightly less unusual.
+# - The result depends on the features. Differences and running means are cheap.
+# - Fifty rows per batch and a half-life as long as the normal beginning are reasonable choices;
+#   they were not tuned.
 #
-# Where it fails: on all 58 series of the benchmark this recipe scores 48 of 100 by NAB's own rules,
-# a moving z-score 40, and models made for sequences more than 60: they know of periods and of what
-# happened a week ago, three columns do not. By rows it is no better than its rivals; see
-# ``docs/evidence/density.md``. And an anomaly that lasts is learned and stops being one.
+# Limits: on all 58 series of the benchmark this recipe scores 48 of 100 by NAB's own rules, a
+# moving z-score 40, and models for sequences more than 60: these use periods and what happened a
+# week ago, which three columns do not contain. By rows it is no better than the other methods; see
+# ``docs/evidence/density.md``. An anomaly that lasts is learned and is no longer reported.

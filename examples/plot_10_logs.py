@@ -1,17 +1,18 @@
 """
-Log lines: templates that nobody wrote down
-===========================================
+Find templates in log lines
+===========================
 
-Lines of a log are filled-in templates: "session opened for user root". Counted words, clustered as
-they arrive, find the templates, and a line of a kind not seen before stands out.
+Lines of a log are templates with values, such as "session opened for user root". Clusters of word
+counts find the templates, and a line of a new kind has a high novelty.
 """
 
 # %%
-# The log
-# -------
+# Load the log
+# ------------
 #
-# Two thousand lines each of several systems from Loghub, with their true templates. The file is
-# looked for in the folder that ``SCSTREAM_DATA`` names; without it one small log is made up.
+# The data are two thousand lines of each of several systems from Loghub, with their true templates.
+# The example looks for the file in the folder ``SCSTREAM_DATA``. Without it, one small log is
+# generated.
 
 import csv
 import io
@@ -66,11 +67,11 @@ for system, (lines, templates) in logs.items():
     print(f"{system:10} {len(set(templates)):3d} templates; {lines[0][:70]}")
 
 # %%
-# Lines as counts of words
-# ------------------------
+# Count words
+# -----------
 #
-# Numbers, addresses and names of hosts are not part of a template: runs of digits become one word.
-# Hashing needs no vocabulary, so a word that comes next year has its column already.
+# Numbers, addresses and host names are not part of a template, so runs of digits become one word.
+# Hashing needs no vocabulary: a new word already has a column.
 
 
 def words(line):
@@ -82,13 +83,13 @@ count = HashingVectorizer(
 )
 
 # %%
-# What you know beforehand
-# ------------------------
+# Set a prior
+# -----------
 #
-# A template uses a handful of words out of hundreds. The automatic prior does not know that: it is
-# the one that explains the first batch best, among priors that are not as extreme. A small
-# ``concentration`` says it. Both models get batches of two hundred lines, predict them and learn
-# them; with ``half_life=None`` a template is a template for ever.
+# A template uses a few words out of hundreds. The automatic prior does not assume this: it is the
+# one that explains the first batch best, among priors that are less extreme. A small
+# ``concentration`` expresses it. Both models predict and learn batches of two hundred lines; with
+# ``half_life=None`` a template is never forgotten.
 
 
 def follow(lines, templates, prior):
@@ -134,10 +135,10 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, loc="lower right")
 
 # %%
-# What the clusters of one system say
-# -----------------------------------
+# Clusters of one system
+# ----------------------
 #
-# The first line of each cluster, as an example of its lines.
+# The output shows the first line of each cluster as an example.
 
 system = "Spark" if "Spark" in logs else "made up"
 lines, templates = logs[system]
@@ -149,11 +150,11 @@ for cluster in model.clusters_:
         print(f"{cluster.id:3d} {cluster.share:5.0%}  {example[:76]}")
 
 # %%
-# Is this line new?
-# -----------------
+# Detect new lines
+# ----------------
 #
-# The last column of ``predict_proba`` is the probability of a cluster not seen yet. A line is new
-# in truth if its template was not in any batch before.
+# The last column of ``predict_proba`` is the probability of a new cluster. A line is truly new if
+# its template was in no batch before.
 
 batch_of = np.arange(len(templates)) // 200
 first = {one: batch_of[templates == one].min() for one in set(templates)}
@@ -177,12 +178,12 @@ print(
 )
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - Hashed counts and ``family="multinomial"`` make a log monitor of a few lines.
-# - Say what you know: here one number in ``prior`` is worth more than anything else.
+# - Hashed counts and ``family="multinomial"`` give a log monitor in a few lines.
+# - Use what you know: here one number in ``prior`` has the largest effect.
 #
-# Where it fails: templates that differ by one word are one cluster, as a bag of words sees them,
-# and a parser that is made for logs separates them better. A template with fewer than five lines in
-# a batch founds no cluster until more have come.
+# Limits: templates that differ in one word form one cluster, because the model only counts words; a
+# parser for logs separates them better. A template with fewer than five lines in a batch forms no
+# cluster until more have come.

@@ -1,18 +1,18 @@
 """
-Topics in a stream of texts
-===========================
+Find topics in a stream of texts
+================================
 
-Posts of discussion groups in the order in which they were written, as counts of words. Topics are
-found, named by their words, and followed over ten weeks; nobody says how many there are.
+The rows are word counts of posts of discussion groups, in the order in which they were written. The
+model finds topics and follows them over ten weeks; the number of topics is not given.
 """
 
 # %%
-# The posts
-# ---------
+# Load the posts
+# --------------
 #
-# Eight of the groups of 20 Newsgroups, about 7,900 posts, as counts of the thousand commonest
-# words, sorted by their dates. The file is looked for in the folder that ``SCSTREAM_DATA`` names;
-# without it short texts about four topics are made up, one of which begins late.
+# The data are eight groups of 20 Newsgroups, about 7,900 posts, as counts of the thousand most
+# frequent words, sorted by date. The example looks for the file in the folder ``SCSTREAM_DATA``.
+# Without it, short texts about four topics are generated, one of which begins late.
 
 import os
 from pathlib import Path
@@ -74,11 +74,11 @@ print("posts from", file.name if file.exists() else "a generator: the file was n
 print(f"{counts.shape[0]} posts, {counts.shape[1]} words, {len(set(group))} groups")
 
 # %%
-# Five hundred posts at a time
-# ----------------------------
+# Learn five hundred posts at a time
+# ----------------------------------
 #
-# Every batch is predicted, then learned. The rival, mini-batch k-means, is told the number of
-# groups and sees square roots of counts, scaled to length one, which suits it better than counts.
+# Every batch is predicted, then learned. For comparison, mini-batch k-means is given the number of
+# groups and square roots of counts, scaled to length one, which suit it better than counts.
 
 SIZE = 500
 model, history = ScStream("multinomial", random_state=0), plot.History()
@@ -102,10 +102,10 @@ print(f"mean ARI: scstream {ours:.3f}; mini-batch k-means, told K, {theirs:.3f}"
 print(f"{model.n_clusters_} clusters for {len(set(group))} groups")
 
 # %%
-# Clusters, named by their words
-# ------------------------------
+# Describe clusters by their words
+# --------------------------------
 #
-# Words that are frequent in a cluster and rare elsewhere.
+# The output shows words that are frequent in a cluster and rare elsewhere.
 
 usual = counts.sum(axis=0) / counts.sum() + 1e-4
 heaviest = sorted(model.clusters_, key=lambda cluster: -cluster.share)[:12]
@@ -114,8 +114,8 @@ for cluster in heaviest:
     print(f"{cluster.id:3d} {cluster.share:4.0%}  {', '.join(vocabulary[typical])}")
 
 # %%
-# Which group is in which cluster
-# -------------------------------
+# Groups and clusters
+# -------------------
 
 ids = [cluster.id for cluster in heaviest]
 names = sorted(set(group))
@@ -141,14 +141,14 @@ plot.weights(history, ax=ax, most=14)
 ax.set_xlabel(f"batch of {SIZE} posts")
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - Counts of words, sparse, with nothing tuned: topics that one can name, and ids that last.
-# - There are more clusters than groups: a group has several conversations at a time, and each has
-#   its own words.
+# - Sparse word counts with default settings give topics that can be named, and ids that last.
+# - There are more clusters than groups, because a group has several conversations at a time, each
+#   with its own words.
 #
-# Where it fails: a bag of words does not know that "car" and "auto" are one thing, and short posts
-# say little; the agreement with groups is far from perfect. For short texts (tweets, headlines)
-# river's ``TextClust`` did better in our comparison, by .02 to .05 of the adjusted Rand index
-# (``docs/evidence/index.md``). Embeddings with ``family="diagonal"`` are the other way.
+# Limits: word counts do not show that "car" and "auto" mean the same, and short posts contain
+# little information; the agreement with the groups is far from perfect. For short texts (tweets,
+# headlines) river's ``TextClust`` was better in our comparison, by .02 to .05 of the adjusted Rand
+# index (``docs/evidence/index.md``). Embeddings with ``family="diagonal"`` are an alternative.

@@ -1,17 +1,18 @@
 """
-Video: segments that keep their ids
-===================================
+Segment a video
+===============
 
-A frame is a batch, a pixel a row: red, green, blue, and where it is. Clusters of such rows are
-segments, and because ids last, a segment can be followed through the video by its id alone.
+A frame is a batch, and a pixel is a row: red, green, blue and position. Clusters of such rows are
+segments. Because ids last, you can follow a segment through the video by its id.
 """
 
 # %%
-# The video
-# ---------
+# Load the video
+# --------------
 #
-# The first thirty frames of the sequence "kite-surf" of DAVIS 2016, every sixth pixel. The file is
-# looked for in the folder that ``SCSTREAM_DATA`` names; without it a ball flies over a meadow.
+# The data are the first thirty frames of the sequence "kite-surf" of DAVIS 2016, every sixth pixel.
+# The example looks for the file in the folder ``SCSTREAM_DATA``. Without it, a ball that flies over
+# a meadow is generated.
 
 import io
 import os
@@ -51,11 +52,11 @@ height, width = frames[0].shape[:2]
 print(f"{len(frames)} frames of {height} x {width} pixels")
 
 # %%
-# One batch per frame
-# -------------------
+# Learn one batch per frame
+# -------------------------
 #
-# Colours and positions have different units; a Gaussian cluster learns its own scale in every
-# column, so rows go in as they are.
+# Colours and positions have different units. A Gaussian cluster learns its own scale in every
+# column, so the rows need no scaling.
 
 down, across = np.mgrid[:height, :width]
 
@@ -76,11 +77,11 @@ for before in (1, 10, 29):
     print(f"{kept:.0%} of the pixels of the last frame have an id that is {before} frames old")
 
 # %%
-# The video, its segments, and the mean colour of each
-# ----------------------------------------------------
+# Show the segments and the mean colour of each
+# ---------------------------------------------
 #
-# In the second row every id has the colour that ``plot.colour_of`` gives it, in three shades: the
-# same id, the same colour, in every frame. Black pixels belong to no segment.
+# In the second row every id has the colour of ``plot.colour_of``, in three shades: the same id has
+# the same colour in every frame. Black pixels belong to no segment.
 
 shade = np.array([1.0, 0.7, 0.45])
 
@@ -112,11 +113,11 @@ for column, number in enumerate((0, len(frames) // 2, len(frames) - 1)):
     axes[0, column].set_title(f"frame {number}")
 
 # %%
-# A segment followed by its id
-# ----------------------------
+# Follow a segment by its id
+# --------------------------
 #
-# The largest segment around the middle of the first frame that is not at its rim, wherever its id
-# is found later.
+# This is the largest segment around the middle of the first frame that is not at the border, and
+# the pixels with its id in later frames.
 
 rim = set(segments[0][0]) | set(segments[0][-1]) | set(segments[0][:, 0]) | set(segments[0][:, -1])
 middle = segments[0][height // 4 : -height // 4, width // 5 : -width // 5].ravel()
@@ -131,13 +132,14 @@ for ax, number in zip(axes, np.linspace(0, len(frames) - 1, 4).astype(int), stri
     ax.axis("off")
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - No frame is seen twice, and nothing is learned beforehand.
+# - Every frame is processed once, and no training data are needed.
 # - From one frame to the next nearly all pixels keep the id of their segment. Over a second of a
-#   moving camera most segments are replaced: what comes into view gets new ids.
+#   moving camera most segments are replaced, because new parts of the scene get new ids.
 #
-# Where it fails: a segment is a blob in colour and place, not an object. A surfer is several of
-# them, vest, skin and shorts, and where one blob or two are about as good, chance decides and the
-# decision is kept. ``docs/evidence/video.md`` measures it against masks drawn by people.
+# Limits: a segment is a region of similar colour and position, not an object. A surfer consists of
+# several: vest, skin and shorts. If one segment or two describe a region about equally well, chance
+# decides, and the decision is kept. ``docs/evidence/video.md`` compares it with masks drawn by
+# people.

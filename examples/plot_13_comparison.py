@@ -1,16 +1,17 @@
 """
-Stream clusterers side by side
-==============================
+Compare stream clusterers
+=========================
 
-The same streams through scstream, three clusterers of river and two of scikit-learn: predict,
-score, learn. Two of the streams suit us, the third does not.
+scstream, three clusterers of river and two of scikit-learn process the same streams: predict,
+score, learn. Two of the streams suit scstream, the third does not.
 """
 
 # %%
-# Three streams
-# -------------
+# Generate three streams
+# ----------------------
 #
-# Blobs that drift; clusters that rest and return, in many columns; and rings, which are no blobs.
+# The streams are: drifting Gaussian clusters; clusters that come and go, in many columns; and
+# rings.
 
 import time
 from functools import partial
@@ -48,12 +49,12 @@ streams = {
 n_true = {"drifting blobs": 8, "recurring, 16 columns": 3, "rings": 2}
 
 # %%
-# One interface for all
-# ---------------------
+# Use one interface for all
+# -------------------------
 #
-# River's clusterers take a row at a time. HDBSCAN cannot learn from batches: it is fitted anew to
-# the last batch, and rows get the label of their nearest neighbour in it; its labels mean nothing
-# from one batch to the next.
+# River's clusterers learn one row at a time. HDBSCAN cannot learn from batches: it is fitted to the
+# last batch only, and rows get the label of their nearest neighbour in it. Its labels are not
+# comparable between batches.
 
 
 class River:
@@ -79,9 +80,9 @@ class LastBatch:
 
 
 # %%
-# Settings: ours are the defaults. The others get a hand: those that need a number of clusters are
-# told the true one, and radii of river's methods are the best of three on the first half of the
-# stream, by the true labels. That is more help than practice gives.
+# scstream uses its default settings. The others get help: methods that need the number of clusters
+# get the true one, and radii of river's methods are the best of three on the first half of the
+# stream, by the true labels. In practice you do not have this information.
 
 
 def dbstream(radius):
@@ -126,7 +127,7 @@ for name, batches in streams.items():
 # Scores of single batches
 # ------------------------
 #
-# Boxes hold the middle half of the batches; whiskers reach from 5 to 95 %; a dot is the mean.
+# Boxes contain the middle half of the batches; whiskers reach from 5 to 95 %; a dot is the mean.
 
 figure, axes = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
 for ax, (name, scores) in zip(axes, results.items(), strict=True):
@@ -134,10 +135,10 @@ for ax, (name, scores) in zip(axes, results.items(), strict=True):
     ax.set(title=name, xlim=(-0.05, 1.05))
 
 # %%
-# Whether ids last, and what it costs
-# -----------------------------------
+# Stability of ids, and cost
+# --------------------------
 #
-# The NMI over all rows at once falls when a cluster changes its name.
+# The NMI over all rows at once falls when a cluster changes its id.
 
 for name, scores in results.items():
     print(f"\n{name:26} mean ARI  whole-stream NMI  clusters  CPU ms per batch")
@@ -147,8 +148,8 @@ for name, scores in results.items():
         print(f"{method:26} {result.ari.mean():8.3f} {result.full_nmi:17.3f} {k} {cost:17.1f}")
 
 # %%
-# What rings look like to a model of blobs
-# ----------------------------------------
+# Rings under a Gaussian model
+# ----------------------------
 
 model = ScStream(random_state=0)
 for batch in streams["rings"]:
@@ -158,14 +159,13 @@ plot.clusters(model, batch.X, labels=model.labels_, ax=ax)
 ax.set_aspect("equal")
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - Where clusters are blobs that move, or come back, a model of blobs with a memory wins, with
-#   nothing set and nothing told.
-# - Rings are for HDBSCAN: if shapes are odd and labels need not last, fit it to every batch.
-# - If K is known, nothing drifts and only speed counts, mini-batch k-means is hard to beat.
+# - If clusters are Gaussian and move or come back, scstream is best, with default settings.
+# - For rings use HDBSCAN: if shapes are irregular and labels need not last, fit it to every batch.
+# - If K is known, nothing drifts and only speed matters, use mini-batch k-means.
 #
-# Where this comparison fails: three small streams, two of them made for us. The large one, twenty
-# sets and twenty-four methods, is ``docs/evidence/index.md``; there we lead on six of fourteen
-# groups of sets and are behind on eight.
+# Limits: these are three small streams, two of them chosen for scstream. The large comparison,
+# twenty sets and twenty-four methods, is in ``docs/evidence/index.md``; there scstream is ahead on
+# six of fourteen groups of sets and behind on eight.

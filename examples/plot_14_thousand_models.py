@@ -1,17 +1,17 @@
 """
-A thousand models, one for each device
-======================================
+Keep a thousand models, one for each device
+===========================================
 
-Every device, tenant or user has a normal of its own. A pool keeps one small model per key, as many
-in memory as fit, and a change in one of a thousand devices is an event of that device.
+Every device, tenant or user has its own normal behaviour. A pool keeps one small model per key, as
+many in memory as fit. A change in one of a thousand devices is an event of that device.
 """
 
 # %%
-# A fleet
-# -------
+# Generate a fleet
+# ----------------
 #
-# A thousand devices; each has two or three operating points in two measurements, at places of its
-# own. From the fourth round on, twenty of them have a new one.
+# There are a thousand devices; each has two or three operating points in two measurements. From the
+# fourth round on, twenty of them have a new operating point.
 
 import tempfile
 import time
@@ -42,17 +42,17 @@ def measurements(number):
 
 
 # %%
-# The pool
-# --------
+# Create the pool
+# ---------------
 #
-# Rows of all devices come mixed; the pool sorts them by key. What becomes of a key depends on its
-# own rows alone, not on other keys, nor on which models are in memory: those not used lately are
-# spilled to a folder. ``scstream run`` does the same with ``key = "device"`` in its settings, and
-# adds brokers, checkpoints and exactly-once delivery.
+# Rows of all devices come mixed; the pool sorts them by key. The result of a key depends only on
+# its own rows, not on other keys, nor on which models are in memory: models that were not used
+# recently are moved to a folder. ``scstream run`` does the same with ``key = "device"`` in its
+# settings, and adds brokers, checkpoints and exactly-once delivery.
 
 folder = tempfile.TemporaryDirectory()
 pool = ModelPool.build(
-    {"random_state": 0, "prior": "vague", "half_life": 4},
+    {"random_state": 0, "prior": "weak", "half_life": 4},
     Steps(),
     column="device",
     store=FolderStore(folder.name),
@@ -72,10 +72,11 @@ print(f"{len(pool.keys)} models; {rate:,.0f} rows per CPU second after the first
 print(f"{max(in_memory) / 1e6:.0f} MB of models in memory, {pool.n_evicted} spilled to the folder")
 
 # %%
-# Who changed?
-# ------------
+# Find devices that changed
+# -------------------------
 #
-# A cluster born or split off after the first rounds is news. Every model has its own events.
+# A cluster that is born or split off after the first rounds is a change. Every model has its own
+# events.
 
 news = {}
 for name in pool.keys:
@@ -115,13 +116,13 @@ right.set_title(f"device {name} after its change")
 folder.cleanup()
 
 # %%
-# What to take away
-# -----------------
+# Summary
+# -------
 #
-# - Thousands of small models cost little: a model of a few clusters is some kilobytes, and a batch
-#   of a few rows takes it about a millisecond.
-# - Memory is a setting; what does not fit waits in the store.
+# - Thousands of small models are cheap: a model of a few clusters takes some kilobytes, and a batch
+#   of a few rows about a millisecond.
+# - The memory limit is a setting; models that do not fit are kept in the store.
 #
-# Where it fails: a model learns from its own rows only. With thirty rows in its first round, every
-# seventh device was described too coarsely, two operating points as one cluster, and some of the
-# changes were absorbed. A larger first batch per key helps; nothing is borrowed from other keys.
+# Limits: a model learns from its own rows only. With thirty rows in its first round, every seventh
+# device was described too coarsely, with two operating points in one cluster, and some of the
+# changes were not noticed. A larger first batch per key helps; keys share no information.

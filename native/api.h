@@ -15,14 +15,14 @@ struct Rows {
     int64_t d = 0;
 };
 
-// What rows are compared with and how they choose; the fields of `scstream.core.assign.Plan`.
-struct Plan {
+// What rows are compared with and how they choose; the fields of `scstream.core.assign.AssignmentParams`.
+struct AssignmentParams {
     int64_t n_clusters = 0;
     int64_t n_pairs = 0;
-    const double* whole = nullptr;
-    const double* halves = nullptr;
+    const double* clusters = nullptr;
+    const double* subclusters = nullptr;
     const double* log_weight = nullptr;
-    const double* log_half = nullptr;
+    const double* log_subweight = nullptr;
     const double* prior = nullptr;
     const int64_t* pairs = nullptr;
     const double* unions = nullptr;
@@ -32,23 +32,23 @@ struct Plan {
     bool predictive = false;
     bool may_be_new = false;
     bool draw = false;
-    bool settle = false;
-    bool listen = false;
+    bool report_map = false;
+    bool collect_evidence = false;
     bool single = false;  // compare in float32
 };
 
-// Sums over rows, in one block of memory so that adding two tallies is adding two arrays.
-struct Tally {
+// Sums over rows, in one block of memory so that adding two totals is adding two arrays.
+struct AssignmentStats {
     double* stats;
     double* split;
     double* merge;
     double* novel;
     double* density;
 
-    static int64_t size(const Plan& plan, int64_t n_stats) {
+    static int64_t size(const AssignmentParams& plan, int64_t n_stats) {
         return plan.n_clusters * (2 * n_stats + 1) + plan.n_pairs + 2;
     }
-    Tally(double* block, const Plan& plan, int64_t n_stats)
+    AssignmentStats(double* block, const AssignmentParams& plan, int64_t n_stats)
         : stats(block),
           split(stats + 2 * plan.n_clusters * n_stats),
           merge(split + plan.n_clusters),
@@ -67,7 +67,7 @@ class Pass {
   public:
     virtual ~Pass();
     virtual void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
-                       double* tally) const = 0;
+                       double* totals) const = 0;
 };
 
 struct GaussianPrior {
@@ -86,7 +86,7 @@ inline int64_t gaussian_params(int64_t d) { return d * (d + 1) / 2 + d + 1; }
 
 // Concentrations are (d,); tables of groups are rows of d numbers.
 struct MultinomialKernels {
-    Pass* (*pass)(int64_t d, const Plan&);
+    Pass* (*pass)(int64_t d, const AssignmentParams&);
     void (*log_marginal)(const double* concentration, int64_t d, const double* stats, int64_t begin,
                          int64_t end, double* out);
     void (*draw)(const double* log_gammas, int64_t d, int64_t begin, int64_t end, double* out);
@@ -107,7 +107,7 @@ struct DiagonalPrior {
 };
 
 struct DiagonalKernels {
-    Pass* (*pass)(const DiagonalPrior&, const Plan&);
+    Pass* (*pass)(const DiagonalPrior&, const AssignmentParams&);
     void (*log_marginal)(const DiagonalPrior&, const double* stats, int64_t begin, int64_t end,
                          double* out);
     void (*predictive)(const DiagonalPrior&, const double* stats, int64_t begin, int64_t end,
@@ -124,11 +124,11 @@ struct Kernels {
     const char* name;
     int lanes;  // groups that share a vector; ranges of groups should begin at multiples
 
-    Pass* (*gaussian_pass)(const GaussianPrior&, const Plan&);
+    Pass* (*gaussian_pass)(const GaussianPrior&, const AssignmentParams&);
     bool (*gaussian_log_marginal)(const GaussianPrior&, const double* const* one,
                                   const double* const* two, int64_t groups, double* out);
-    void (*gaussian_location)(const GaussianPrior&, const double* stats, double* out);
-    void (*gaussian_spread)(const GaussianPrior&, const double* stats, double* out);
+    void (*gaussian_means)(const GaussianPrior&, const double* stats, double* out);
+    void (*gaussian_stds)(const GaussianPrior&, const double* stats, double* out);
     void (*gaussian_translate)(const GaussianPrior&, const double* stats, const double* shift,
                                double* out);
     bool (*gaussian_predictive)(const GaussianPrior&, const double* stats, int64_t begin,

@@ -46,7 +46,7 @@ INLINE vd exp_below(vd x) {
         0x3feea09e667f3bcdll, 0x3feea11473eb0187ll, 0x3feeace5422aa0dbll, 0x3feec49182a3f090ll,
         0x3feee89f995ad3adll, 0x3fef199bdd85529cll, 0x3fef5818dcfba487ll, 0x3fefa4afa2a490dall,
     };
-    const vd magic = all(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to whole numbers
+    const vd magic = all(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to integer numbers
     const vd shifted = x * (16.0 * 1.4426950408889634) + magic;
     const vd r = x - (shifted - magic) * (0.0625 * 0.6931471805599453);
     const vd r2 = r * r;
@@ -124,7 +124,7 @@ class Chooser {
         return before[LD];
     }
 
-    // The group at which the cumulative mass reaches a share of the whole.
+    // The group at which the cumulative mass reaches a share of the total.
     int32_t draw(int64_t row, const double* mass, double chance) const {
         const double* before = before_.get() + row * 2 * LD;
         const double wanted = chance * before[LD];

@@ -89,14 +89,14 @@ INLINE void add_row(const Entries& entries, double weight, double* stats) {
 
 class CountsPass final : public scstream::Pass {
   public:
-    CountsPass(int64_t d, const Plan& plan)
+    CountsPass(int64_t d, const AssignmentParams& plan)
         : d_(d),
           plan_(plan),
           // Last stands what may be new. Beside drawn parameters it has no line of its own: its
           // predictive score is added row by row.
           lines_(plan.n_clusters + (plan.may_be_new ? 1 : 0), d, plan.predictive ? 1.0 : 0.0,
                  [&](int64_t g) {
-                     if (g < plan.n_clusters) return plan.whole + g * d;
+                     if (g < plan.n_clusters) return plan.clusters + g * d;
                      return plan.predictive ? plan.prior : nullptr;
                  },
                  [&](int64_t g) {
@@ -106,26 +106,26 @@ class CountsPass final : public scstream::Pass {
     void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
                double* block) const override {
         const int64_t n = end - begin, k = plan_.n_clusters;
-        Tally tally(block, plan_, 1 + d_);
+        AssignmentStats totals(block, plan_, 1 + d_);
         Drawn drawn(n, plan_);
-        choose(rows, begin, n, drawn, tally);
+        choose(rows, begin, n, drawn, totals);
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
         const RowReader reader(rows);
-        learn(reader, begin, sorted, drawn.half.get(), side, tally);
-        if (plan_.listen) weigh_unions(reader, begin, sorted, tally);
-        *tally.novel += novel_weight(rows, begin, sorted, k);
-        if (plan_.settle) settle(reader, begin, n, drawn, side);
-        const int32_t* chosen = (plan_.settle ? drawn.best : drawn.label).get();
+        learn(reader, begin, sorted, drawn.half.get(), side, totals);
+        if (plan_.collect_evidence) weigh_unions(reader, begin, sorted, totals);
+        *totals.novel += novel_weight(rows, begin, sorted, k);
+        if (plan_.report_map) report_map(reader, begin, n, drawn, side);
+        const int32_t* chosen = (plan_.report_map ? drawn.best : drawn.label).get();
         write_choices(chosen, n, k, choices.label + begin);
     }
 
   private:
     // What the rows of a slice drew.
     struct Drawn {
-        Drawn(int64_t n, const Plan& plan)
+        Drawn(int64_t n, const AssignmentParams& plan)
             : label(n, RAW),
-              best(plan.settle ? n : 0, RAW),
+              best(plan.report_map ? n : 0, RAW),
               cluster(plan.draw ? n + LD : 0, RAW),
               half(plan.draw ? n + LD : 0, RAW),
               top(n + LD),
@@ -136,9 +136,9 @@ class CountsPass final : public scstream::Pass {
         Buffer<double> top, total;      // best score, and the sum of all relative to it
     };
 
-    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, Tally& tally) const {
+    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, AssignmentStats& totals) const {
         const int64_t width = lines_.places.width;
-        const bool settle = !plan_.draw || plan_.settle;
+        const bool report_map = !plan_.draw || plan_.report_map;
         CountScores compare(lines_, plan_.predictive, rows);
         OneGroup prior(plan_.prior, plan_.may_be_new && !plan_.predictive ? d_ : 0);
         Chooser chooser(lines_.places, PANEL);
@@ -153,7 +153,7 @@ class CountsPass final : public scstream::Pass {
             double* top = drawn.top.get() + first;
             const auto line = [&](int64_t r) { return scores.get() + r * width; };
             for (int64_t r = 0; r < count; ++r) top[r] = chooser.best_score(line(r));
-            for (int64_t r = 0; settle && r < count; ++r)
+            for (int64_t r = 0; report_map && r < count; ++r)
                 best[first + r] = chooser.most_probable(line(r), top[r]);
             for (int64_t r = 0; r < count; ++r) chooser.look(r, line(r), top[r]);
             for (int64_t r = 0; r < count; ++r) chooser.add_masses(r, line(r), top[r]);
@@ -161,7 +161,7 @@ class CountsPass final : public scstream::Pass {
             for (int64_t r = 0; plan_.draw && r < count; ++r)
                 drawn.label[first + r] = chooser.draw(r, line(r), drawn.cluster[first + r]);
         }
-        add_density(rows, begin, n, drawn, tally);
+        add_density(rows, begin, n, drawn, totals);
     }
 
     // Rows that may be new are compared with the prior's predictive distribution.
@@ -183,7 +183,7 @@ class CountsPass final : public scstream::Pass {
     }
 
     void add_density(const Rows& rows, int64_t begin, int64_t n, const Drawn& drawn,
-                     Tally& tally) const {
+                     AssignmentStats& totals) const {
         vd density = {};
         for (int64_t r = 0; r < n; r += LD) {
             // Beyond the last row both are those of a density of one.
@@ -191,45 +191,45 @@ class CountsPass final : public scstream::Pass {
             const vd each = load(drawn.top.get() + r) + log_of(total);
             density += rows.weight ? load_some(rows.weight + begin + r, n - r, 0.0) * each : each;
         }
-        *tally.density += sum<double>(density);
+        *totals.density += sum<double>(density);
     }
 
     void learn(const RowReader& reader, int64_t begin, const Sorted& sorted, const double* chance,
-               int8_t* side, Tally& tally) const {
+               int8_t* side, AssignmentStats& totals) const {
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
             const int64_t end = sorted.start[k + 1];
             if (sorted.start[k] == end) continue;
-            const CountGroup halves[2] = {half(2 * k), half(2 * k + 1)}, all_of_it[1] = {whole(k)};
+            const CountGroup subclusters[2] = {half(2 * k), half(2 * k + 1)}, all_of_it[1] = {clusters(k)};
             vd evidence = {};
             for (int64_t i = sorted.start[k]; i < end; i += LD) {
                 const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
                 vd score[2], of_whole[1];
-                b.scores(halves, score);
-                if (plan_.listen) {
+                b.scores(subclusters, score);
+                if (plan_.collect_evidence) {
                     b.scores(all_of_it, of_whole);
                     evidence += clipped(log_add(score[0], score[1]) - of_whole[0]) * b.weight;
                 }
                 const vd gain = score[1] - score[0];
                 const Int<double> right = right_half(plan_, gain, chance, b.row, begin);
-                const Int<double> told = plan_.settle ? (Int<double>)(gain > 0.0) : right;
+                const Int<double> told = plan_.report_map ? (Int<double>)(gain > 0.0) : right;
                 for (int l = 0; l < b.count; ++l) {
-                    double* stats = tally.stats + (2 * k + (right[l] ? 1 : 0)) * (1 + d_);
+                    double* stats = totals.stats + (2 * k + (right[l] ? 1 : 0)) * (1 + d_);
                     add_row(reader.read(b.row[l]), b.weight[l], stats);
                     side[b.row[l] - begin] = told[l] ? 1 : 0;
                 }
             }
-            tally.split[k] += sum<double>(evidence);
+            totals.split[k] += sum<double>(evidence);
         }
     }
 
     // Evidence of the rows of each pair for its union.
     void weigh_unions(const RowReader& reader, int64_t begin, const Sorted& sorted,
-                      Tally& tally) const {
+                      AssignmentStats& totals) const {
         for (int64_t m = 0; m < plan_.n_pairs; ++m) {
             const int64_t pair[2] = {plan_.pairs[2 * m], plan_.pairs[2 * m + 1]};
             const vd one = all(plan_.log_weight[pair[0]]), two = all(plan_.log_weight[pair[1]]);
             const vd both = log_add(one, two);
-            const CountGroup groups[2] = {whole(pair[0]), whole(pair[1])};
+            const CountGroup groups[2] = {clusters(pair[0]), clusters(pair[1])};
             const CountGroup joined[1] = {CountGroup(plan_.unions + m * d_, d_, true)};
             vd total = {}, apart[2], together[1];
             for (int64_t k : pair)
@@ -241,23 +241,23 @@ class CountsPass final : public scstream::Pass {
                     const vd mixed = log_add(apart[0] + one, apart[1] + two) - both;
                     total += clipped(together[0] - mixed) * b.weight;
                 }
-            tally.merge[m] += sum<double>(total);
+            totals.merge[m] += sum<double>(total);
         }
     }
 
     // Sides of the rows whose most probable cluster is not the one they drew.
-    void settle(const RowReader& reader, int64_t begin, int64_t n, Drawn& drawn,
+    void report_map(const RowReader& reader, int64_t begin, int64_t n, Drawn& drawn,
                 int8_t* side) const {
         keep_unsettled(drawn.label.get(), drawn.best.get(), n, plan_.n_clusters);
         Sorted sorted(drawn.label.get(), n, plan_.n_clusters);
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
             const int64_t end = sorted.start[k + 1];
             if (sorted.start[k] == end) continue;
-            const CountGroup halves[2] = {half(2 * k), half(2 * k + 1)};
+            const CountGroup subclusters[2] = {half(2 * k), half(2 * k + 1)};
             for (int64_t i = sorted.start[k]; i < end; i += LD) {
                 const CountBlock b(reader, begin, sorted.row.get() + i, end - i);
                 vd score[2];
-                b.scores(halves, score);
+                b.scores(subclusters, score);
                 for (int l = 0; l < b.count; ++l)
                     side[b.row[l] - begin] = score[1][l] - score[0][l] > 0.0;
             }
@@ -265,14 +265,14 @@ class CountsPass final : public scstream::Pass {
     }
 
     CountGroup half(int64_t g) const {
-        return CountGroup(plan_.halves + g * d_, d_, plan_.predictive, plan_.log_half[g]);
+        return CountGroup(plan_.subclusters + g * d_, d_, plan_.predictive, plan_.log_subweight[g]);
     }
-    CountGroup whole(int64_t k) const {
-        return CountGroup(plan_.whole + k * d_, d_, plan_.predictive);
+    CountGroup clusters(int64_t k) const {
+        return CountGroup(plan_.clusters + k * d_, d_, plan_.predictive);
     }
 
     const int64_t d_;
-    const Plan plan_;
+    const AssignmentParams plan_;
     const Lines lines_;
 };
 

@@ -115,9 +115,9 @@ class OneGroup {
                        ? kept(held_[j * MOST_LEVELS + level - 1], table_[j], count)
                        : log_rising(all(table_[j]), all(count))[0];
         }
-        const int64_t whole = n < double(SUMS) ? int64_t(n) : -1;
-        if (double(whole) != n) return out - log_rising(all(total_), all(n))[0];
-        return out - kept(sums_[whole], total_, n);
+        const int64_t clusters = n < double(SUMS) ? int64_t(n) : -1;
+        if (double(clusters) != n) return out - log_rising(all(total_), all(n))[0];
+        return out - kept(sums_[clusters], total_, n);
     }
 
   private:
@@ -148,7 +148,7 @@ class CountScores {
           totals_(lines, predictive),
           first_(predictive ? lines.places.width : 0) {}
 
-    // out[r * width + place] for rows [begin, begin + count); there is room for whole vectors.
+    // out[r * width + place] for rows [begin, begin + count); there is room for integer vectors.
     void panel(int64_t begin, int64_t count, double* out) {
         if (!predictive_ && !reader.rows.indptr && !sparse(begin, count))
             return multiply(begin, count, out);

@@ -61,7 +61,7 @@ class Diagonal final : public Family {
     int64_t n_features() const override { return prior_.d; }
     int64_t n_stats() const override { return prior_.n_stats(); }
     int64_t table_width(bool predictive) const override { return (predictive ? 4 : 3) * prior_.d; }
-    std::unique_ptr<Pass> pass(const Plan& plan) const override {
+    std::unique_ptr<Pass> pass(const AssignmentParams& plan) const override {
         return std::unique_ptr<Pass>(kernels()->diagonal.pass(prior_, plan));
     }
 

@@ -127,7 +127,7 @@ template <class T> class DiagonalTables {
     Buffer<Addition> addition_;
 };
 
-// Sums of moments of the two halves of one cluster. With few features every lane sums for itself.
+// Sums of moments of the two subclusters of one cluster. With few features every lane sums for itself.
 class DiagonalSums {
   public:
     explicit DiagonalSums(const DiagonalPrior& prior)
@@ -231,7 +231,7 @@ template <class Real> struct DiagonalFamily {
     }
 };
 
-static scstream::Pass* diagonal_pass(const DiagonalPrior& prior, const Plan& plan) {
+static scstream::Pass* diagonal_pass(const DiagonalPrior& prior, const AssignmentParams& plan) {
     return row_pass<DiagonalFamily>(prior, plan);
 }
 

@@ -15,11 +15,11 @@ struct Cut {
     Ids subtrees;
 };
 
-// The arrays of a plan, as the fields of `scstream.core.assign.Plan`.
-struct PlanArrays {
-    Matrix whole, halves;
+// The arrays of a plan, as the fields of `scstream.core.assign.AssignmentParams`.
+struct AssignmentArrays {
+    Matrix clusters, subclusters;
     Vector log_weight;
-    Matrix log_half, prior;
+    Matrix log_subweight, prior;
     Ids pairs;
     Matrix unions;
 };
@@ -30,15 +30,15 @@ class Family {
     virtual int64_t n_features() const = 0;
     virtual int64_t n_stats() const = 0;
     virtual int64_t table_width(bool predictive) const = 0;
-    virtual std::unique_ptr<Pass> pass(const Plan& plan) const = 0;
+    virtual std::unique_ptr<Pass> pass(const AssignmentParams& plan) const = 0;
 
-    // Let every row choose: labels, sides, and the sums of the tally, one row per subtree.
-    nb::tuple assign(const nb::object& X, std::optional<Vector> weight, const PlanArrays& arrays,
+    // Let every row choose: labels, sides, and the sums of the totals, one row per subtree.
+    nb::tuple assign(const nb::object& X, std::optional<Vector> weight, const AssignmentArrays& arrays,
                      std::optional<double> log_new, std::optional<uint64_t> key, bool predictive,
-                     bool settle, bool listen, bool single, const Cut& cut) const {
+                     bool report_map, bool collect_evidence, bool single, const Cut& cut) const {
         return assign_rows(
             rows_of(X, weight).rows,
-            read(arrays, log_new, key, predictive, settle, listen, single, cut.first_row), cut);
+            read(arrays, log_new, key, predictive, report_map, collect_evidence, single, cut.first_row), cut);
     }
 
     Output log_likelihood(const Matrix& params, const nb::object& X) const {
@@ -81,26 +81,26 @@ class Family {
         return int64_t(stats.size()) / n_stats();
     }
 
-    Plan read(const PlanArrays& a, std::optional<double> log_new, std::optional<uint64_t> key,
-              bool predictive, bool settle, bool listen, bool single, int64_t first_row) const {
-        const size_t k = a.whole.shape(0), m = a.unions.shape(0);
+    AssignmentParams read(const AssignmentArrays& a, std::optional<double> log_new, std::optional<uint64_t> key,
+              bool predictive, bool report_map, bool collect_evidence, bool single, int64_t first_row) const {
+        const size_t k = a.clusters.shape(0), m = a.unions.shape(0);
         const size_t width = size_t(table_width(predictive)), full = size_t(table_width(true));
-        require(a.whole.shape(1) == width && a.halves.shape(0) == 2 * k &&
-                    a.halves.shape(1) == width && a.log_weight.size() == k &&
-                    a.log_half.size() == 2 * k && a.prior.size() == full &&
+        require(a.clusters.shape(1) == width && a.subclusters.shape(0) == 2 * k &&
+                    a.subclusters.shape(1) == width && a.log_weight.size() == k &&
+                    a.log_subweight.size() == 2 * k && a.prior.size() == full &&
                     a.pairs.size() == 2 * m && (m == 0 || a.unions.shape(1) == full),
                 "the arrays of the plan do not fit together");
         for (size_t i = 0; i < 2 * m; ++i)
             require(a.pairs.data()[i] >= 0 && a.pairs.data()[i] < int64_t(k),
                     "a pair names no cluster");
         require(k > 0 || log_new.has_value(), "a plan needs something to choose");
-        Plan plan;
+        AssignmentParams plan;
         plan.n_clusters = int64_t(k);
         plan.n_pairs = int64_t(m);
-        plan.whole = a.whole.data();
-        plan.halves = a.halves.data();
+        plan.clusters = a.clusters.data();
+        plan.subclusters = a.subclusters.data();
         plan.log_weight = a.log_weight.data();
-        plan.log_half = a.log_half.data();
+        plan.log_subweight = a.log_subweight.data();
         plan.prior = a.prior.data();
         plan.pairs = a.pairs.data();
         plan.unions = a.unions.data();
@@ -110,14 +110,14 @@ class Family {
         plan.predictive = predictive;
         plan.may_be_new = log_new.has_value();
         plan.draw = key.has_value();
-        plan.settle = settle;
-        plan.listen = listen;
+        plan.report_map = report_map;
+        plan.collect_evidence = collect_evidence;
         plan.single = single;
         return plan;
     }
 
-    nb::tuple assign_rows(const Rows& rows, const Plan& plan, const Cut& cut) const {
-        const int64_t size = Tally::size(plan, n_stats()), trees = int64_t(cut.subtrees.size());
+    nb::tuple assign_rows(const Rows& rows, const AssignmentParams& plan, const Cut& cut) const {
+        const int64_t size = AssignmentStats::size(plan, n_stats()), trees = int64_t(cut.subtrees.size());
         require_all_slices(rows, cut);
         Fresh<int64_t> label(rows.n);
         Fresh<int8_t> side(rows.n);
@@ -160,7 +160,7 @@ class Family {
         require(slices == (needed > 0 ? needed : 1), "the subtrees do not have all slices");
     }
 
-    void sum_slices(const Rows& rows, const Plan& plan, const Cut& cut, Choices choices,
+    void sum_slices(const Rows& rows, const AssignmentParams& plan, const Cut& cut, Choices choices,
                     int64_t size, double* sums) const {
         if (rows.n == 0) return;
         const std::unique_ptr<Pass> ready = pass(plan);

@@ -121,12 +121,12 @@ static bool gaussian_log_marginal(const GaussianPrior& prior, const double* cons
 }
 
 // Posterior mean of a row, and standard deviation of each feature, of one group.
-static void gaussian_location(const GaussianPrior& prior, const double* stats, double* out) {
+static void gaussian_means(const GaussianPrior& prior, const double* stats, double* out) {
     for (int64_t i = 0; i < prior.d; ++i)
         out[i] = (prior.kappa * prior.mean[i] + stats[1 + i]) / (prior.kappa + stats[0]) +
                  prior.origin[i];
 }
-static void gaussian_spread(const GaussianPrior& prior, const double* stats, double* out) {
+static void gaussian_stds(const GaussianPrior& prior, const double* stats, double* out) {
     const double kappa = prior.kappa + stats[0], nu = prior.nu + stats[0];
     const double freedom = nu - double(prior.d) - 1.0;
     const double* second = stats + 1 + prior.d;
@@ -243,8 +243,8 @@ static bool gaussian_draw(const GaussianPrior& prior, const double* stats, uint6
                                          noise.get());
         multiply(bartlett.get(), W.get(), d);
         whitened_mean(W.get(), posterior.mean.get(), d, centre.get());
-        const vd spread = 1.0 / root(posterior.kappa);
-        for (int64_t i = 0; i < d; ++i) centre[i] += noise[i] * spread;
+        const vd stds = 1.0 / root(posterior.kappa);
+        for (int64_t i = 0; i < d; ++i) centre[i] += noise[i] * stds;
         const vd constant =
             log_det - posterior.log_det() - 0.5 * double(d) * (LOG_2 + LOG_PI);
         write_tables(W.get(), centre.get(), d, constant, vd{}, width, count, out + g * width);

@@ -43,7 +43,7 @@ class Gaussian final : public Family {
 
     Output log_split_ratio(double alpha, Counts left, Counts right) const {
         const Pointers one = rows_of_view(left), two = rows_of_view(right);
-        require(one.size() == two.size(), "halves do not fit together");
+        require(one.size() == two.size(), "subclusters do not fit together");
         return fresh(log_split_ratios(alpha, one, two)).array({one.size()});
     }
 
@@ -72,36 +72,36 @@ class Gaussian final : public Family {
         return pair_arrays(likely);
     }
 
-    // Halves (K, 2, P) of clusters moved along their velocities; those not heard of stay.
-    Output drifted(Numbers halves, Matrix velocity, Vector jitter, Mask heard, double elapsed) const {
-        const int64_t k = groups_of(halves) / 2, d = prior_.d, width = n_stats();
-        require(int64_t(velocity.size()) == k * d && int64_t(jitter.size()) == k &&
-                    int64_t(heard.size()) == k, "the clusters do not fit together");
+    // Halves (K, 2, P) of clusters moved along their velocities; those not active of stay.
+    Output move_clusters(Numbers subclusters, Matrix velocity, Vector velocity_noise, Mask active, double elapsed) const {
+        const int64_t k = groups_of(subclusters) / 2, d = prior_.d, width = n_stats();
+        require(int64_t(velocity.size()) == k * d && int64_t(velocity_noise.size()) == k &&
+                    int64_t(active.size()) == k, "the clusters do not fit together");
         Fresh<double> out(2 * k * width);
-        std::vector<double> whole(width, 0.0), spread(d, 0.0), shift(d, 0.0);
+        std::vector<double> clusters(width, 0.0), stds(d, 0.0), shift(d, 0.0);
         for (int64_t i = 0; i < k; ++i) {
-            const double* pair = halves.data() + 2 * i * width;
-            for (int64_t p = 0; p < width; ++p) whole[p] = pair[p] + pair[width + p];
-            kernels()->gaussian_spread(prior_, whole.data(), spread.data());
-            shrink(velocity.data() + i * d, spread.data(), jitter.data()[i], d, shift.data());
-            for (double& s : shift) s *= heard.data()[i] ? elapsed : 0.0;
+            const double* pair = subclusters.data() + 2 * i * width;
+            for (int64_t p = 0; p < width; ++p) clusters[p] = pair[p] + pair[width + p];
+            kernels()->gaussian_stds(prior_, clusters.data(), stds.data());
+            shrink(velocity.data() + i * d, stds.data(), velocity_noise.data()[i], d, shift.data());
+            for (double& s : shift) s *= active.data()[i] ? elapsed : 0.0;
             for (int64_t side = 0; side < 2; ++side)
                 kernels()->gaussian_translate(prior_, pair + side * width, shift.data(),
                                               out.data() + (2 * i + side) * width);
         }
-        return out.array_like(halves, 3);
+        return out.array_like(subclusters, 3);
     }
 
-    // Shift of the past, velocity and jitter after a batch: see `core.fading.corrections`.
-    nb::tuple corrections(Numbers past, Numbers current, Matrix velocity, Vector jitter, Vector age,
+    // Shift of the past, velocity and velocity_noise after a batch: see `core.fading.estimate_motion`.
+    nb::tuple estimate_motion(Numbers past, Numbers current, Matrix velocity, Vector velocity_noise, Vector age,
                           double elapsed) const {
         const int64_t k = groups_of(past) / 2, d = prior_.d, width = n_stats();
         require(past.size() == current.size() && int64_t(velocity.size()) == k * d &&
-                    int64_t(jitter.size()) == k && int64_t(age.size()) == k,
+                    int64_t(velocity_noise.size()) == k && int64_t(age.size()) == k,
                 "the clusters do not fit together");
         Fresh<double> shifts(k * d), velocities(k * d), jitters(k);
         std::vector<double> old(width, 0.0), now(width, 0.0), both(width, 0.0);
-        std::vector<double> spread(d, 0.0), from(d, 0.0), to(d, 0.0);
+        std::vector<double> stds(d, 0.0), from(d, 0.0), to(d, 0.0);
         for (int64_t i = 0; i < k; ++i) {
             const double *a = past.data() + 2 * i * width, *b = current.data() + 2 * i * width;
             for (int64_t p = 0; p < width; ++p) {
@@ -115,24 +115,24 @@ class Gaussian final : public Family {
             const double gain = std::max(GAIN, FIRST_GAIN / n_before) * trust / elapsed;
             const double chance =
                 double(d) * (1.0 / std::max(n_new, 1.0) + 1.0 / std::max(n_old, 1.0));
-            kernels()->gaussian_location(prior_, old.data(), from.data());
-            kernels()->gaussian_location(prior_, now.data(), to.data());
-            kernels()->gaussian_spread(prior_, both.data(), spread.data());
+            kernels()->gaussian_means(prior_, old.data(), from.data());
+            kernels()->gaussian_means(prior_, now.data(), to.data());
+            kernels()->gaussian_stds(prior_, both.data(), stds.data());
             for (int64_t j = 0; j < d; ++j) {
                 to[j] -= from[j];
                 velocities.data()[i * d + j] = velocity.data()[i * d + j] + gain * to[j];
             }
             double* shift = shifts.data() + i * d;
-            shrink(to.data(), spread.data(), chance, d, shift);
+            shrink(to.data(), stds.data(), chance, d, shift);
             for (int64_t j = 0; j < d; ++j) shift[j] *= PLACE_GAIN * trust;
-            jitters.data()[i] = n_new > 0 ? chance * gain / elapsed : jitter.data()[i];
+            jitters.data()[i] = n_new > 0 ? chance * gain / elapsed : velocity_noise.data()[i];
         }
         return nb::make_tuple(shifts.array({size_t(k), size_t(d)}),
                               velocities.array({size_t(k), size_t(d)}), jitters.array({size_t(k)}));
     }
 
-    Output location(Matrix stats) const { return by_feature(stats, kernels()->gaussian_location); }
-    Output spread(Matrix stats) const { return by_feature(stats, kernels()->gaussian_spread); }
+    Output means(Matrix stats) const { return by_feature(stats, kernels()->gaussian_means); }
+    Output stds(Matrix stats) const { return by_feature(stats, kernels()->gaussian_stds); }
 
     Output translate(Matrix stats, Matrix shift) const {
         const int64_t groups = groups_of(stats), width = prior_.n_stats();
@@ -161,19 +161,19 @@ class Gaussian final : public Family {
         return out.array({size_t(groups), size_t(width)});
     }
 
-    // Parameters of clusters and of their halves (K, 2, P), drawn under two keys.
-    nb::tuple drawn_tables(Numbers halves, Ids ids, uint64_t whole_key, uint64_t half_key) const {
-        const int64_t k = groups_of(halves) / 2, width = n_stats();
+    // Parameters of clusters and of their subclusters (K, 2, P), drawn under two keys.
+    nb::tuple sample_cluster_params(Numbers subclusters, Ids ids, uint64_t cluster_key, uint64_t subcluster_key) const {
+        const int64_t k = groups_of(subclusters) / 2, width = n_stats();
         require(int64_t(ids.size()) == k, "one id per cluster is needed");
-        std::vector<double> whole(size_t(k * width));
+        std::vector<double> clusters(size_t(k * width));
         std::vector<int64_t> half_ids;
         for (int64_t i = 0; i < k; ++i) {
-            const double* pair = halves.data() + 2 * i * width;
-            for (int64_t p = 0; p < width; ++p) whole[i * width + p] = pair[p] + pair[width + p];
+            const double* pair = subclusters.data() + 2 * i * width;
+            for (int64_t p = 0; p < width; ++p) clusters[i * width + p] = pair[p] + pair[width + p];
             half_ids.insert(half_ids.end(), {2 * ids.data()[i], 2 * ids.data()[i] + 1});
         }
-        return nb::make_tuple(drawn(whole.data(), ids.data(), k, whole_key),
-                              drawn(halves.data(), half_ids.data(), 2 * k, half_key));
+        return nb::make_tuple(drawn(clusters.data(), ids.data(), k, cluster_key),
+                              drawn(subclusters.data(), half_ids.data(), 2 * k, subcluster_key));
     }
 
     // `draws` has a key and ids, or else is left to the specification.
@@ -192,7 +192,7 @@ class Gaussian final : public Family {
     int64_t table_width(bool predictive) const override {
         return gaussian_params(prior_.d) + (predictive ? 1 : 0);
     }
-    std::unique_ptr<Pass> pass(const Plan& plan) const override {
+    std::unique_ptr<Pass> pass(const AssignmentParams& plan) const override {
         return std::unique_ptr<Pass>(kernels()->gaussian_pass(prior_, plan));
     }
 
@@ -262,7 +262,7 @@ class Gaussian final : public Family {
     void coordinates(const double* stats, double* out) const {
         const int64_t d = prior_.d;
         std::vector<double> place(d, 0.0);
-        kernels()->gaussian_location(prior_, stats, place.data());
+        kernels()->gaussian_means(prior_, stats, place.data());
         for (int64_t i = 0; i < d; ++i) {
             double value = place[i] - origin_[i];
             for (int64_t j = 0; j < i; ++j) value -= factor_[i * d + j] * out[j];

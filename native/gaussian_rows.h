@@ -9,7 +9,7 @@
 
 namespace SCSTREAM_ISA {
 
-using scstream::Plan;
+using scstream::AssignmentParams;
 using scstream::Rows;
 
 constexpr int SMALL = 16;
@@ -199,7 +199,7 @@ template <class T> class GaussianTables {
     Buffer<T> constant_, power_;
 };
 
-// Sums of moments of the two halves of one cluster. With few features every lane sums for itself;
+// Sums of moments of the two subclusters of one cluster. With few features every lane sums for itself;
 // with many, rows are collected and added four at a time, which keeps the sums' memory traffic low.
 class GaussianSums {
   public:

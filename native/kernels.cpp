@@ -7,7 +7,7 @@
 
 namespace SCSTREAM_ISA {
 
-static scstream::Pass* gaussian_pass(const GaussianPrior& prior, const Plan& plan) {
+static scstream::Pass* gaussian_pass(const GaussianPrior& prior, const AssignmentParams& plan) {
     return row_pass<GaussianFamily>(prior, plan);
 }
 
@@ -24,7 +24,7 @@ static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const i
     Buffer<int32_t> label(rows.n);
     for (int64_t r = 0; r < rows.n; ++r) label[r] = int32_t(group[r]);
     Sorted sorted(label.get(), rows.n, groups);
-    Buffer<double> x(family.vector_size()), halves(2 * n_stats);
+    Buffer<double> x(family.vector_size()), subclusters(2 * n_stats);
     GaussianSums sums(prior.d);
     for (int64_t g = 0; g < groups; ++g) {
         for (int64_t i = sorted.start[g]; i < sorted.start[g + 1]; i += LD) {
@@ -36,13 +36,13 @@ static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const i
                 weight[l] = !real ? 0.0 : rows.weight ? rows.weight[row[l]] : 1.0;
             }
             family.pack_vector(rows, row, x.get());
-            sums.add(x.get(), weight, vd{}, halves.get());
+            sums.add(x.get(), weight, vd{}, subclusters.get());
         }
         if (sorted.start[g] == sorted.start[g + 1]) continue;
-        sums.flush(halves.get());
+        sums.flush(subclusters.get());
         for (int64_t p = 0; p < n_stats; ++p) {
-            out[g * n_stats + p] = halves[p];
-            halves[p] = halves[n_stats + p] = 0.0;
+            out[g * n_stats + p] = subclusters[p];
+            subclusters[p] = subclusters[n_stats + p] = 0.0;
         }
     }
 }
@@ -91,7 +91,7 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
     namespace isa = SCSTREAM_ISA;
     static const Kernels kernels = {
         NAME(SCSTREAM_ISA),         isa::LANES<double>,       isa::gaussian_pass,
-        isa::gaussian_log_marginal, isa::gaussian_location,   isa::gaussian_spread,
+        isa::gaussian_log_marginal, isa::gaussian_means,   isa::gaussian_stds,
         isa::gaussian_translate,    isa::gaussian_predictive, isa::gaussian_draw,
         isa::gaussian_scores,       isa::gaussian_stats,      isa::nearest,
         isa::uniforms,              isa::normals,             isa::log_gammas,

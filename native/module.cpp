@@ -119,8 +119,8 @@ NB_MODULE(_native, m) {
     m.def("log_gammas", log_gammas);
     m.def("log_odds_of_two", log_odds_of_two);
     m.def("log_mean_weights", log_mean_weights);
-    m.def("log_drawn_weights", log_drawn_weights);
-    m.def("shrunk", shrunk);
+    m.def("sample_log_weights", sample_log_weights);
+    m.def("shrink", shrink_vectors);
     m.def("neighbour_pairs", neighbour_pairs, "points"_a, "n_neighbours"_a);
     nb::class_<Family>(m, "Family")
         .def("log_likelihood", &Family::log_likelihood, "params"_a, "X"_a)
@@ -129,19 +129,19 @@ NB_MODULE(_native, m) {
              "weight"_a.none() = nb::none())
         .def(
             "assign",
-            [](const Family& self, nb::object X, std::optional<Vector> weight, Matrix whole,
-               Matrix halves, Vector log_weight, Matrix log_half, Matrix prior, Ids pairs,
+            [](const Family& self, nb::object X, std::optional<Vector> weight, Matrix clusters,
+               Matrix subclusters, Vector log_weight, Matrix log_subweight, Matrix prior, Ids pairs,
                Matrix unions, std::optional<double> log_new, std::optional<uint64_t> key,
-               bool predictive, bool settle, bool listen, bool single, int64_t first_row,
+               bool predictive, bool report_map, bool collect_evidence, bool single, int64_t first_row,
                int64_t slice_length, Ids subtrees) {
-                const PlanArrays arrays = {whole, halves, log_weight, log_half,
+                const AssignmentArrays arrays = {clusters, subclusters, log_weight, log_subweight,
                                            prior, pairs,  unions};
-                return self.assign(X, weight, arrays, log_new, key, predictive, settle, listen,
+                return self.assign(X, weight, arrays, log_new, key, predictive, report_map, collect_evidence,
                                    single, {first_row, slice_length, subtrees});
             },
-            "X"_a, "weight"_a.none(), "whole"_a, "halves"_a, "log_weight"_a, "log_half"_a,
+            "X"_a, "weight"_a.none(), "clusters"_a, "subclusters"_a, "log_weight"_a, "log_subweight"_a,
             "prior"_a, "pairs"_a, "unions"_a, "log_new"_a.none(), "key"_a.none(), "predictive"_a,
-            "settle"_a, "listen"_a, "single"_a, "first_row"_a, "slice_length"_a,
+            "report_map"_a, "collect_evidence"_a, "single"_a, "first_row"_a, "slice_length"_a,
             "subtrees"_a);
     nb::class_<Gaussian, Family>(m, "Gaussian")
         .def(nb::init<Vector, double, double, Matrix, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
@@ -151,11 +151,11 @@ NB_MODULE(_native, m) {
              "second"_a)
         .def("log_split_ratio", &Gaussian::log_split_ratio)
         .def("likely_unions", &Gaussian::likely_unions)
-        .def("drifted", &Gaussian::drifted)
-        .def("corrections", &Gaussian::corrections)
-        .def("drawn_tables", &Gaussian::drawn_tables)
-        .def("means", &Gaussian::location, "stats"_a)
-        .def("stds", &Gaussian::spread, "stats"_a)
+        .def("move_clusters", &Gaussian::move_clusters)
+        .def("estimate_motion", &Gaussian::estimate_motion)
+        .def("sample_cluster_params", &Gaussian::sample_cluster_params)
+        .def("means", &Gaussian::means, "stats"_a)
+        .def("stds", &Gaussian::stds, "stats"_a)
         .def("translate", &Gaussian::translate, "stats"_a, "shift"_a)
         .def("predictive_params", &Gaussian::predictive, "stats"_a)
         .def("sample_posterior", &Gaussian::draw, "stats"_a, "draws"_a);

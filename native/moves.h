@@ -32,20 +32,20 @@ inline Output log_odds_of_two(double alpha, Strided n_left, Strided n_right, Str
 }
 
 // Shrink a vector towards zero by what chance would explain.
-inline void shrink(const double* vector, const double* spread, double chance, int64_t d,
+inline void shrink(const double* vector, const double* stds, double chance, int64_t d,
                    double* out) {
     double size = 0.0;
-    for (int64_t j = 0; j < d; ++j) size += vector[j] / spread[j] * (vector[j] / spread[j]);
+    for (int64_t j = 0; j < d; ++j) size += vector[j] / stds[j] * (vector[j] / stds[j]);
     const double share = std::max(0.0, 1.0 - chance / std::max(size, 1e-100));
     for (int64_t j = 0; j < d; ++j) out[j] = vector[j] * share;
 }
 
-inline Output shrunk(Matrix vectors, Matrix spread, Vector chance) {
+inline Output shrink_vectors(Matrix vectors, Matrix stds, Vector chance) {
     const size_t k = vectors.shape(0), d = vectors.shape(1);
-    require(spread.size() == k * d && chance.size() == k, "the vectors do not fit together");
+    require(stds.size() == k * d && chance.size() == k, "the vectors do not fit together");
     std::vector<double> out(k * d);
     for (size_t i = 0; i < k; ++i)
-        shrink(vectors.data() + i * d, spread.data() + i * d, chance.data()[i], int64_t(d),
+        shrink(vectors.data() + i * d, stds.data() + i * d, chance.data()[i], int64_t(d),
                out.data() + i * d);
     return fresh(out).array({k, d});
 }

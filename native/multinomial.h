@@ -6,7 +6,7 @@
 
 namespace SCSTREAM_ISA {
 
-static scstream::Pass* multinomial_pass(int64_t d, const Plan& plan) {
+static scstream::Pass* multinomial_pass(int64_t d, const AssignmentParams& plan) {
     return new CountsPass(d, plan);
 }
 
@@ -20,8 +20,8 @@ static void multinomial_log_marginal(const double* concentration, int64_t d, con
         for (int64_t j = 0; j < d; j += LD)
             value += log_rising(load_some(concentration + j, d - j, 1.0),
                                 load_some(n + j, d - j, 0.0));
-        const vd whole = log_rising(all(all_of_it), all(total_of({n, nullptr, d})));
-        out[g] = sum<double>(value) - whole[0];
+        const vd clusters = log_rising(all(all_of_it), all(total_of({n, nullptr, d})));
+        out[g] = sum<double>(value) - clusters[0];
     }
 }
 

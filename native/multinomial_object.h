@@ -33,7 +33,7 @@ class Multinomial final : public Family {
     int64_t n_features() const override { return int64_t(concentration_.size()); }
     int64_t n_stats() const override { return 1 + n_features(); }
     int64_t table_width(bool) const override { return n_features(); }
-    std::unique_ptr<Pass> pass(const Plan& plan) const override {
+    std::unique_ptr<Pass> pass(const AssignmentParams& plan) const override {
         return std::unique_ptr<Pass>(kernels()->multinomial.pass(n_features(), plan));
     }
 

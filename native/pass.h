@@ -1,4 +1,4 @@
-// One pass over rows: every row chooses a cluster, then a half of it; the statistics of the halves,
+// One pass over rows: every row chooses a cluster, then a half of it; the statistics of the subclusters,
 // or the evidence for splits and merges, are summed. The specification is core/assign.py.
 //
 // First, tile by tile, all rows choose their clusters. Then rows are sorted by cluster, and cluster
@@ -11,9 +11,9 @@
 namespace SCSTREAM_ISA {
 
 using scstream::Choices;
-using scstream::Plan;
+using scstream::AssignmentParams;
 using scstream::Rows;
-using scstream::Tally;
+using scstream::AssignmentStats;
 
 constexpr double NEGLIGIBLE = 34.0;        // nats below the best: a share of 1e-15
 constexpr double LOUDEST = 1.0;            // nats that one row may say for or against a move
@@ -41,7 +41,7 @@ INLINE vd clipped(vd gain) {
 }
 
 // Two uniforms for each of a vector of rows from `row` on: for the cluster, and for the half.
-INLINE void chances_from(const Plan& plan, int64_t row, vd& cluster, vd& half) {
+INLINE void chances_from(const AssignmentParams& plan, int64_t row, vd& cluster, vd& half) {
     uint64_t index[LD];
     for (int l = 0; l < LD; ++l) index[l] = uint64_t(plan.first_row + row + l);
     vu at, one, two;
@@ -53,7 +53,7 @@ INLINE void chances_from(const Plan& plan, int64_t row, vd& cluster, vd& half) {
 
 // Which rows take the right half, by how much better it is: with probability 1 / (1 + exp(-gain)),
 // `chance` being that of row `begin` and those behind it, or where it is better.
-INLINE Int<double> right_half(const Plan& plan, vd gain, const double* chance,
+INLINE Int<double> right_half(const AssignmentParams& plan, vd gain, const double* chance,
                               const int64_t (&row)[LD], int64_t begin) {
     if (!plan.draw) return (Int<double>)(gain > 0.0);
     vd u;
@@ -86,46 +86,46 @@ template <class Family> class RowPass final : public scstream::Pass {
     template <class R> using Tables = typename Family::template Tables<R>;
 
   public:
-    RowPass(const Family& family, const Plan& plan)
+    RowPass(const Family& family, const AssignmentParams& plan)
         : family_(family),
           plan_(plan),
-          whole_(family.template tables<T>(plan.whole, plan.n_clusters, plan.predictive,
+          whole_(family.template tables<T>(plan.clusters, plan.n_clusters, plan.predictive,
                                            plan.log_weight)),
           prior_(family.template tables<T>(plan.prior, plan.may_be_new ? 1 : 0, true,
                                            &plan_.log_new)),
-          halves_(family.template tables<double>(plan.halves, 2 * plan.n_clusters, plan.predictive,
-                                                 plan.log_half)),
-          exact_(family.template tables<double>(plan.whole, plan.listen ? plan.n_clusters : 0,
+          halves_(family.template tables<double>(plan.subclusters, 2 * plan.n_clusters, plan.predictive,
+                                                 plan.log_subweight)),
+          exact_(family.template tables<double>(plan.clusters, plan.collect_evidence ? plan.n_clusters : 0,
                                                 plan.predictive)),
           unions_(family.template tables<double>(plan.unions, plan.n_pairs, true)) {}
 
     void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
                double* block) const override {
         const int64_t n = end - begin, k = plan_.n_clusters;
-        Tally tally(block, plan_, family_.n_stats());
+        AssignmentStats totals(block, plan_, family_.n_stats());
         Drawn drawn(n, plan_);
-        choose(rows, begin, n, drawn, tally);
+        choose(rows, begin, n, drawn, totals);
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
-        learn(rows, begin, sorted, drawn.chance.get(), side, tally);
-        if (plan_.listen) weigh_unions(rows, begin, sorted, tally);
-        *tally.novel += novel_weight(rows, begin, sorted, k);
-        if (plan_.settle) settle(rows, begin, n, drawn, side);
-        const int32_t* chosen = (plan_.settle ? drawn.best : drawn.label).get();
+        learn(rows, begin, sorted, drawn.chance.get(), side, totals);
+        if (plan_.collect_evidence) weigh_unions(rows, begin, sorted, totals);
+        *totals.novel += novel_weight(rows, begin, sorted, k);
+        if (plan_.report_map) report_map(rows, begin, n, drawn, side);
+        const int32_t* chosen = (plan_.report_map ? drawn.best : drawn.label).get();
         write_choices(chosen, n, k, choices.label + begin);
     }
 
   private:
     // What the rows of a slice drew.
     struct Drawn {
-        Drawn(int64_t n, const Plan& plan)
-            : label(n, RAW), best(plan.settle ? n : 0, RAW), chance(plan.draw ? n : 0, RAW) {}
+        Drawn(int64_t n, const AssignmentParams& plan)
+            : label(n, RAW), best(plan.report_map ? n : 0, RAW), chance(plan.draw ? n : 0, RAW) {}
         Buffer<int32_t> label;  // to learn from
         Buffer<int32_t> best;   // most probable, to report
         Buffer<double> chance;  // uniform, for the half
     };
 
-    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, Tally& tally) const {
+    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, AssignmentStats& totals) const {
         const int64_t k = plan_.n_clusters, groups = k + prior_.groups;
         int64_t most = whole_.in_cache() ? 1 : MOST_SCORES / (groups * TILE<T>);
         const int64_t needed = (n + TILE<T> - 1) / TILE<T>;
@@ -147,7 +147,7 @@ template <class Family> class RowPass final : public scstream::Pass {
                 prior_.scores(x.get(), tiles, scores.get() + k * stride, stride, top.get(), slack);
             for (int64_t t = 0; t < tiles; ++t)
                 choose_tile(scores.get() + t * TILE<T>, stride, groups, top.get() + t * TILE<T>,
-                            look, rows, begin, first + t * TILE<T>, in_tile(count, t), drawn, tally);
+                            look, rows, begin, first + t * TILE<T>, in_tile(count, t), drawn, totals);
         }
     }
 
@@ -159,11 +159,11 @@ template <class Family> class RowPass final : public scstream::Pass {
     // Scores of a tile become cumulative masses in place; labels are drawn from them.
     void choose_tile(T* scores, int64_t stride, int64_t groups, const T* best_score, bool look,
                      const Rows& rows, int64_t begin, int64_t first, int64_t count, Drawn& drawn,
-                     Tally& tally) const {
+                     AssignmentStats& totals) const {
         constexpr int RV = ROW_VECTORS, L = LANES<T>;
         Vec<T> top[RV], total[RV] = {};
         for (int v = 0; v < RV; ++v) top[v] = load(best_score + v * L);
-        if (!plan_.draw || plan_.settle)
+        if (!plan_.draw || plan_.report_map)
             most_probable(scores, stride, groups, top, count,
                           (plan_.draw ? drawn.best : drawn.label).get() + first);
         if (look)
@@ -175,7 +175,7 @@ template <class Family> class RowPass final : public scstream::Pass {
             weight[r] = r >= count ? T(0) : rows.weight ? T(rows.weight[begin + first + r]) : T(1);
         Vec<T> density = {};
         for (int v = 0; v < RV; ++v) density += load(weight + v * L) * (top[v] + log_of(total[v]));
-        *tally.density += double(sum<T>(density));
+        *totals.density += double(sum<T>(density));
         if (!plan_.draw) return;
         T chance[TILE<T>];
         draw_chances(begin + first, count, chance, drawn.chance.get() + first);
@@ -251,11 +251,11 @@ template <class Family> class RowPass final : public scstream::Pass {
     }
 
     void learn(const Rows& rows, int64_t begin, const Sorted& sorted, const double* chance,
-               int8_t* side, Tally& tally) const {
+               int8_t* side, AssignmentStats& totals) const {
         Buffer<double> x(family_.vector_size(), RAW);
         auto sums = family_.sums();
         for (int64_t k = 0; k < plan_.n_clusters; ++k) {
-            double* stats = tally.stats + 2 * k * family_.n_stats();
+            double* stats = totals.stats + 2 * k * family_.n_stats();
             const int64_t end = sorted.start[k + 1];
             if (sorted.start[k] == end) continue;
             vd evidence = {};
@@ -266,18 +266,18 @@ template <class Family> class RowPass final : public scstream::Pass {
                 const vd gain = two - one;
                 const Int<double> right = right_half(plan_, gain, chance, b.row, begin);
                 sums.add(x.get(), right ? vd{} : b.weight, right ? b.weight : vd{}, stats);
-                if (plan_.listen)
+                if (plan_.collect_evidence)
                     evidence += clipped(log_add(one, two) - exact_.score(k, x.get())) * b.weight;
-                const Int<double> told = plan_.settle ? (Int<double>)(gain > 0.0) : right;
+                const Int<double> told = plan_.report_map ? (Int<double>)(gain > 0.0) : right;
                 for (int l = 0; l < b.count; ++l) side[b.row[l] - begin] = told[l] ? 1 : 0;
             }
             sums.flush(stats);
-            tally.split[k] += sum<double>(evidence);
+            totals.split[k] += sum<double>(evidence);
         }
     }
 
     // Evidence of the rows of each pair for its union.
-    void weigh_unions(const Rows& rows, int64_t begin, const Sorted& sorted, Tally& tally) const {
+    void weigh_unions(const Rows& rows, int64_t begin, const Sorted& sorted, AssignmentStats& totals) const {
         Buffer<double> x(family_.vector_size(), RAW);
         for (int64_t m = 0; m < plan_.n_pairs; ++m) {
             const int64_t pair[2] = {plan_.pairs[2 * m], plan_.pairs[2 * m + 1]};
@@ -293,12 +293,12 @@ template <class Family> class RowPass final : public scstream::Pass {
                     const vd gain = unions_.score(m, x.get()) - (apart - both);
                     total += clipped(gain) * b.weight;
                 }
-            tally.merge[m] += sum<double>(total);
+            totals.merge[m] += sum<double>(total);
         }
     }
 
     // Sides of the rows whose most probable cluster is not the one they drew.
-    void settle(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, int8_t* side) const {
+    void report_map(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, int8_t* side) const {
         keep_unsettled(drawn.label.get(), drawn.best.get(), n, plan_.n_clusters);
         Sorted sorted(drawn.label.get(), n, plan_.n_clusters);
         Buffer<double> x(family_.vector_size(), RAW);
@@ -312,14 +312,14 @@ template <class Family> class RowPass final : public scstream::Pass {
     }
 
     const Family family_;
-    const Plan plan_;
+    const AssignmentParams plan_;
     const Tables<T> whole_, prior_;
     const Tables<double> halves_, exact_, unions_;
 };
 
 // A pass of a family, in the precision of the plan.
 template <template <class> class Family, class Prior>
-static scstream::Pass* row_pass(const Prior& prior, const Plan& plan) {
+static scstream::Pass* row_pass(const Prior& prior, const AssignmentParams& plan) {
     if (plan.single) return new RowPass<Family<float>>(Family<float>(prior), plan);
     return new RowPass<Family<double>>(Family<double>(prior), plan);
 }

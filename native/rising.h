@@ -5,7 +5,7 @@
 
 namespace SCSTREAM_ISA {
 
-constexpr int FEW = 16; // whole steps that are multiplied out, so that one logarithm does
+constexpr int FEW = 16; // integer steps that are multiplied out, so that one logarithm does
 
 // What Stirling's formula leaves, for z >= 8.
 INLINE vd stirling_rest(vd z) {
@@ -37,9 +37,9 @@ INLINE vd log_rising_by_stirling(vd b, vd x) {
            (stirling_rest(z) - stirling_rest(b)) + (log_of(below) - log_of(above));
 }
 
-// Whether all are whole numbers up to FEW.
+// Whether all are integer numbers up to FEW.
 INLINE bool all_few(vd x) {
-    const double magic = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to whole numbers
+    const double magic = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to integer numbers
     return !any<double>((Int<double>)((x + magic) - magic != x) | (Int<double>)(x > double(FEW)));
 }
 

@@ -100,7 +100,7 @@ template <class T> INLINE T sum(Vec<T> v) {
 // exp(x) for x <= 709; below -708 the result is zero. x = n log 2 + r, |r| <= log(2) / 2, and
 // exp(r) by a minimax polynomial in Estrin's order, whose products do not wait for each other.
 INLINE vd exp_of(vd x) {
-    const vd magic = all(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to whole numbers
+    const vd magic = all(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to integer numbers
     const vd shifted = x * 1.4426950408889634 + magic;
     const vd n = shifted - magic;
     const vd r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
@@ -180,7 +180,7 @@ template <class T> INLINE Vec<T> log1p_of(Vec<T> s) {
     return log_of(u) + (u < T(1.5) ? lost : Vec<T>{});
 }
 
-// A lower bound of log(1 + s): the bits of a number, read as a whole number, are its logarithm
+// A lower bound of log(1 + s): the bits of a number, read as a integer number, are its logarithm
 // with the mantissa taken for a straight line.
 INLINE vd at_most_log1p_bits(vd u) {
     vu high = (vu)u >> 32;

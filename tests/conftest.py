@@ -1,4 +1,4 @@
-"""What every test shares: hypothesis profiles and the places of the shared data."""
+"""Hypothesis profiles, folders of shared data, and the order of slow tests."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,10 @@ from hypothesis import HealthCheck, settings
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-# No deadline: the machines that run the tests are shared, and a slow example is not a wrong one.
+# No deadline: a shared machine may be slow without an error in the code.
+# "dev" tries few examples, "gate" the usual hundred, and "ci" the same hundred every time.
+settings.register_profile("dev", deadline=None, max_examples=20)
+settings.register_profile("gate", deadline=None)
 settings.register_profile(
     "ci",
     deadline=None,
@@ -16,7 +19,6 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("dev", deadline=None)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )
@@ -25,7 +27,7 @@ settings.load_profile(
 def shared_folder(variable: str, default: str) -> Path:
     folder = Path(os.environ.get(variable) or PROJECT.parent / "shared" / default)
     if not folder.is_dir():
-        pytest.skip(f"no folder {folder}: set {variable} to where the shared {default} live")
+        pytest.skip(f"no folder {folder}: set {variable} to the folder of the shared {default}")
     return folder
 
 
@@ -43,13 +45,13 @@ def streams_dir() -> Path:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let slow tests begin first, each process with its share: none should be alone at the end."""
+    """Start slow tests first, spread over the processes, so that none runs alone at the end."""
     n_parts = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow = [item for item in items if item.get_closest_marker("slow")]
     if n_parts == 1 or not slow:
         return
     others = [item for item in items if not item.get_closest_marker("slow")]
-    size = -(-len(items) // n_parts)  # xdist gives every process as many in a row
+    size = -(-len(items) // n_parts)  # xdist gives each process a run of this many tests
     parts = [slow[start::n_parts] for start in range(n_parts)]
     for part in parts:
         n_more = size - len(part)

@@ -117,8 +117,8 @@ def test_defaults_are_those_of_the_core() -> None:
         ({"late": "drop"}, "'error' or 'add'"),
         ({"switches": {"motions": True}}, "no switch 'motions'; the switches are .*motion"),
         ({"switches": {"alpha": 2.0}}, "no switch 'alpha'"),
-        ({"n_threads": 0}, "n_threads"),
-        ({"n_threads": "two"}, "n_threads"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"n_jobs": "two"}, "n_jobs"),
         ({"executor": "spark"}, "executor must be"),
         ({"executor": ThreadExecutor}, "executor must be"),
         ({"max_events": -1}, "max_events"),
@@ -266,7 +266,7 @@ def test_results_do_not_depend_on_threads(family: str, monkeypatch: pytest.Monke
     batches = blobs(4, n_rows=150) if family == "gaussian" else counts(4)
     runs = []
     for n_threads in (1, 2, 4, -1):
-        model = ScStream(family, n_threads=n_threads, random_state=0)
+        model = ScStream(family, n_jobs=n_threads, random_state=0)
         labels = [model.partial_fit(X).labels_ for X in batches]
         asked = [model.predict(batches[0]), model.score_samples(batches[0])]
         runs.append(digest([labels, model.state_, asked]))
@@ -297,7 +297,7 @@ def test_duplicate_entries_of_a_sparse_row_are_summed() -> None:
 @pytest.mark.slow
 def test_a_thousand_models_stay_independent() -> None:
     quick: dict[str, Any] = {
-        "prior": "vague",
+        "prior": "weak",
         "switches": {"start_sweeps": 1, "segment_start": False},
     }
 
@@ -368,7 +368,7 @@ def test_no_rows_no_answers(fitted: ScStream) -> None:
 
 
 def test_later_questions_see_faded_clusters(fitted: ScStream) -> None:
-    model = ScStream(switches={"motion": False}, random_state=0).fit(blobs(1)[0])
+    model = ScStream(motion=False, random_state=0).fit(blobs(1)[0])
     novelty = [model.predict_proba([[0.0, 0.0]], time=t)[0, -1] for t in (0, 30, 300)]
     assert novelty[0] < novelty[1] < novelty[2]
     early = fitted.predict_proba([[4.0, 4.0]], time=-50.0)
@@ -649,7 +649,7 @@ def test_missing_entries_where_the_family_handles_them() -> None:
 def test_random_odd_batches_never_break_the_state() -> None:
     rng = np.random.default_rng(0)
     values = np.array([0.0, 1.0, -1.0, 1e-300, 1e12, 1e99, 1e150, np.nan, np.inf, 3.7])
-    model = ScStream("diagonal", random_state=0, switches={"start_sweeps": 2})
+    model = ScStream("diagonal", random_state=0, start_sweeps=2)
     refused = 0
     for _ in range(150):
         X = rng.normal(size=(rng.integers(1, 12), 2)) * 10.0 ** rng.integers(-3, 4)

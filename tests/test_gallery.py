@@ -1,4 +1,4 @@
-"""The gallery: all examples are well formed and the quick ones run; the docs build runs all."""
+"""Tests of the gallery: all examples are well formed and the quick ones run."""
 
 import ast
 import gc
@@ -16,7 +16,7 @@ from tests.conftest import PROJECT
 
 EXAMPLES = sorted((PROJECT / "examples").glob("plot_*.py"))
 QUICK = ("01_drifting_blobs", "02_births_and_deaths", "05_families", "09_anomalies", "10_logs")
-WITHOUT_FILES = ("10_logs", "11_text")  # on what they make up
+WITHOUT_FILES = ("10_logs", "11_text")  # they generate data instead
 
 
 def path_of(name: str) -> Path:
@@ -29,7 +29,7 @@ def figures_are_closed() -> Iterator[None]:
     pyplot.switch_backend("Agg")
     yield
     pyplot.close("all")
-    gc.collect()  # of films that nobody saw, while the warning about them is known
+    gc.collect()  # deletes animations that were not shown while their warning is ignored
     pyplot.switch_backend(backend)
 
 
@@ -55,7 +55,7 @@ def test_a_quick_example_runs(
 
 
 @pytest.mark.parametrize("name", WITHOUT_FILES)
-def test_an_example_says_so_where_its_files_are_missing(
+def test_an_example_reports_missing_files(
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -66,7 +66,7 @@ def test_an_example_says_so_where_its_files_are_missing(
     assert "the file was not found" in capsys.readouterr().out
 
 
-def test_there_are_enough_examples_in_one_order() -> None:
+def test_examples_are_numbered_without_gaps() -> None:
     numbers = [int(path.name[5:7]) for path in EXAMPLES]
     assert numbers == list(range(1, len(EXAMPLES) + 1))
     assert len(EXAMPLES) >= 12
@@ -74,14 +74,14 @@ def test_there_are_enough_examples_in_one_order() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_well_formed(path: Path) -> None:
-    """A title, cells with headings, and at the end what to take away and where it fails."""
+    """An example has a title, cells with headings, and ends with a summary and its limits."""
     text = path.read_text(encoding="utf-8")
     title, line, *_ = (ast.get_docstring(ast.parse(text)) or "").splitlines()
     assert line == "=" * len(title)
     for heading, rule in re.findall(r"^# %%\n# (.+)\n# (-+)$", text, re.MULTILINE):
         assert len(heading) == len(rule), heading
-    ending = text[text.index("# What to take away\n") :]
-    assert "# Where it fails:" in ending or "# Where this comparison fails:" in ending
+    ending = text[text.index("# Summary\n") :]
+    assert "# Limits: " in ending
     assert "import" not in re.sub(r"^#.*$", "", ending, flags=re.MULTILINE)
 
 

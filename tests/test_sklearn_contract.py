@@ -18,7 +18,7 @@ SKIPPED = {"check_array_api_input"}
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"family": "diagonal"}, {"algorithm": "paper"}, {"prior": "vague"}]
+    "params", [{}, {"family": "diagonal"}, {"algorithm": "paper"}, {"prior": "weak"}]
 )
 def test_every_check_passes(params: dict[str, Any]) -> None:
     with warnings.catch_warnings():
@@ -37,7 +37,7 @@ def test_init_only_assigns() -> None:
 
 
 def test_clone_is_unfitted_and_alike() -> None:
-    model = ScStream(prior={"kappa": 1.0}, switches={"motion": False}, random_state=3)
+    model = ScStream(prior={"kappa": 1.0}, motion=False, random_state=3)
     model.fit([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
     copy = clone(model)
     assert repr(copy) == repr(model)

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scstream import ScStream
-from scstream.io.checkpoint import model_bytes
-from scstream.learner import Learner
+from scstream.model import Settings
 from tests.docs.blocks import Block, blocks_of, compare, files_of, run
 from tests.servers import program
 
@@ -155,9 +154,9 @@ def test_folders_that_do_not_belong_together_are_refused(
     definitions, _, _ = files_of(blocks_of(TEXT))["app.py"].partition("\nspark = ")
     app: dict[str, Any] = {}
     exec(definitions, app)
-    after, _ = Learner().learn(np.ones((9, 2)))
+    after, _, _ = Settings().update(np.ones((9, 2)))
     app["models"].put("query", b"ours")
-    app["models"].put("after-000000007", model_bytes(after.snapshot, writer="test"))
+    app["models"].put("after-000000007", after.to_bytes())
     with pytest.raises(outcome) if outcome else nullcontext():
         app["learn"](Batch(query), batch)
     assert not (tmp_path / "labels").exists()

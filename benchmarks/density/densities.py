@@ -39,7 +39,7 @@ class Ours:
 
     def __init__(self, *, timed: bool, **choices: Any) -> None:
         self._timed = timed
-        self._model = ScStream(random_state=0, n_threads=1, **choices)
+        self._model = ScStream(random_state=0, n_jobs=1, **choices)
 
     def log_density(self, X: Array, time: float) -> Array:
         return self._model.score_samples(X, time=time if self._timed else None)

@@ -36,7 +36,7 @@ def ours(half_life: Callable[[int], float | None]) -> Detector:
     """Minus the log density; the given rows are the first batch."""
 
     def scores(rows: Array, values: Array, given: int) -> Array:
-        model = ScStream(half_life=half_life(given), random_state=0, n_threads=1)
+        model = ScStream(half_life=half_life(given), random_state=0, n_jobs=1)
         model.partial_fit(rows[:given])
         found = np.zeros(len(rows))
         for begin in range(given, len(rows), BATCH):

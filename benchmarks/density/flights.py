@@ -101,7 +101,7 @@ ENTRIES = (
     Entry(OURS, lambda flights, k: Ours(timed=False)),
     Entry(
         "scstream, no motion",
-        lambda flights, k: Ours(timed=False, switches={"motion": False}),
+        lambda flights, k: Ours(timed=False, motion=False),
     ),
     Entry(
         "scstream, coarseness 0",
@@ -110,7 +110,7 @@ ENTRIES = (
     Entry("scstream, half-life a week", lambda flights, k: Ours(timed=True, half_life=WEEK)),
     Entry(
         "scstream, half-life a week, no motion",
-        lambda flights, k: Ours(timed=True, half_life=WEEK, switches={"motion": False}),
+        lambda flights, k: Ours(timed=True, half_life=WEEK, motion=False),
     ),
     Entry("GaussianMixture, fitted once", _static, given_k=True),
     Entry(

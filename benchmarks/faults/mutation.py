@@ -33,7 +33,7 @@ TESTS = {
     "scstream.stream.checkpoint_log": ["tests/stream/test_runner.py", "tests/stream/test_pool.py"],
     "scstream.stream.batcher": ["tests/stream/test_batcher.py", "tests/stream/test_runner.py"],
     "scstream.stream.store": ["tests/stream/test_store.py", "tests/stream/test_runner.py"],
-    "scstream.io.checkpoint": ["tests/io/test_checkpoint.py", "tests/compat"],
+    "scstream.io.model_file": ["tests/io/test_checkpoint.py", "tests/compat"],
     "scstream.io._packing": ["tests/io/test_checkpoint.py", "tests/compat"],
     "scstream.families.gaussian": ["tests/families", "tests/laws/test_families.py"],
 }

@@ -52,7 +52,7 @@ def model(params: Params) -> ScStream:
     """Our algorithm with a prior of the paper's form."""
     numbers = {name: params[name] for name in ("kappa", "freedom", "psi") if name in params}
     prior = given_prior("gaussian", 10, **numbers)
-    return ScStream(prior=prior, half_life=params["half_life"], n_threads=1, random_state=0)
+    return ScStream(prior=prior, half_life=params["half_life"], n_jobs=1, random_state=0)
 
 
 def score(params: Params, table: Table) -> dict[str, float]:
@@ -88,7 +88,7 @@ def draw(found: pd.DataFrame) -> None:
     axes = figure.subplots(1, 3)
     draw_landscape(axes[0], found)
     *past, now = islice(batches(SETS["covertype"].load()), _SHOWN + 1)
-    ours = ScStream(n_threads=1, random_state=0)
+    ours = ScStream(n_jobs=1, random_state=0)
     for batch in past:
         ours.partial_fit(batch.X)
     flat = PCA(2, random_state=0).fit_transform(now.X)

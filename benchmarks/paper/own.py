@@ -111,7 +111,7 @@ def _summary(notes: npt.NDArray[np.float64]) -> Row:
 
 def _papers(name: str, **choices: Any) -> ScStream:
     settings: dict[str, Any] = _PRIORS[name] | choices
-    return ScStream(algorithm="paper", n_threads=1, **settings)
+    return ScStream(algorithm="paper", n_jobs=1, **settings)
 
 
 def sweeps(quick: bool) -> Iterator[Row]:
@@ -120,7 +120,7 @@ def sweeps(quick: bool) -> Iterator[Row]:
         chosen = _SWEEPS[:2] if quick else _SWEEPS
         models = {(PAPER, t): _papers(name, n_sweeps=t, random_state=seed) for t in chosen}
         family = _PRIORS[name].get("family", "gaussian")
-        models[OURS, 0] = ScStream(family, n_threads=1, random_state=seed)
+        models[OURS, 0] = ScStream(family, n_jobs=1, random_state=seed)
         for (method, t), row in follow(models, stream).items():
             yield {"stream": name, "method": method, "seed": seed, "n_sweeps": t} | row
 
@@ -147,7 +147,7 @@ def birth_delay(quick: bool) -> Iterator[Row]:
             stream = stream.take(15) if quick else stream
             for method in (OURS, PAPER):
                 algorithm = "default" if method == OURS else "paper"
-                model = ScStream(algorithm=algorithm, n_threads=1, random_state=seed)
+                model = ScStream(algorithm=algorithm, n_jobs=1, random_state=seed)
                 watch = DetectionDelay(stream.births)
                 for number, batch in enumerate(stream):
                     watch.update(number, batch.y, model.partial_fit(batch.X).labels_)
@@ -162,7 +162,7 @@ def _recurring(quick: bool) -> Iterator[tuple[datasets.LabelledBatch, ScStream]]
     stream = datasets.recurring_gaussians(
         12, 32, n_active=6, phase=10, swap=3, n_batches=n_batches, random_state=1002
     )
-    model = ScStream(switches={"archive": True}, n_threads=1, random_state=0)
+    model = ScStream(archive=True, n_jobs=1, random_state=0)
     for batch in stream:
         yield batch, model.partial_fit(batch.X)
 
@@ -189,8 +189,8 @@ def state_size(quick: bool) -> Iterator[Row]:
 
     n_batches = 10 if quick else 1000
     models: dict[str, Callable[[], Any]] = {
-        OURS: partial(ScStream, n_threads=1, random_state=0),
-        PAPER: partial(ScStream, algorithm="paper", n_threads=1, random_state=0),
+        OURS: partial(ScStream, n_jobs=1, random_state=0),
+        PAPER: partial(ScStream, algorithm="paper", n_jobs=1, random_state=0),
         "scikit-learn MiniBatchKMeans": partial(MiniBatchKMeans, 20, n_init=3, random_state=0),
         "scikit-learn Birch": partial(Birch, n_clusters=20),
     }

@@ -120,7 +120,7 @@ def run(job: Job) -> dict[str, Any]:
     """Scores over the batches after the warm-up, and over all but the first one."""
     way = BY_NAME[job.way]
     X, y = table(job.set)
-    behind = ScStream(n_threads=1, random_state=job.seed, **MODELS[job.model])
+    behind = ScStream(n_jobs=1, random_state=job.seed, **MODELS[job.model])
     model = Prepared(way.scaler(), behind)
     full = FullStreamScore()
 

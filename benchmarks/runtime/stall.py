@@ -19,7 +19,7 @@ from benchmarks.checkpoint_log import RESULTS
 from scstream.core.cluster_edits import add_clusters, halves_of
 from scstream.core.state import Transition
 from scstream.families.base import Array
-from scstream.learner import Learner
+from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import Batching
@@ -71,7 +71,7 @@ class Endless:
         pass
 
 
-def grown(centres: Array, *, n_rows: int = 100) -> Learner:
+def grown(centres: Array, *, n_rows: int = 100) -> Model:
     """Return a model that knows one cluster around every centre."""
     rng = np.random.default_rng(1)
     group = np.repeat(np.arange(len(centres)), n_rows)
@@ -79,14 +79,13 @@ def grown(centres: Array, *, n_rows: int = 100) -> Learner:
     n_features = centres.shape[1]
     prior = {"mean": 0.0, "kappa": 0.01, "nu": n_features + 10.0, "psi": 9.0}
     params = {"prior": prior, "half_life": 200.0, "max_clusters": 2 * len(centres)}
-    learner, _ = Learner({"random_state": 0, **params}).learn(X[:n_rows])
-    snapshot = learner.snapshot
-    assert snapshot is not None
+    learner, _, _ = Settings.of({"random_state": 0, **params}).update(X[:n_rows])
+    snapshot = learner
     family, config, state = snapshot.family, snapshot.config, snapshot.state
     stats = 50.0 * family.stats(X, group, len(centres))[state.n_clusters :]  # as if of more rows
     known = np.full(len(stats), -1)
     draft = add_clusters(Transition.of(state), halves_of(family, config, stats, stats), known)
-    return replace(learner, snapshot=replace(snapshot, state=draft.state))
+    return replace(learner, state=draft.state)
 
 
 def measure(

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from scstream.distributed import RayExecutor
-from scstream.learner import Learner
+from scstream.model import Settings
 from tests.digests import digest
 from tests.on_ray.cluster import Cluster
 from tests.on_ray.failures import Trouble, eventually, kill, n_actors, n_references, rows_of
@@ -25,18 +25,16 @@ def run() -> list[dict[str, Any]]:
 
 def _killed(cluster: Cluster, way: str, scatter_from: int) -> dict[str, Any]:
     before, start = n_references(), time.monotonic()
-    plain, batch, wrong = Learner({"random_state": 0}), 0, 0
+    plain, batch, wrong = Settings(random_state=0), 0, 0
     with RayExecutor(
-        n_workers=2, n_threads=1, least_rows=1, scatter_from=scatter_from, deadline=300.0
+        n_workers=2, n_jobs=1, least_rows=1, scatter_from=scatter_from, deadline=300.0
     ) as executor:
-        shared = Learner({"random_state": 0, "executor": executor})
+        shared = Settings.of({"random_state": 0, "executor": executor})
         with Trouble(cluster, kill, (0.0, 1.0)) as trouble:
             while trouble.n_strikes < N_KILLS:
-                plain, expected = plain.learn(rows_of(batch))
-                shared, found = shared.learn(rows_of(batch))
-                same = digest([found, shared.snapshot.state]) == digest(
-                    [expected, plain.snapshot.state]
-                )
+                plain, expected, _ = plain.update(rows_of(batch))
+                shared, found, _ = shared.update(rows_of(batch))
+                same = digest([found, shared.state]) == digest([expected, plain.state])
                 wrong, batch = wrong + (not same), batch + 1
     actors_gone = eventually(lambda: n_actors() == 0)
     del shared, executor

@@ -38,7 +38,7 @@ EVENTS = {  # what happens at a batch
     8: "a checkpoint after it",
 }
 N_BATCHES = 11
-PARAMS = {"random_state": 1, "n_threads": 1}
+PARAMS = {"random_state": 1, "n_jobs": 1}
 Row = dict[str, Any]
 
 

@@ -52,7 +52,7 @@ def rates() -> Figures:
     with written(*MODEL) as checkpoint_log, ExitStack() as stack:
         one, two = (stack.enter_context(served(checkpoint_log, n=n)) for n in (1, 2))
         plain = stack.enter_context(plain_actor(checkpoint_log))
-        alone = Follower(checkpoint_log.store, n_threads=1)
+        alone = Follower(checkpoint_log.store, n_jobs=1)
         for n_rows, n_questions in SIZES.items():
             X = asked(n_rows)
             ways = {
@@ -105,7 +105,7 @@ class Bare:
 
 @contextmanager
 def plain_actor(checkpoint_log: CheckpointLog) -> Iterator[Bare]:
-    actor = ray.remote(Follower).options(num_cpus=0).remote(checkpoint_log.store, n_threads=1)
+    actor = ray.remote(Follower).options(num_cpus=0).remote(checkpoint_log.store, n_jobs=1)
     ray.get(actor.predict.remote(asked(1)))
     yield Bare(actor)
     ray.kill(actor)
@@ -204,7 +204,7 @@ def served(
 ) -> Iterator[Replicas]:
     """Replicas of it, all of them ready."""
     folder = str(checkpoint_log.store.folder)  # type: ignore[attr-defined]
-    with Replicas(folder, n=n, every=every, max_n=_MOST, n_threads=1) as replicas:
+    with Replicas(folder, n=n, every=every, max_n=_MOST, n_jobs=1) as replicas:
         until_all(replicas, checkpoint_log.version)
         yield replicas
 

@@ -31,9 +31,7 @@ def measure(case: Case, budget: Budget) -> Iterator[Row]:
     """Both algorithms by turns, in milliseconds."""
     work, n_threads = case.work, os.cpu_count() or 1
     learners = {
-        algorithm: engines.Learner(
-            work.model(paper=algorithm == "paper", n_threads=n_threads), work
-        )
+        algorithm: engines.Learner(work.model(paper=algorithm == "paper", n_jobs=n_threads), work)
         for algorithm in ("default", "paper")
         if algorithm == "default" or pairs_fit(work)
     }

@@ -36,8 +36,8 @@ def pairs(work: Workload, precision: str) -> dict[str, Task]:
     plan = engines.sampling(work, precision)
     tasks: dict[str, Task] = {}
     for n in (1, 2):
-        model = work.model(n_threads=n, **engines.chosen(precision))
-        tasks[f"sampling pass, {precision} {n}"] = engines.one_pass(work, plan, n_threads=n)
+        model = work.model(n_jobs=n, **engines.chosen(precision))
+        tasks[f"sampling pass, {precision} {n}"] = engines.one_pass(work, plan, n_jobs=n)
         tasks[f"partial_fit, {precision} {n}"] = engines.Learner(model, work)
     return tasks
 

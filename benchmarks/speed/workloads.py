@@ -124,7 +124,7 @@ class Workload:
 
     def model(self, *, paper: bool = False, n_threads: int = 1, **choices: Any) -> ScStream:
         """A model in the middle of the stream."""
-        model = ScStream(n_threads=n_threads)
+        model = ScStream(n_jobs=n_threads)
         model.family_, model.state_ = self.family, self.state
         model.config_ = self.config(paper=paper, **choices)
         model.events_, model.info_ = [], Info()

@@ -55,10 +55,10 @@ OURS = "scstream"
 RIVAL = "mini-batch k-means, positions x .1"
 METHODS = (
     Method(OURS, ours, n_seeds=N_SEEDS),
-    Method("scstream, paper's algorithm", partial(ours, algorithm="paper", prior="vague")),
+    Method("scstream, paper's algorithm", partial(ours, algorithm="paper", prior="weak")),
     Method("mini-batch k-means", kmeans, n_seeds=N_SEEDS),
     Method(RIVAL, kmeans, 0.1, n_seeds=N_SEEDS),
-    _knob('scstream, prior "vague"', prior="vague"),
+    _knob('scstream, prior "weak"', prior="weak"),
     _knob("scstream, `coarseness` 0", switches={"coarseness": 0.0}),
     _knob("scstream, `half_life` 2", half_life=2.0),
     _knob("scstream, `half_life` 20", half_life=20.0),

@@ -24,7 +24,9 @@ class ScStreamTopics(ScStream):
     ----------
     family, prior, alpha, half_life, kernel, n_sweeps, algorithm, max_clusters, late : object
         As in `ScStream`.
-    switches, n_threads, executor, max_events, random_state : object
+    births, motion, archive, min_birth_weight, min_weight, coarseness, precision : object
+        As in `ScStream`.
+    config, n_jobs, executor, max_events, random_state : object
         As in `ScStream`.
 
     Attributes
@@ -78,7 +80,7 @@ class ScStreamTopics(ScStream):
         >>> model.partial_fit(rows).labels_
         array([0, 0, 0, 0, 0, 0])
         """
-        is_first = not hasattr(self, "state_")
+        is_first = not hasattr(self, "model_")
         super().partial_fit(X, y, time=time, sample_weight=sample_weight)
         if is_first and NOVEL not in self.labels_:
             self.labels_[np.argmin(self.score_samples(X))] = NOVEL

@@ -9,7 +9,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Literal, overload
 
-from scstream.native import compiled
+from scstream.kernels import choose_kernels
+from scstream.kernels.native import available_isas, load_native
 
 _PACKAGES = ("scstream", "numpy", "scipy", "scikit-learn")
 
@@ -63,33 +64,34 @@ def usable_cores() -> int:
 
 
 def _config() -> dict[str, Any]:
-    native = compiled()
+    kernels, reason = _kernels()
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(),
-        "kernels": "numpy" if native is None else "native",
-        "why": _why(),
-        "isa": None if native is None else native.isa(),
-        "isas": [] if native is None else native.available(),
+        "kernels": "numpy" if kernels == "numpy" else "native",
+        "why": reason,
+        "isa": None if kernels == "numpy" else kernels,
+        "isas": [] if kernels == "numpy" else available_isas(),
         "cores": usable_cores(),
         **{package: version(package) for package in _PACKAGES},
         "blas": _blas(),
     }
 
 
-def _why() -> str:
-    """Tell why these kernels are in use."""
-    if compiled() is not None:
-        return "compiled for this platform"
-    if os.environ.get("SCSTREAM_KERNELS") == "numpy":
-        return "SCSTREAM_KERNELS is numpy"
+def _kernels() -> tuple[str, str]:
+    """Return the name of the kernels of new models, and why they are chosen."""
+    name = choose_kernels().name
+    if name != "numpy":
+        return name, "compiled for this platform"
+    if load_native() is not None:
+        return name, "SCSTREAM_KERNELS is numpy"
     try:
         import_module("scstream._native")
     except ModuleNotFoundError:
-        return "this installation has no compiled ones"
+        return name, "this installation has no compiled kernels"
     except ImportError as error:
-        return f"the compiled ones cannot be loaded: {error}"
-    return "chosen by scstream.native.using"
+        return name, f"the compiled kernels cannot be loaded: {error}"
+    return name, "SCSTREAM_KERNELS is numpy"
 
 
 def _blas() -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 
 from scstream import __version__
-from scstream.core.query import Mixture
 from scstream.errors import missing_extra
 from scstream.estimator import ScStream
 
@@ -150,29 +149,29 @@ def load_model(model_uri: str, *, kernel: Any = None) -> ScStream:
     return ScStream.load(Path(folder, "data", _FILE), kernel=kernel)
 
 
-class _Answers:
-    """What MLflow asks about rows."""
+class _Predictions:
+    """The model as MLflow calls it."""
 
     def __init__(self, model: ScStream) -> None:
         self.model = model
 
     def predict(self, X: Any, params: Any = None) -> Any:
-        """Tell the cluster of every row, how probable it is and a new one, and the log density."""
-        verdict = self.model._ask(X, None, Mixture.verdict)
-        columns = {"cluster": verdict.label}
-        columns |= {name: getattr(verdict, name) for name in _NUMBERS}
+        """Return cluster, its probability, novelty and log density of every row."""
+        prediction = self.model.model_.at().predict(self.model._rows(X))
+        columns = {"cluster": prediction.label}
+        columns |= {name: getattr(prediction, name) for name in _NUMBERS}
         table = nw.from_dict(columns, backend="pandas").to_native()
         if isinstance(X, type(table)):
             table.index = X.index
         return table
 
     def get_raw_model(self) -> ScStream:
-        """Hand out the model; MLflow calls this by name."""
+        """Return the model; MLflow calls this by name."""
         return self.model
 
 
-def _load_pyfunc(path: str) -> _Answers:
-    return _Answers(ScStream.load(path))  # MLflow calls this by name
+def _load_pyfunc(path: str) -> _Predictions:
+    return _Predictions(ScStream.load(path))  # MLflow calls this by name
 
 
 def _stored(
@@ -182,7 +181,7 @@ def _stored(
     file = Path(folder, _FILE)
     model.save(file)
     if example is not None:
-        _Answers(model).predict(example)  # an example that it refuses is none
+        _Predictions(model).predict(example)  # an example that it refuses is none
         if signature is None:
             signature = ModelSignature(infer_signature(example).inputs, _ANSWERS)
     if "conda_env" not in options:

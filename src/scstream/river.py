@@ -12,8 +12,8 @@ from scstream.errors import InputError, missing_extra
 from scstream.estimator import ScStream
 from scstream.families import Product
 from scstream.families.base import Array
-from scstream.io.choices import family_kind, read_parts
 from scstream.io.frames import column_names, labels_like, table_rows
+from scstream.io.parameters import family_kind, read_parts
 from scstream.io.schema import check_entries
 
 try:
@@ -182,7 +182,7 @@ class ScStreamClusterer(base.Clusterer):
         >>> ScStreamClusterer(seed=0).centers
         {}
         """
-        if self._features is None or not hasattr(self.model, "state_"):
+        if self._features is None or not hasattr(self.model, "model_"):
             return {}
         return {
             cluster.id: dict(zip(self._features, cluster.mean.tolist(), strict=True))
@@ -211,7 +211,7 @@ class ScStreamClusterer(base.Clusterer):
                 self.flush()
 
     def _predict(self, table: tuple[Sequence[Hashable], Array]) -> Any:
-        if self._features is None or not hasattr(self.model, "state_"):
+        if self._features is None or not hasattr(self.model, "model_"):
             return np.full(len(table[1]), NOVEL)
         return self.model.predict(self._aligned(table, self._features))
 
@@ -236,7 +236,7 @@ class ScStreamClusterer(base.Clusterer):
         rows = np.full((len(values), len(features)), np.nan)
         rows[:, [features.index(name) for name in names]] = values
         check_entries(rows, kind)
-        if hasattr(self.model, "state_"):
+        if hasattr(self.model, "model_"):
             self.model.family_.check(rows)
         return rows
 

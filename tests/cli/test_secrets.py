@@ -9,16 +9,16 @@ from tests.cli.shell import scstream
 CANARY = "c4n4ry-p%40ss"
 FORMS = (CANARY, "c4n4ry-p@ss")
 WAYS = {
-    "url in a flag": (["--source", f"nats://me:{CANARY}@127.0.0.1:9/rows?patience=0.3"], {}),
-    "token in a flag": (["--source", f"nats://{CANARY}@127.0.0.1:9/rows?patience=0.3"], {}),
+    "url in a flag": (["--source", f"nats://me:{CANARY}@127.0.0.1:9/rows?retry_timeout=0.3"], {}),
+    "token in a flag": (["--source", f"nats://{CANARY}@127.0.0.1:9/rows?retry_timeout=0.3"], {}),
     "url in a variable": (
-        ["--source", "nats://127.0.0.1:9/rows?patience=0.3"],
+        ["--source", "nats://127.0.0.1:9/rows?retry_timeout=0.3"],
         {"SCSTREAM_SINK__KIND": "postgres", "SCSTREAM_SINK__TABLE": "t"}
         | {"SCSTREAM_SINK__URL": f"postgresql://me:{CANARY}@127.0.0.1:9/db"}
         | {"SCSTREAM_SINK__PATIENCE": "0.3"},
     ),
     "password of libpq": (
-        ["--source", "nats://127.0.0.1:9/rows?patience=0.3"],
+        ["--source", "nats://127.0.0.1:9/rows?retry_timeout=0.3"],
         {"SCSTREAM_SINK__KIND": "postgres", "SCSTREAM_SINK__TABLE": "t"}
         | {"SCSTREAM_SINK__URL": f"host=127.0.0.1 port=9 password={CANARY}"}
         | {"SCSTREAM_SINK__PATIENCE": "0.3"},
@@ -35,7 +35,7 @@ SECRET = """\
 kind = "nats"
 url = "nats://me:${BROKER_PASSWORD}@127.0.0.1:9"
 stream = "rows"
-patience = 0.3
+retry_timeout = 0.3
 """
 COMMANDS = {"run": ["run"], "dry run": ["run", "--dry-run"], "doctor": ["doctor"]}
 FURTHER = {

@@ -19,7 +19,7 @@ from scstream.cli.settings import (
     to_tables,
 )
 from scstream.errors import InputError
-from scstream.io.choices import seed_for
+from scstream.io.parameters import seed_for
 from scstream.learner import PARAMETERS
 from scstream.stream.batcher import Batching
 from scstream.stream.runner import CheckpointPolicy

@@ -9,8 +9,8 @@ import pytest
 from scstream.cli.store import MemoryStore
 from scstream.cli.tune import SearchOptions, TuneBatch, collect_batches, prequential_scores
 from scstream.errors import InputError
-from scstream.learner import Learner
 from scstream.metrics import adjusted_rand
+from scstream.model import Settings
 from scstream.stream.config import build
 from tests.cli.inside import json_output, refused, sound
 
@@ -60,7 +60,7 @@ def test_what_the_user_has_chosen_stays(folder: Path) -> None:
     chosen = ("--family", "gaussian", "--set", "model.half_life=4", "--set", "model.alpha=2")
     words = ("tune", "rows.csv", *SMALL, "--trials", 3, *chosen)
     assert set(json_output(*words, folder=folder)["model"]) <= {"prior", "motion"}
-    more = ("--set", 'model.prior="vague"', "--set", "model.switches={motion=true}")
+    more = ("--set", 'model.prior="weak"', "--set", "model.motion=true")
     assert refused(*words, *more, folder=folder).startswith("all settings that could be searched")
 
 
@@ -86,18 +86,18 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
     }
     learner, batches = collect_batches(settings, SearchOptions(batches=3, held_out=2))
     assert [batch.X.shape for batch in batches] == [(100, 2)] * 5
-    own = Learner({"random_state": 0}, names=("x", "y"))
+    own = Settings.of({"random_state": 0}, feature_names=("x", "y"))
     densities, agreements = [], []
     truth = [(batch.X > 2.5) @ [1, 2] for batch in batches]
     for number, batch in enumerate(batches):
         if own.snapshot is not None:
             from scstream.preprocess import Steps
-            from scstream.stream.reading import Reading
+            from scstream.stream.model_version import ModelVersion
 
-            verdict = Reading(0, 0, 0.0, None, own, Steps()).ask("verdict", batch.X).values
+            verdict = ModelVersion(0, 0, 0.0, None, own, Steps()).compute("predict", batch.X).values
             densities.append(verdict.log_density.mean())
             agreements.append(adjusted_rand(truth[number], verdict.label))
-        own, _ = own.learn(batch.X)
+        own, _, _ = own.update(batch.X)
     np.testing.assert_allclose(
         prequential_scores(learner, batches, "density"), densities, rtol=1e-12
     )

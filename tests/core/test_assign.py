@@ -15,7 +15,8 @@ from scstream.compute import rows as local_rows
 from scstream.compute.threads import ThreadExecutor
 from scstream.core import row_ranges
 from scstream.core.assign import AssignmentStats, assign_block
-from scstream.core.state import NOVEL, Batch, Config, State
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Batch, State
 from scstream.core.step import step
 from scstream.core.sweep import predictive_plan, relabel, sampling_plan
 from scstream.native import using
@@ -99,7 +100,7 @@ def run(family, config, n_threads):
 @pytest.mark.parametrize("kernels", ["native", "numpy"])
 @settings(max_examples=30)
 @given(n_rows=st.integers(1, 200), n_hands=st.integers(1, 9), length=st.integers(8, 60))
-def test_stretches_add_up_to_the_whole(name, kernels, n_rows, n_hands, length):
+def test_sums_over_row_ranges_equal_the_sums_of_the_batch(name, kernels, n_rows, n_hands, length):
     """Hands that share a batch find, together, the labels and every bit of its sums."""
     plan, family, rows = plans(name)["drawn"], FAMILIES[name], scattered(name, n_rows)
     whole = row_ranges.RowRange(n_rows, length, 0, -(-n_rows // length))
@@ -153,7 +154,7 @@ def test_the_most_probable_label_is_the_largest_score(name, births):
 
 
 @every_family
-def test_all_halves_at_once_or_cluster_by_cluster(name, monkeypatch):
+def test_scoring_all_subclusters_at_once_equals_cluster_by_cluster(name, monkeypatch):
     """Above a size the halves are scored for the rows of their cluster only; the same choices."""
     plan, rows = plans(name)["drawn"], scattered(name, 300)
     one = assign_block(FAMILIES[name], plan, rows, None, 0)
@@ -164,7 +165,7 @@ def test_all_halves_at_once_or_cluster_by_cluster(name, monkeypatch):
 
 
 @every_family
-def test_a_pass_replaces_the_statistics_of_the_batch(name):
+def test_assignment_replaces_the_statistics_of_the_batch(name):
     """What is learned is what the rows chose, the past untouched, novel rows in the rest."""
     family, state = FAMILIES[name], random_state(name, SIZES)
     rows = scattered(name, 120)

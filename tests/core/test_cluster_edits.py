@@ -14,7 +14,8 @@ from scstream.core.cluster_edits import (
     split_clusters,
     take,
 )
-from scstream.core.state import NOVEL, Config, Transition
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Transition
 from tests.core.states import FAMILIES, random_halves, random_state
 
 LAYERS = ("past", "current", "history")
@@ -61,7 +62,7 @@ def test_a_split_conserves_statistics(name, algorithm, n_history):
 
 @every_family
 @every_config
-def test_the_halves_of_a_split_become_clusters(name, algorithm):
+def test_the_subclusters_of_a_split_become_clusters(name, algorithm):
     state = random_state(name, SIZES, n_history=2)
     draft = split_clusters(FAMILIES[name], CONFIGS[algorithm], Transition.of(state), np.array([1]))
     event = draft.events[-1]
@@ -81,7 +82,7 @@ def test_the_halves_of_a_split_become_clusters(name, algorithm):
 
 
 @pytest.mark.parametrize(("sizes", "leaver"), [([9, 4], 1), ([4, 9], 0)])
-def test_the_heavier_half_keeps_the_id(sizes, leaver):
+def test_the_heavier_subcluster_keeps_the_id(sizes, leaver):
     """Rows of the lighter half are renamed; the paper's rule renames the right one."""
     state = random_state("gaussian", [[5, 5], sizes])
     family = FAMILIES["gaussian"]
@@ -93,7 +94,7 @@ def test_the_heavier_half_keeps_the_id(sizes, leaver):
     assert draft.label_ids[1].tolist() == [state.ids[1], state.next_id]
 
 
-def test_children_start_young():
+def test_clusters_from_a_split_have_age_zero():
     state = random_state("gaussian", SIZES)
     aged = np.full(4, 9)
     draft = split_clusters(
@@ -115,7 +116,7 @@ def test_a_merge_conserves_statistics(name, algorithm, n_history):
     assert draft.state.total_weight == pytest.approx(state.total_weight)
 
 
-def test_two_clusters_become_the_halves_of_their_union():
+def test_merged_clusters_become_subclusters_of_their_union():
     state = random_state("gaussian", [[4, 4], [9, 9], [2, 2]])
     draft = merge_clusters(Config(), Transition.of(state), [(0, 1)])
     union = draft.state.subclusters[np.searchsorted(draft.state.ids, 1)]
@@ -139,7 +140,7 @@ def test_the_heavier_cluster_keeps_the_id(pair):
     assert pair[1] not in paper.state.ids
 
 
-def test_a_union_is_as_old_as_the_older_and_as_fresh_as_the_fresher():
+def test_a_merged_cluster_takes_the_earlier_birth_and_the_later_last_seen():
     state = random_state("gaussian", [[4, 4], [9, 9]])
     state = replace(state, born=np.array([-3.0, 2.0]), last_seen=np.array([1.0, 3.0]))
     union = merge_clusters(Config(), Transition.of(state), [(0, 1)]).state
@@ -164,7 +165,7 @@ def test_merging_undoes_a_split(name):
 
 @every_family
 @pytest.mark.parametrize("archive", [False, True])
-def test_a_burial_hands_the_weight_to_the_rest(name, archive):
+def test_removing_a_cluster_adds_its_weight_to_the_unassigned_weight(name, archive):
     state = random_state(name, SIZES, n_history=2)
     dead = np.array([False, True, False, True])
     draft = remove_clusters(Config(archive=archive), Transition.of(state), dead)
@@ -187,7 +188,7 @@ def test_a_burial_hands_the_weight_to_the_rest(name, archive):
     assert_orderly(draft.state)
 
 
-def test_ids_of_the_dead_are_not_given_again():
+def test_ids_of_removed_clusters_are_not_reused():
     state = random_state("gaussian", SIZES)
     draft = remove_clusters(Config(), Transition.of(state), np.array([False, False, False, True]))
     rng = np.random.default_rng(1)
@@ -211,7 +212,7 @@ def test_a_retired_cluster_returns_under_its_id():
     assert_orderly(again.state)
 
 
-def test_newborns_have_no_past():
+def test_new_clusters_have_no_past_statistics():
     state = random_state("gaussian", SIZES, n_history=2)
     subclusters = random_halves("gaussian", [[3, 2], [8, 8]], np.random.default_rng(1))
     draft = add_clusters(Transition.of(state), subclusters, np.full(2, NOVEL))
@@ -226,7 +227,7 @@ def test_newborns_have_no_past():
     assert_orderly(grown)
 
 
-def test_surgery_does_not_touch_its_input():
+def test_cluster_edits_do_not_modify_their_input():
     state = random_state("gaussian", SIZES, n_history=2)
     before = {layer: getattr(state, layer).copy() for layer in (*LAYERS, "ids", "age", "velocity")}
     split_clusters(FAMILIES["gaussian"], Config(), Transition.of(state), np.array([0, 2]))

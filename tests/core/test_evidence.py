@@ -8,30 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scstream import ScStream
+from scstream.core.config import Config
 from scstream.core.evidence import least_gain
-from scstream.core.state import Config, check_config
+from scstream.core.state import check_config
 from scstream.errors import InputError
 
 weights = st.floats(0.0, 1e12)
 
 
 @given(weights, weights, st.floats(0.0, 10.0))
-def test_heavier_clusters_must_gain_more_but_never_more_than_the_coarseness(a, b, coarseness):
+def test_the_required_split_gain_grows_with_weight_up_to_coarseness(a, b, coarseness):
     light, heavy = least_gain(Config(coarseness=coarseness), np.sort([a, b]))
     ulps = 1.0 + 4.0 * np.finfo(float).eps  # a product and a quotient are rounded
     assert 0.0 <= light <= heavy * ulps
     assert heavy <= coarseness * ulps
 
 
-def test_clusters_of_ordinary_streams_need_not_gain_anything_to_speak_of():
+def test_clusters_of_ordinary_weight_need_almost_no_gain():
     assert least_gain(Config(), np.array([500.0]))[0] * 500.0 < 1.0
 
 
-def test_the_paper_asks_for_no_gain():
+def test_the_paper_algorithm_requires_no_gain():
     assert (least_gain(Config.paper(), np.array([1.0, 1e9])) == 0.0).all()
 
 
-def test_a_negative_coarseness_is_refused():
+def test_negative_coarseness_raises():
     with pytest.raises(InputError, match="coarseness must not be negative"):
         check_config(Config(coarseness=-1.0))
 
@@ -39,17 +40,17 @@ def test_a_negative_coarseness_is_refused():
 def clusters_of_a_square(coarseness: float) -> int:
     """How many Gaussians it takes for rows that fill a square evenly, in a few huge batches."""
     rng = np.random.default_rng(0)
-    model = ScStream(random_state=0, switches={"coarseness": coarseness})
+    model = ScStream(random_state=0, coarseness=coarseness)
     for _ in range(8):
         model.partial_fit(rng.uniform(size=(40_000, 2)))
     return model.n_clusters_
 
 
-def test_a_shape_that_is_not_of_the_family_is_not_cut_for_ever():
+def test_a_cluster_that_misfits_the_family_is_not_split_without_end():
     assert clusters_of_a_square(0.3) < clusters_of_a_square(0.0)
 
 
-def test_two_heavy_clusters_far_apart_split_all_the_same():
+def test_two_heavy_clusters_far_apart_still_split():
     rng = np.random.default_rng(1)
     model = ScStream(random_state=0).partial_fit(rng.normal(0, 1, (30_000, 2)))
     centre = np.array([[0.0, 0.0], [7.0, 0.0]])

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
+from scstream.core.config import Config
 from scstream.core.forgetting import advance
 from scstream.core.query import expected_at
-from scstream.core.state import Batch, Config, State
+from scstream.core.state import Batch, State
 from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
 from tests.core.states import FAMILIES, random_state, with_clusters
@@ -28,7 +29,7 @@ def young(name="gaussian"):
     return replace(state, past=np.zeros_like(state.past), unassigned_weight=0.0)
 
 
-def test_the_first_batch_sets_the_clock():
+def test_the_first_batch_sets_the_time():
     family = FAMILIES["gaussian"]
     state = advance(family, Config(), State.empty(family), 1e9)
     assert state.time == 1e9
@@ -36,7 +37,7 @@ def test_the_first_batch_sets_the_clock():
 
 
 @every_kernel
-def test_no_time_at_all_forgets_nothing(kernel):
+def test_equal_times_forget_nothing(kernel):
     """Equal times accumulate: the newest batch joins the past at full weight."""
     state = young()
     later = advance(FAMILIES["gaussian"], Config(kernel=kernel), state, state.time)
@@ -50,7 +51,7 @@ def test_no_time_at_all_forgets_nothing(kernel):
 
 @every_kernel
 @pytest.mark.parametrize("elapsed", [0.5, 1.0, 3.0])
-def test_a_batch_fades_by_its_age(kernel, elapsed):
+def test_a_batch_is_weighted_by_its_age(kernel, elapsed):
     state = young()
     config = Config(kernel=kernel, **STILL)
     later = advance(FAMILIES["gaussian"], config, state, state.time + elapsed)
@@ -62,7 +63,7 @@ def test_a_batch_fades_by_its_age(kernel, elapsed):
 
 
 @every_kernel
-def test_two_strides_are_one_long_one(kernel):
+def test_two_intervals_equal_one_long_interval(kernel):
     """An empty batch in between changes nothing."""
     family, config, state = FAMILIES["gaussian"], Config(kernel=kernel, **STILL), young()
     once = advance(family, config, state, state.time + 3.0)
@@ -72,7 +73,7 @@ def test_two_strides_are_one_long_one(kernel):
     assert twice.unassigned_weight == pytest.approx(once.unassigned_weight)
 
 
-def test_dust_is_swept_away():
+def test_negligible_weights_are_removed():
     """Weights below 1e-12 are dropped, with all their statistics, before they underflow."""
     family, config = FAMILIES["gaussian"], Config(kernel=Exponential(1.0), **STILL)
     state = young()
@@ -83,7 +84,7 @@ def test_dust_is_swept_away():
 
 @pytest.mark.parametrize("name", ["gaussian", "diagonal"])
 @pytest.mark.parametrize("kernel", [Exponential(2.0), RING], ids=["sum", "ring"])
-def test_the_past_moves_on_with_its_velocity(name, kernel):
+def test_past_statistics_move_with_the_velocity(name, kernel):
     family, state = FAMILIES[name], random_state(name, SIZES)
     still = advance(family, Config(kernel=kernel, **STILL), state, state.time + 2.0)
     moved = advance(family, Config(kernel=kernel), state, state.time + 2.0)
@@ -95,7 +96,7 @@ def test_the_past_moves_on_with_its_velocity(name, kernel):
     )
 
 
-def test_a_family_that_cannot_move_does_not():
+def test_a_family_without_translation_does_not_move():
     family, state = FAMILIES["multinomial"], random_state("multinomial", SIZES)
     state = replace(state, velocity=np.ones_like(state.velocity))
     still = advance(family, Config(**STILL), state, state.time + 2.0)
@@ -120,7 +121,7 @@ def test_a_constant_velocity_is_learned():
     np.testing.assert_allclose(family.means(due.cluster_stats)[0], velocity * 60.0, atol=0.5)
 
 
-def test_asking_about_the_past_of_a_state_changes_nothing():
+def test_predicting_at_a_later_time_does_not_change_the_state():
     family, state = FAMILIES["gaussian"], with_clusters(FAMILIES["gaussian"], young().current)
     before = state.current.copy()
     due = expected_at(family, Config(), state, state.time + 5.0)

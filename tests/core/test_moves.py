@@ -37,7 +37,7 @@ def test_a_split_ratio_is_a_ratio_of_posteriors(name, fading):
 
 
 @every_family
-def test_left_and_right_do_not_matter(name):
+def test_swapping_subclusters_does_not_change_the_split_ratio(name):
     subclusters = random_halves(name, SIZES, np.random.default_rng(1))
     one = log_split_ratio(FAMILIES[name], ALPHA, subclusters[:, 0], subclusters[:, 1])
     two = log_split_ratio(FAMILIES[name], ALPHA, subclusters[:, 1], subclusters[:, 0])
@@ -45,7 +45,7 @@ def test_left_and_right_do_not_matter(name):
 
 
 @every_family
-def test_a_merge_is_a_split_undone(name):
+def test_the_merge_ratio_is_the_inverse_of_the_split_ratio(name):
     family = FAMILIES[name]
     stats = random_halves(name, SIZES, np.random.default_rng(2)).sum(axis=1)
     first, second = np.triu_indices(len(stats), 1)
@@ -58,13 +58,13 @@ def test_a_merge_is_a_split_undone(name):
 
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 8.0])
-def test_half_weights_are_a_distribution_over_labellings(alpha):
+def test_subcluster_weights_are_a_distribution_over_labellings(alpha):
     """Over all ways to put seven rows into two halves the probabilities sum to one."""
     n_left = np.array([sum(sides) for sides in itertools.product((0, 1), repeat=7)], dtype=float)
     assert logsumexp(log_half_weights(alpha, n_left, 7.0 - n_left)) == pytest.approx(0, abs=1e-12)
 
 
-def test_the_prior_of_two_rows_is_the_restaurant():
+def test_the_prior_of_two_rows_is_the_chinese_restaurant_process():
     """Where rows say nothing, two are apart with odds alpha to one."""
     family = FAMILIES["multinomial"]
     nothing = np.zeros((1, family.n_stats))

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from scstream.core.query import Mixture
-from scstream.learner import Learner, executor_for
+from scstream.learner import Learner, thread_executor
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["births", "no births"])
@@ -21,9 +21,9 @@ def mixture(request: pytest.FixtureRequest) -> Mixture:
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 5_000])
-def test_a_verdict_is_all_answers(mixture: Mixture, n_rows: int) -> None:
+def test_one_prediction_equals_the_separate_calls(mixture: Mixture, n_rows: int) -> None:
     X = np.random.default_rng(1).normal(scale=20.0, size=(n_rows, 2))
-    run = executor_for(2).map
+    run = thread_executor(2).map
     verdict = mixture.ask(Mixture.verdict, X, run=run)
     probabilities = mixture.ask(Mixture.probabilities, X, run=run)
     np.testing.assert_array_equal(verdict.label, mixture.ask(Mixture.labels, X, run=run))
@@ -34,7 +34,7 @@ def test_a_verdict_is_all_answers(mixture: Mixture, n_rows: int) -> None:
     np.testing.assert_array_equal(verdict.probability, probabilities[np.arange(n_rows), chosen])
 
 
-def test_sums_of_odds_are_logarithms_of_sums(mixture: Mixture) -> None:
+def test_sums_of_odds_equal_logsumexp(mixture: Mixture) -> None:
     X = np.random.default_rng(2).normal(scale=300.0, size=(200, 2))
     scores = mixture.log_joint(X)
     expected = logsumexp(scores, axis=1)

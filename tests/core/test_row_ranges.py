@@ -26,7 +26,7 @@ def rounds(values: list[np.ndarray]) -> np.ndarray:
 
 
 @given(n_slices=N_SLICES, cuts=st.lists(st.integers(1, 299), max_size=12))
-def test_sums_depend_on_the_slices_alone(n_slices, cuts):
+def test_sums_depend_only_on_the_slices(n_slices, cuts):
     values = np.random.default_rng(n_slices).normal(size=(n_slices, 2)) * 1e3
     bounds = sorted({0, n_slices, *(cut for cut in cuts if cut < n_slices)})
     parts = []
@@ -39,7 +39,7 @@ def test_sums_depend_on_the_slices_alone(n_slices, cuts):
 
 
 @given(n_slices=N_SLICES, n_hands=st.integers(1, 40))
-def test_shares_are_even_and_complete(n_slices, n_hands):
+def test_shares_cover_all_rows_and_have_similar_sizes(n_slices, n_hands):
     shares = stretch_of(n_slices).shared(n_hands)
     sizes = [share.stop - share.first for share in shares]
     assert len(shares) == min(n_hands, n_slices)
@@ -54,7 +54,7 @@ def test_shares_are_even_and_complete(n_slices, n_hands):
 
 
 @given(n_rows=st.integers(0, 10**8))
-def test_there_are_never_many_slices(n_rows):
+def test_the_number_of_slices_is_bounded(n_rows):
     length = slice_length(n_rows)
     assert length % 4096 == 0
     assert RowRange.full(n_rows).stop <= 1024
@@ -62,7 +62,7 @@ def test_there_are_never_many_slices(n_rows):
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])
-def test_the_smallest_batches_have_a_slice(n_rows):
+def test_a_batch_of_at_most_one_row_has_one_slice(n_rows):
     whole = RowRange.full(n_rows)
     assert whole.subtrees() == [range(0, 1)]
     assert len(whole.rows) == n_rows

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
+from scstream.core.config import Config
 from scstream.core.segment import agglomerate, nearest_pairs, seed_cells, segment
-from scstream.core.state import Config
 from scstream.metrics import adjusted_rand
 from tests.core.states import FAMILIES, rows_for
 
@@ -26,7 +26,7 @@ def grouped_rows(name, n_groups=5, n=40, seed=4):
 
 
 @pytest.mark.parametrize("n_cells", [1, 7, 50, 400])
-def test_cells_are_numbered_through_and_not_empty(n_cells):
+def test_cells_are_numbered_consecutively_and_not_empty(n_cells):
     points = np.random.default_rng(0).normal(size=(200, 3))
     cell = seed_cells(points, np.ones(200), n_cells=n_cells, key=5)
     assert cell.shape == (200,)
@@ -41,7 +41,7 @@ def test_points_that_coincide_share_a_cell():
     assert (cell.reshape(3, 20) == cell.reshape(3, 20)[:, :1]).all()
 
 
-def test_rows_without_weight_seed_no_cell():
+def test_rows_with_zero_weight_do_not_start_a_cell():
     points = np.array([[0.0], [0.1], [50.0]])
     cell = seed_cells(points, np.array([1.0, 1.0, 0.0]), n_cells=1, key=2)
     assert cell.tolist() == [0, 0, 0]
@@ -56,7 +56,7 @@ def test_separate_groups_are_found(name):
 
 
 @every_family
-def test_agglomeration_pools_whole_groups_and_pays(name):
+def test_agglomeration_merges_complete_groups_and_raises_the_posterior(name):
     """The result is a coarser partition whose posterior is no lower than that of the start."""
     family, alpha = FAMILIES[name], 1.0
     rng = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_one_group_stays_one_group():
 
 @every_family
 @pytest.mark.parametrize("n_neighbours", [1, 3, 99])
-def test_nearest_pairs_are_pairs_and_near(name, n_neighbours):
+def test_nearest_pairs_are_distinct_and_closest(name, n_neighbours):
     family = FAMILIES[name]
     rng = np.random.default_rng(2)
     stats = np.concatenate(

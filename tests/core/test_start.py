@@ -8,9 +8,10 @@ from scipy import sparse
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.births import one_or_many
+from scstream.core.config import Config
 from scstream.core.moves import log_joint, log_split_ratio
 from scstream.core.start import data_driven_prior, n_entries
-from scstream.core.state import Batch, Config, State
+from scstream.core.state import Batch, State
 from scstream.core.step import step
 from scstream.families import Gaussian, Multinomial
 
@@ -24,7 +25,7 @@ def first_batch(X):
 
 
 @pytest.mark.parametrize(("n", "d"), [(200, 2), (400, 30), (500, 100)])
-def test_one_cloud_is_one_cluster_and_the_prior_stays_vague(n, d):
+def test_one_cloud_is_one_cluster_and_keeps_the_weak_prior(n, d):
     X = np.random.default_rng(0).normal(size=(n, d))
     family, state, _ = first_batch(X)
     assert state.n_clusters == 1
@@ -40,7 +41,7 @@ def test_two_clouds_apart_are_two_clusters_under_a_fitted_prior():
     assert np.diag(family.psi).max() < 0.1 * X.var()
 
 
-def test_the_union_is_taken_only_where_it_is_more_probable():
+def test_groups_merge_only_if_the_merge_is_more_probable():
     rng = np.random.default_rng(1)
     near, far = rng.normal(0, 1, (60, 2)), rng.normal(40, 1, (60, 2))
     family = Gaussian(mean=np.zeros(2), kappa=0.01, nu=4.0, psi=np.eye(2))
@@ -59,7 +60,7 @@ def test_joint_densities_differ_by_the_split_ratio():
     assert odds == pytest.approx(log_split_ratio(family, 0.7, groups[:1], groups[1:])[0], rel=1e-9)
 
 
-def test_three_clouds_of_too_many_columns_stay_one_under_the_vague_prior():
+def test_three_clouds_with_many_columns_stay_one_cluster_under_the_weak_prior():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(3, 100))
     X = centres[rng.integers(0, 3, 500)] + rng.normal(size=(500, 100))
@@ -68,16 +69,16 @@ def test_three_clouds_of_too_many_columns_stay_one_under_the_vague_prior():
     assert family.nu == Gaussian.weak_prior(X).nu
 
 
-def test_a_round_that_explains_the_rows_worse_is_not_taken(monkeypatch):
+def test_a_prior_that_lowers_the_likelihood_is_rejected(monkeypatch):
     rng = np.random.default_rng(4)
     X = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(30, 1, (100, 2))])
     vague = Gaussian.weak_prior(X)
     bad = Gaussian(mean=np.zeros(2), kappa=1.0, nu=4.0, psi=1e-6 * np.eye(2), origin=vague.origin)
-    monkeypatch.setattr(Gaussian, "candidates", lambda self, stats: [bad])
+    monkeypatch.setattr(Gaussian, "prior_grid", lambda self, stats: [bad])
     assert data_driven_prior(vague, CONFIG, X, None) is vague
 
 
-def test_a_prior_of_counts_is_never_weaker_than_the_vague_one():
+def test_a_fitted_prior_of_counts_is_never_weaker_than_the_weak_prior():
     rng = np.random.default_rng(5)
     topics = rng.dirichlet(np.full(400, 0.02), size=8)
     X = rng.multinomial(30, topics[rng.integers(0, 8, 300)]).astype(float)
@@ -87,6 +88,6 @@ def test_a_prior_of_counts_is_never_weaker_than_the_vague_one():
     assert (fitted.concentration >= vague.concentration).all()
 
 
-def test_zeros_do_not_count_as_entries():
+def test_zeros_are_not_counted_as_entries():
     X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
     assert n_entries(X) == n_entries(sparse.csr_array(X)) == 3

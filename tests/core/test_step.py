@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.state import Batch, Config, Event, State
+from scstream.core.config import Config
+from scstream.core.state import Batch, Event, State
 from scstream.core.step import net_events, step
 from tests.core.states import FAMILIES
 
@@ -48,7 +49,7 @@ def run(config, stream):
 
 
 @every_algorithm
-def test_a_step_is_a_pure_function(algorithm):
+def test_step_is_a_pure_function(algorithm):
     """Twice the same call, twice the same answer, and the arguments as they were."""
     config, family = ALGORITHMS[algorithm](seed=3), FAMILIES["gaussian"]
     state, _ = run(config, batches())
@@ -65,7 +66,7 @@ def test_a_step_is_a_pure_function(algorithm):
 
 
 @pytest.mark.slow
-def test_a_thousand_streams_side_by_side_do_not_meet():
+def test_a_thousand_interleaved_streams_are_independent():
     """Batches of all streams take turns; every twentieth model is compared with itself alone."""
     family, n_streams = FAMILIES["gaussian"], 1_000
     configs = [Config(seed=s, start_sweeps=1) for s in range(n_streams)]
@@ -80,7 +81,7 @@ def test_a_thousand_streams_side_by_side_do_not_meet():
 
 
 @every_algorithm
-def test_an_empty_batch_advances_time_only(algorithm):
+def test_an_empty_batch_changes_only_the_time(algorithm):
     config, family = ALGORITHMS[algorithm](), FAMILIES["gaussian"]
     state, _ = run(config, batches())
     later, labels, info = step(family, config, state, Batch(np.zeros((0, 2)), 13.0), EXECUTOR)
@@ -94,7 +95,7 @@ def test_an_empty_batch_advances_time_only(algorithm):
 
 @every_algorithm
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_tiny_first_batch_makes_a_cluster(algorithm, n):
+def test_a_tiny_first_batch_creates_a_cluster(algorithm, n):
     state, labels = run(ALGORITHMS[algorithm](), batches(n_batches=1, n=n))
     assert state.n_clusters >= 1
     assert state.total_weight == pytest.approx(n)
@@ -109,7 +110,7 @@ def test_ids_of_a_first_batch_start_at_zero(algorithm):
 
 
 @every_algorithm
-def test_weights_stand_for_repeated_rows(algorithm):
+def test_a_weight_equals_repeating_the_row(algorithm):
     """A row of weight two adds what two equal rows add."""
     family, config = FAMILIES["gaussian"], ALGORITHMS[algorithm](births=False)
     batch = next(batches())
@@ -122,7 +123,7 @@ def test_weights_stand_for_repeated_rows(algorithm):
     np.testing.assert_allclose(state.cluster_stats.sum(axis=0), expected[0], rtol=1e-9, atol=1e-7)
 
 
-def test_events_leave_out_ghosts_but_nothing_they_left():
+def test_events_omit_clusters_that_live_only_within_one_batch():
     """Cluster 8 came and went within the batch; its child 9 stays, and 3 perished in it."""
     events = (
         Event("split", 1.0, 2, 6.0, other=8),

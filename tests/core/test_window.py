@@ -17,7 +17,7 @@ KERNELS = [
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
-def test_kernels_start_at_one_and_never_rise(kernel):
+def test_forgetting_kernels_start_at_one_and_never_increase(kernel):
     weight = kernel.weight(np.linspace(0.0, 30.0, 301))
     assert weight.shape == (301,)
     assert weight[0] == 1.0
@@ -25,7 +25,7 @@ def test_kernels_start_at_one_and_never_rise(kernel):
     assert (weight >= 0).all()
 
 
-def test_a_half_life_is_a_half_life():
+def test_weight_is_one_half_after_one_half_life():
     kernel = Exponential(half_life=3.0)
     age = np.array([0.0, 3.0, 6.0, 1.5])
     np.testing.assert_allclose(kernel.weight(age), [1.0, 0.5, 0.25, 0.5**0.5], rtol=1e-15)
@@ -33,7 +33,7 @@ def test_a_half_life_is_a_half_life():
     assert (Exponential(None).weight(age) == 1.0).all()
 
 
-def test_kernels_refuse_what_cannot_be():
+def test_forgetting_kernels_reject_invalid_parameters():
     for wrong in (0.0, -1.0, np.nan):
         with pytest.raises(InputError, match="half_life must be positive"):
             Exponential(half_life=wrong)

@@ -226,10 +226,10 @@ MUTANTS = [
     (gaussian, MeanForgotten, POINTS, "marginal"),
     (multinomial, RowsForDraws, COUNTS, "marginal"),
     (multinomial, PlugIn, COUNTS, "marginal"),
-    (multinomial, GainsTooMuch, COUNTS, "gain"),
-    (gaussian, ForwardBartlett, POINTS, "draws"),
-    (diagonal, OneDegreeMore, POINTS, "draws"),
-    (gaussian, MeanTooSure, POINTS, "draws"),
+    (multinomial, GainsTooMuch, COUNTS, "leave_one_out"),
+    (gaussian, ForwardBartlett, POINTS, "posterior_samples"),
+    (diagonal, OneDegreeMore, POINTS, "posterior_samples"),
+    (gaussian, MeanTooSure, POINTS, "posterior_samples"),
     (poisson, CountsTheLeftOut, COUNTS, "additivity"),
     (poisson, NormalisedPerBatch, COUNTS, "additivity"),
     (poisson, Weightless, COUNTS, "weights"),
@@ -239,16 +239,16 @@ MUTANTS = [
     (bernoulli, MissingIsZero, BITS, "missing"),
     (bernoulli, MissingHasADensity, BITS, "missing"),
     (gaussian, OriginForgotten, POINTS, "hyperparameters"),
-    (multinomial, NormalisedOverGroups, COUNTS, "tables"),
+    (multinomial, NormalisedOverGroups, COUNTS, "independence"),
     (multinomial, DenseOnly, COUNTS, "sparse"),
-    (gaussian, MovingOrigin, POINTS, "candidates"),
-    (poisson, NegativeSpread, COUNTS, "reports"),
+    (gaussian, MovingOrigin, POINTS, "prior_grid"),
+    (poisson, NegativeSpread, COUNTS, "summaries"),
     (poisson, OpenDoor, COUNTS, "domain"),
 ]
 
 
 @pytest.mark.parametrize(("build", "mutant", "X", "law"), MUTANTS)
-def test_a_wrong_family_breaks_its_law(build, mutant, X, law):
+def test_a_wrong_family_breaks_the_expected_law(build, mutant, X, law):
     with pytest.raises(AssertionError, match=f"'{law}'"):
         check_family(build(mutant), X, laws=[law])
     check_family(build(mutant.__base__), X, laws=[law])
@@ -263,10 +263,10 @@ def test_a_wrong_family_does_not_pass(build, mutant, X, law):
 @pytest.mark.statistics
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("mutant", [ForwardBartlett, MeanTooSure])
-def test_wrong_draws_are_found_with_any_seed(mutant, seed):
+def test_wrong_posterior_samples_are_found_with_any_seed(mutant, seed):
     """Power, not false alarms: both are tens of standard errors off, the bar stands at six."""
     with pytest.raises(AssertionError, match="standard errors"):
-        check_family(gaussian(mutant), POINTS, seed=seed, laws=["draws"])
+        check_family(gaussian(mutant), POINTS, seed=seed, laws=["posterior_samples"])
 
 
 def test_every_law_has_a_mutant():

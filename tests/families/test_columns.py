@@ -28,7 +28,7 @@ def one_group(family, X):
     ids=["ones", "zeros", "missing column", "all missing", "constant column"],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_vague_prior_stands_degenerate_tables(kind, X):
+def test_the_weak_prior_accepts_degenerate_tables(kind, X):
     family = kind.weak_prior(X)
     check_family(family, X)
     for candidate in family.prior_grid(one_group(family, X)):
@@ -36,13 +36,13 @@ def test_a_vague_prior_stands_degenerate_tables(kind, X):
 
 
 @pytest.mark.parametrize("kind", FACTORISED)
-def test_a_vague_prior_stands_a_single_row_and_weights(kind):
+def test_the_weak_prior_accepts_a_single_row_and_weights(kind):
     family = kind.weak_prior(np.array([[1.0, 0.0]]))
     assert np.isfinite(family.log_marginal(one_group(family, np.array([[1.0, 0.0]])))).all()
     assert kind.weak_prior(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([2.0, 1.0])).n_features == 2
 
 
-def test_an_empty_batch_passes_the_door():
+def test_an_empty_batch_is_valid():
     for family in (
         Diagonal(mean=np.zeros(2), kappa=1.0, nu=3.0, psi=np.ones(2)),
         Bernoulli(a=np.ones(2), b=np.ones(2)),
@@ -69,7 +69,7 @@ def test_an_empty_batch_passes_the_door():
         (Diagonal(mean=[0.0], kappa=1.0, nu=3.0, psi=[1.0]), [[0.0, 1.0]], "2 columns"),
     ],
 )
-def test_rows_outside_the_domain_get_a_sentence(family, X, sentence):
+def test_rows_outside_the_domain_raise_a_clear_error(family, X, sentence):
     with pytest.raises(InputError, match=sentence):
         family.check(np.array(X))
 
@@ -91,12 +91,12 @@ def test_rows_outside_the_domain_get_a_sentence(family, X, sentence):
         (lambda: Diagonal([NAN], kappa=1.0, nu=1.0, psi=[1.0]), "finite"),
     ],
 )
-def test_a_wrong_prior_gets_a_sentence(build, sentence):
+def test_an_invalid_prior_raises_a_clear_error(build, sentence):
     with pytest.raises(InputError, match=sentence):
         build()
 
 
-def test_diagonal_is_cut_along_the_widest_feature_of_the_entries_present():
+def test_diagonal_bisects_along_the_widest_feature_of_present_entries():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 2)) * [1.0, 5.0] + [3.0, -2.0]
     X[:100, 1] = NAN
@@ -113,7 +113,7 @@ def test_diagonal_is_cut_along_the_widest_feature_of_the_entries_present():
     np.testing.assert_allclose(variance[:, 1], whole_variance[0, 1] * (1 - 2 / np.pi))
 
 
-def test_diagonal_far_from_the_origin_of_numbers_keeps_its_digits():
+def test_diagonal_keeps_precision_far_from_zero():
     rng = np.random.default_rng(0)
     X = 1e8 + rng.standard_normal((500, 1))
     family = Diagonal.weak_prior(X)
@@ -127,7 +127,7 @@ def test_diagonal_translates_only_the_entries_present():
     np.testing.assert_allclose(moved, one_group(family, X + np.array([1.0, 2.0])))
 
 
-def test_diagonal_candidates_trust_the_mean_of_a_column_that_does_not_tell_groups_apart():
+def test_diagonal_prior_grid_keeps_the_mean_of_a_column_that_does_not_separate_groups():
     rng = np.random.default_rng(0)
     group = rng.integers(0, 4, 800)
     X = rng.standard_normal((800, 2)) + np.column_stack([20.0 * group, 0.0 * group])
@@ -138,7 +138,7 @@ def test_diagonal_candidates_trust_the_mean_of_a_column_that_does_not_tell_group
 
 
 @pytest.mark.parametrize("kind", FACTORISED)
-def test_the_best_candidate_beats_the_vague_prior_on_separate_groups(kind):
+def test_the_best_prior_of_the_grid_beats_the_weak_prior_on_separate_groups(kind):
     rng = np.random.default_rng(3)
     group = np.repeat([0, 1], 100)
     p = np.array([[0.02, 0.9], [0.95, 0.05]])[group]
@@ -149,7 +149,7 @@ def test_the_best_candidate_beats_the_vague_prior_on_separate_groups(kind):
     assert best > family.log_marginal(stats).sum()
 
 
-def test_categorical_levels_and_locations():
+def test_categorical_levels_and_means():
     X = np.array([[0.0, 2.0], [1.0, 2.0], [1.0, NAN]])
     family = Categorical.weak_prior(X)
     assert family.n_levels == (2, 3)
@@ -160,7 +160,7 @@ def test_categorical_levels_and_locations():
     np.testing.assert_allclose(points[2], [0, 1, 1 / 3, 1 / 3, 1 / 3])
 
 
-def test_whole_tables_agree_between_bernoulli_and_two_levels():
+def test_bernoulli_equals_categorical_with_two_levels():
     rng = np.random.default_rng(0)
     X = (rng.random((50, 3)) < 0.3).astype(float)
     X[rng.random(X.shape) < 0.2] = NAN

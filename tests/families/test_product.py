@@ -58,7 +58,7 @@ def test_a_product_of_products_obeys_the_laws(table):
     check_family(outer, table)
 
 
-def test_the_whole_is_the_sum_of_its_parts(table):
+def test_log_densities_of_a_product_are_sums_over_its_parts(table):
     family = Product.from_spec(table, SPEC)
     has_reals = ~np.isnan(table[:, 1])
     log_marginal, log_p = 0.0, np.zeros(len(table))
@@ -82,14 +82,14 @@ def test_every_part_counts_its_own_rows(table):
     assert stats[1] == 50.0  # the count of the Gaussian part
 
 
-def test_locations_stand_in_the_order_of_the_table(table):
+def test_means_follow_the_column_order_of_the_table(table):
     family = Product.from_spec(table, SPEC)
     means = family.means(one_group(family, table))[0]
     np.testing.assert_allclose(means[[0, 1, 3]], np.nanmean(table, axis=0)[[0, 1, 3]], atol=0.1)
     assert means[2] in (0.0, 1.0, 2.0)
 
 
-def test_a_cut_divides_one_part_and_halves_the_others(table):
+def test_bisect_divides_one_part_and_halves_the_others(table):
     family = Product.from_spec(table, SPEC)
     whole = one_group(family, table)
     difference = whole[:, :1] * family.bisect(whole, whole)
@@ -102,7 +102,7 @@ def test_a_cut_divides_one_part_and_halves_the_others(table):
     np.testing.assert_allclose(difference[:, 1 : 1 + part.n_stats], expected, atol=1e-9)
 
 
-def test_a_cut_by_chance_correlations_never_pays():
+def test_bisecting_one_cluster_gains_too_little_to_split_it():
     """One Gaussian cluster in two parts: its halves must not look like two clusters.
 
     Halving costs N log 2 = .69 N nats. The halves of a normal variable gain .51 N; two parts cut at
@@ -118,7 +118,7 @@ def test_a_cut_by_chance_correlations_never_pays():
     assert 0.4 < gain / len(X) < 0.6
 
 
-def test_candidates_choose_part_by_part(table):
+def test_the_prior_grid_is_chosen_for_each_part(table):
     family = Product.from_spec(table, SPEC)
     stats = family.stats(table, np.arange(60) % 3, 4)
     (best,) = family.prior_grid(stats)
@@ -136,7 +136,7 @@ def test_a_part_without_rows_keeps_its_prior(table):
     assert same.parts[0][0] is family.parts[0][0]
 
 
-def test_hyperparameters_survive_a_text_file(table):
+def test_hyperparameters_survive_json(table):
     family = Product.from_spec(table, SPEC)
     text = json.dumps(family.hyperparameters(), default=lambda array: array.tolist())
     again = family_from("product", json.loads(text))
@@ -145,7 +145,7 @@ def test_hyperparameters_survive_a_text_file(table):
     np.testing.assert_array_equal(again.log_marginal(stats), family.log_marginal(stats))
 
 
-def test_expected_is_offered_only_if_every_part_offers_it(table):
+def test_posterior_mean_params_need_support_from_every_part(table):
     family = Product.from_spec(table, SPEC)
     assert family.expected(one_group(family, table)) is None
     counted = Product([(Poisson(1.0, 1.0), [0]), (Bernoulli(1.0, 1.0), [1])])
@@ -154,7 +154,7 @@ def test_expected_is_offered_only_if_every_part_offers_it(table):
     assert counted.log_likelihood(params, X).shape == (2, 1)
 
 
-def test_a_partly_missing_group_gets_a_sentence(table):
+def test_a_partly_missing_group_raises_a_clear_error(table):
     family = Product.from_spec(table, SPEC)
     family.check(table)
     table[20, 3] = NAN
@@ -169,7 +169,7 @@ def test_a_partly_missing_group_gets_a_sentence(table):
         (3, 2, 7.0, r"columns \[2\] \(categorical\): .*larger n_levels"),
     ],
 )
-def test_a_part_speaks_for_its_columns(table, row, column, value, sentence):
+def test_errors_of_a_part_name_its_columns(table, row, column, value, sentence):
     family = Product.from_spec(table, SPEC)
     table[row, column] = value
     with pytest.raises(InputError, match=sentence):
@@ -186,7 +186,7 @@ def test_from_spec_takes_classes_and_weights(table):
 @pytest.mark.parametrize(
     ("build", "sentence"),
     [
-        (Product.vague, "from_spec"),
+        (Product.weak_prior, "from_spec"),
         (lambda X: Product.from_spec(X, [("poisson", (0,)), ("diagonal", (0, 1))]), "share"),
         (lambda X: Product.from_spec(X, [("poisson", (0,))]), "X has 4 columns but .* only 1"),
         (lambda X: Product.from_spec(X, [("diagonal", (0, 9))]), "no column 9"),
@@ -195,7 +195,7 @@ def test_from_spec_takes_classes_and_weights(table):
         (lambda X: Product([(Poisson(1.0, 1.0), (0, 1))]), "describes 1 columns"),
     ],
 )
-def test_a_wrong_product_gets_a_sentence(table, build, sentence):
+def test_an_invalid_product_raises_a_clear_error(table, build, sentence):
     with pytest.raises(InputError, match=sentence):
         build(table)
 

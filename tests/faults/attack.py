@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.learner import Learner
 from scstream.metrics import adjusted_rand
+from scstream.model import Settings
 from tests.faults.soak import resident
 
 HALF_LIFE = 10
@@ -52,8 +52,8 @@ def siege(*, max_clusters: int, n_attack: int = N_ATTACK, seed: int = 0) -> Sieg
     """Some calm batches, the attack, and two half-lives of calm."""
     rng = np.random.default_rng(seed)
     points = lattice(n_attack * N_GROUPS)
-    learner = Learner(
-        {"random_state": 0, "max_clusters": max_clusters, "half_life": HALF_LIFE, "n_threads": 1}
+    learner = Settings.of(
+        {"random_state": 0, "max_clusters": max_clusters, "half_life": HALF_LIFE, "n_jobs": 1}
     )
     found: list[tuple[float, ...]] = []
     for batch in range(N_CALM + n_attack + 2 * HALF_LIFE):
@@ -63,11 +63,10 @@ def siege(*, max_clusters: int, n_attack: int = N_ATTACK, seed: int = 0) -> Sieg
         if 0 <= attacked < n_attack:
             truth = attacked * N_GROUPS + np.arange(N_ROWS) % N_GROUPS
             centres = points[truth]
-        learner, labels = learner.learn(centres + rng.normal(size=(N_ROWS, 2)))
-        assert learner.snapshot is not None
-        n_born = sum(event.kind in ("born", "split") for event in learner.snapshot.info.events)
+        learner, labels, _ = learner.update(centres + rng.normal(size=(N_ROWS, 2)))
+        n_born = sum(event.kind in ("born", "split") for event in learner.info.events)
         is_calm = not 0 <= attacked < n_attack
         agreement = adjusted_rand(truth, labels) if is_calm else np.nan
-        found.append((learner.snapshot.state.n_clusters, n_born, agreement, resident()))
+        found.append((learner.state.n_clusters, n_born, agreement, resident()))
     n_clusters, n_born, agreement, memory = np.array(found).T
     return Siege(n_clusters.astype(int), n_born.astype(int), agreement, memory)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scstream.learner import Learner
+from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.stream.messages import reader
 from scstream.stream.processor import learn_block
@@ -96,10 +96,9 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
-def check_state(learner: Learner) -> None:
+def check_state(learner: Model) -> None:
     """Every number is finite, counts are not negative, covariances are positive definite."""
-    assert learner.snapshot is not None
-    state, family = learner.snapshot.state, learner.snapshot.family
+    state, family = learner.state, learner.family
     for entry in fields(state):
         value = getattr(state, entry.name)
         if isinstance(value, np.ndarray):
@@ -111,18 +110,18 @@ def check_state(learner: Learner) -> None:
         np.linalg.cholesky(scale)  # raises if one is not positive definite
 
 
-def streams(seed: int) -> Iterator[tuple[Learner, np.ndarray, int]]:
+def streams(seed: int) -> Iterator[tuple[Model, np.ndarray, int]]:
     """Yield, for ever, the model after every batch, its labels and the number of refused rows."""
     random = Random(seed)
     while True:
         family, format, d = random.choice(FAMILIES), random.choice(FORMATS), random.randint(1, 4)
-        learner = Learner(
+        learner = Settings.of(
             {
                 "family": family,
-                "prior": random.choice(("auto", "auto", "vague")),
+                "prior": random.choice(("auto", "auto", "weak")),
                 "half_life": random.choice((None, 0.5, 10.0)),
                 "max_clusters": random.choice((1, 3, 50)),
-                "n_threads": 1,
+                "n_jobs": 1,
                 "random_state": random.randrange(1000),
             }
         )

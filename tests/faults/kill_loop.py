@@ -100,7 +100,7 @@ def settings_of(ends: Ends, name: str, folder: Path, port: int | None) -> dict[s
         "job": "killed",
         **ends.settings(name, port=port),
         "schema": {"features": ["x", "y"], "keep": ["id"]},
-        "model": {"random_state": 7, "n_threads": 1},
+        "model": {"random_state": 7, "n_jobs": 1},
         "batch": {"rows": BATCH_ROWS},
         "checkpoint": {"folder": str(folder / f"{name}-state"), "batches": 2, "digests": 3},
     }
@@ -264,8 +264,8 @@ def ends_of(kind: str, folder: Path) -> Iterator[Ends]:
 
 def loop(kind: str, plan: AssignmentParams) -> AssignmentStats:
     """Kill a pipeline of that kind as planned; an error of a run is raised with its sentence."""
-    connectors.takes("source", kind, "")  # imported here, forks need not do it
-    connectors.takes("sink", kind, "")
+    connectors.has_option("source", kind, "")  # imported here, forks need not do it
+    connectors.has_option("sink", kind, "")
     with tempfile.TemporaryDirectory(prefix="scstream-kill-") as place:
         folder = Path(place)
         with ends_of(kind, folder) as ends:

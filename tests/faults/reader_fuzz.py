@@ -22,8 +22,7 @@ import numpy as np
 
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.io import _packing, checkpoint
-from scstream.io.checkpoint import model_bytes, model_from
-from scstream.learner import Learner
+from scstream.model import Model, Settings
 from tests.faults.fuzz import check_state
 
 MOST_BYTES = 4 << 30  # of address space: what a file of a few kilobytes may never need
@@ -39,15 +38,14 @@ def sound_models() -> list[bytes]:
     rng = np.random.default_rng(0)
     models = []
     for family in ("gaussian", "diagonal", "multinomial", "categorical"):
-        learner = Learner({"family": family, "random_state": 0, "n_threads": 1})
+        learner = Settings.of({"family": family, "random_state": 0, "n_jobs": 1})
         for shift in (0, 40, 0):
             if family in ("gaussian", "diagonal"):
                 X = rng.normal(size=(30, 2)) + shift
             else:
                 X = rng.integers(0, 3, size=(30, 3)).astype(float)
-            learner, _ = learner.learn(X)
-        assert learner.snapshot is not None
-        models.append(model_bytes(learner.snapshot, writer="fuzz"))
+            learner, _, _ = learner.update(X)
+            models.append(learner.to_bytes())
     return models
 
 
@@ -123,7 +121,7 @@ def changed(choose: atheris.FuzzedDataProvider, text: str, tensors: dict[str, An
 def read(content: bytes, *, resealed: bool) -> None:
     """Read a file; one that is accepted must hold a sound model."""
     try:
-        check_state(Learner.of(model_from(content, name="fuzz")))
+        check_state(Model.from_bytes(content, name="fuzz"))
     except (CheckpointCorrupt, CheckpointTooNew):
         pass
     except InputError as error:  # a sealed file may say that its kernel was the user's own

@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from scstream.learner import Learner
+from scstream.model import Model
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build
 from scstream.stream.processor import Learned, OneModel
@@ -99,14 +99,14 @@ def _soaked(folder: Path, server: RedisServer, n_batches: int) -> Soaked:
                 "format": "floats",
             },
             "schema": {"features": [f"x{i}" for i in range(N_FEATURES)]},
-            "model": {"random_state": 0, "n_threads": 1},
+            "model": {"random_state": 0, "n_jobs": 1},
             "batch": {"rows": ROWS},
             "sink": {"kind": "redis", "url": server.url, "stream": "labels", "format": "columns"},
             "checkpoint": {"folder": str(folder / "state"), "batches": 50},
         }
     )
     model = cast(OneModel, pipeline.processor)
-    learn, young = model.learn, model.learner
+    learn, young = model.learn, model.model
     quarter = n_batches // 4
     times, memory, sizes = np.zeros(n_batches), np.zeros(n_batches), np.zeros(n_batches, dtype=int)
 
@@ -118,7 +118,7 @@ def _soaked(folder: Path, server: RedisServer, n_batches: int) -> Soaked:
         memory[source_batch.batch] = resident()
         sizes[source_batch.batch] = learned.n_clusters
         if source_batch.batch == quarter:
-            young = model.learner
+            young = model.model
         return learned
 
     model.learn = watched  # type: ignore[method-assign]
@@ -130,14 +130,14 @@ def _soaked(folder: Path, server: RedisServer, n_batches: int) -> Soaked:
         n_rows=n_batches * ROWS,
         seconds=round(seconds, 1),
         memory=(float(np.median(memory[early])), float(np.median(memory[late]))),
-        p99=side_by_side(young, model.learner),
+        p99=side_by_side(young, model.model),
         plain_p99=(float(np.percentile(times[early], 99)), float(np.percentile(times[late], 99))),
         median=(float(np.median(times[early])), float(np.median(times[late]))),
         n_clusters=(int(sizes[early][-1]), int(sizes[-1])),
     )
 
 
-def side_by_side(young: Learner, old: Learner) -> tuple[float, float]:
+def side_by_side(young: Model, old: Model) -> tuple[float, float]:
     """The 99th percentile of the times of two models over all messages, each at its fastest.
 
     They learn the same rows by turns, because a machine is not as fast now as it was a second ago;
@@ -149,7 +149,7 @@ def side_by_side(young: Learner, old: Learner) -> tuple[float, float]:
         for place, rows in enumerate(messages):
             for who in (round_ % 2, 1 - round_ % 2):
                 start = time.thread_time()
-                (young, old)[who].learn(rows)
+                (young, old)[who].update(rows)
                 times[round_, who, place] = 1e3 * (time.thread_time() - start)
     of_young, of_old = np.percentile(times.min(axis=0), 99, axis=1)
     return float(of_young), float(of_old)

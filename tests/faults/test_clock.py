@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from scstream.learner import Learner
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
@@ -62,7 +62,9 @@ def pipeline(folder, source, sink, clock, heard):
         job="clock",
         source=source,
         reader=reader("json", Schema(features=("x", "y"), keep=("id",))),
-        processor=OneModel(Learner({"random_state": 0, "n_threads": 1, "half_life": 600}), Steps()),
+        processor=OneModel(
+            Settings.of({"random_state": 0, "n_jobs": 1, "half_life": 600}), Steps()
+        ),
         sink=sink,
         checkpoint_log=CheckpointLog(FolderStore(folder)),
         batching=Batching(rows=70, seconds=0.5, time="processing"),

@@ -37,7 +37,7 @@ def odd_model(rng, family, seed):
     return ScStream(
         family,
         algorithm=str(rng.choice(["default", "paper"])),
-        prior=str(rng.choice(["auto", "vague"])),
+        prior=str(rng.choice(["auto", "weak"])),
         half_life=[None, 0.1, 1.0, 5.0][rng.integers(4)],
         kernel=Box(2.0) if rng.random() < 0.2 else None,
         max_clusters=int(rng.choice([1, 2, 5, 1000])),

@@ -13,7 +13,7 @@ import pytest
 
 from scstream.errors import CheckpointCorrupt
 from scstream.io import checkpoint
-from scstream.io.checkpoint import model_from
+from scstream.io.model_file import model_from
 from tests.faults.reader_fuzz import attack, opened, sound_models
 
 SECONDS = 60  # of atheris

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scstream.learner import Learner
+from scstream.model import Model, Settings
 from tests.faults.soak import N_FEATURES, ROWS, Soaked, distinct_messages, side_by_side
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,15 +46,15 @@ def test_memory_and_time_do_not_grow():
 class Slower:
     """A model that does a third more work."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Model) -> None:
         self._learner = learner
 
     def learn(self, rows: np.ndarray) -> None:
-        self._learner.learn(np.concatenate([rows, rows[: len(rows) // 3]]))
+        self._learner.update(np.concatenate([rows, rows[: len(rows) // 3]]))
 
 
 def test_growth_would_be_seen():
-    model, _ = Learner({"random_state": 0, "n_threads": 1}).learn(
+    model, _, _ = Settings.of({"random_state": 0, "n_jobs": 1}).update(
         np.frombuffer(distinct_messages()[0]).reshape(ROWS, N_FEATURES)
     )
     alike, apart = side_by_side(model, model), side_by_side(model, Slower(model))

@@ -48,7 +48,7 @@ class Bench:
         settings = {
             "source": self.source(),
             "schema": {"features": ["x", "y"], "keep": ["id"]},
-            "model": {"random_state": 0, "n_threads": 1},
+            "model": {"random_state": 0, "n_jobs": 1},
             "batch": {"rows": 40, "seconds": 0.3},
             "sink": {"kind": "file", "path": str(self.folder / "labels.jsonl")},
             "checkpoint": {"folder": str(self.folder / "state"), "batches": 1},

@@ -145,7 +145,7 @@ def _code(pid: int) -> int:
 def trials_of(kind: str, n_zombies: int, *, seed: int = 0) -> Trials:
     """Play until there were so many zombies."""
     for role in ("source", "sink"):
-        connectors.takes(role, kind, "")  # imported here, forks need not do it
+        connectors.has_option(role, kind, "")  # imported here, forks need not do it
     with tempfile.TemporaryDirectory(prefix="scstream-zombie-") as place:
         folder, random, trials = Path(place), Random(seed), Trials(kind)
         with ends_of(kind, folder) as ends:

@@ -7,10 +7,11 @@ This is the only place that looks into a model: whoever renames or moves an attr
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,17 @@ CLUSTERS = ("id", "weight", "share", "age", "born", "last_seen", "mean", "std")
 KERNELS = ("native", "numpy")
 
 
-def on_kernels(kernels: str) -> AbstractContextManager[None]:
-    """Use the "native" or "numpy" kernels inside a ``with`` block."""
-    from scstream.native import using
-
-    return using(kernels)
+@contextmanager
+def on_kernels(kernels: str) -> Iterator[None]:
+    """Start models with the "native" or "numpy" kernels inside a ``with`` block."""
+    before = os.environ.get("SCSTREAM_KERNELS")
+    os.environ["SCSTREAM_KERNELS"] = kernels
+    try:
+        yield
+    finally:
+        del os.environ["SCSTREAM_KERNELS"]
+        if before is not None:
+            os.environ["SCSTREAM_KERNELS"] = before
 
 
 def state_of(model: Any) -> dict[str, Any]:
@@ -149,13 +156,10 @@ def machine() -> dict[str, Any]:
     import scipy.linalg
     from threadpoolctl import threadpool_info
 
-    try:
-        with on_kernels("native"):
-            from scstream.native import in_use
+    from scstream.kernels.native import load_native
 
-            native = in_use()
-    except ImportError:
-        native = None
+    kernels = load_native()
+    native = None if kernels is None else kernels.name
     blas = {f"{b['internal_api']} {b['version']} {b.get('architecture')}" for b in threadpool_info()
             if b["user_api"] == "blas"}  # fmt: skip
     return {

@@ -65,7 +65,7 @@ def named(function: Callable[..., Run]) -> Callable[..., Run]:
 
 def learn(items: Iterable[Any], *, reload_at: int | None = None, **params: Any) -> Run:
     """Learn batches one by one, then ask about the first, now and later."""
-    params = {"random_state": 7, "n_threads": 1} | params
+    params = {"random_state": 7, "n_jobs": 1} | params
     items = [item if isinstance(item, Item) else Item(item) for item in items]
     run, model = Run(), ScStream(**params)
     for i, item in enumerate(items):
@@ -212,7 +212,7 @@ def keep(name: str, data: Callable[[], list[Any]], family: Any = "gaussian", **p
 
 keep("gaussian", lambda: clouds(1, d=3))
 keep("gaussian_many_columns", lambda: clouds(2, d=12, n=200, batches=4))
-keep("gaussian_vague", lambda: clouds(3), prior="vague")
+keep("gaussian_vague", lambda: clouds(3), prior="weak")
 keep("gaussian_prior_by_hand", lambda: clouds(4), prior=BY_HAND, alpha=10.0)
 keep("gaussian_sweeps", lambda: clouds(5), n_sweeps=2)
 keep("gaussian_few_clusters", lambda: clouds(6, k=6), max_clusters=3)
@@ -221,14 +221,14 @@ keep("diagonal", lambda: clouds(8, d=4), "diagonal")
 keep("diagonal_holes", lambda: holes(clouds(9, d=4), 10), "diagonal")
 keep("multinomial", lambda: counts(11), "multinomial")
 keep("multinomial_csr", lambda: csr(counts(12, d=40)), "multinomial")
-keep("multinomial_vague", lambda: counts(13), "multinomial", prior="vague")
+keep("multinomial_vague", lambda: counts(13), "multinomial", prior="weak")
 keep("multinomial_paper", lambda: counts(14, n=80, batches=4), "multinomial", algorithm="paper")
 keep("bernoulli", lambda: levels(15, d=10), "bernoulli")
 keep("categorical", lambda: levels(16, most=4), "categorical")
 keep("categorical_holes", lambda: holes(levels(18, most=4), 19), "categorical")
 keep("poisson", lambda: rates(20), "poisson")
 keep("mixed", mixed, PARTS)
-keep("two_parts", lambda: beside(clouds(21), levels(22, d=2, most=3)), PAIR, prior="vague")
+keep("two_parts", lambda: beside(clouds(21), levels(22, d=2, most=3)), PAIR, prior="weak")
 keep("box", lambda: clouds(23, batches=8), kernel=Box(3.0))
 keep("box_multinomial", lambda: counts(24, batches=8), "multinomial", kernel=Box(4.0, capacity=2))
 keep("kernel_function", lambda: clouds(25), kernel=lambda age: 1.0 / (1.0 + age))
@@ -246,14 +246,14 @@ keep("lives_multinomial", topics, "multinomial", half_life=1.0)
 keep("lives_box", lives, kernel=Box(4.0))
 keep("lives_paper", lives, half_life=2.0, algorithm="paper")
 keep("many_rows", many_rows)
-keep("many_rows_two_threads", many_rows, n_threads=2)
+keep("many_rows_two_threads", many_rows, n_jobs=2)
 
 
 @named
 def all_at_once() -> Run:
     run = Run()
     rows = np.concatenate(clouds(37, k=5))
-    run.after(ScStream(random_state=7, n_threads=1).fit(rows))
+    run.after(ScStream(random_state=7, n_jobs=1).fit(rows))
     run.ask(rows[:100])
     return run
 
@@ -265,7 +265,7 @@ def all_at_once() -> Run:
 def river() -> Run:
     from scstream.river import ScStreamClusterer
 
-    adapter, run = ScStreamClusterer(buffer_size=100, seed=7, n_threads=1), Run()
+    adapter, run = ScStreamClusterer(buffer_size=100, seed=7, n_jobs=1), Run()
     rows = [{"a": float(a), "b": float(b)} for a, b in np.concatenate(clouds(38))]
     for i, row in enumerate(rows):
         adapter.learn_one(row)
@@ -286,7 +286,7 @@ def _pipeline(folder: str, rows: Array, stops: tuple[int | None, ...], **setting
         "source": {"kind": "file", "path": str(source)},
         "sink": {"kind": "file", "path": str(sink)},
         "checkpoint": {"folder": f"{folder}/state", "batches": 2},
-        "model": {"random_state": 7, "n_threads": 1},
+        "model": {"random_state": 7, "n_jobs": 1},
         "batch": {"rows": 100},
         **settings,
     }

@@ -27,6 +27,8 @@ def check(name: str, kernels: str, **choices: Any) -> None:
     """Run a stream and compare it with its row."""
     if kernels == "native" and machine()["native"] is None:
         pytest.skip("no compiled kernels here")
+    if name == "river":
+        pytest.importorskip("river")
     with on_kernels(kernels):
         row = row_of(STREAMS[name](**choices))
     frozen = FROZEN["streams"][name][kernels]
@@ -51,18 +53,20 @@ def assert_near(value: Any, frozen: Any) -> None:
 
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("name", STREAMS)
-def test_stream_is_as_it_was(name: str, kernels: str) -> None:
+def test_stream_equals_its_digest(name: str, kernels: str) -> None:
     check(name, kernels)
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("pair", ALIKE)
-def test_what_does_not_matter_does_not(pair: tuple[str, str], kernels: str) -> None:
+def test_choices_that_must_not_matter_give_equal_digests(
+    pair: tuple[str, str], kernels: str
+) -> None:
     one, other = (FROZEN["streams"][name][kernels] for name in pair)
     assert one == other
 
 
-def test_table_has_every_stream_and_every_kind_of_event() -> None:
+def test_table_has_every_stream_and_every_event_kind() -> None:
     assert FROZEN["streams"].keys() == STREAMS.keys()
     for kernels in KERNELS:
         kinds = FROZEN["streams"]["lives"][kernels]["summary"]["kinds"]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.needs_extra  # grimp, of import-linter
+
 ROOT = Path(__file__).resolve().parents[2]
 
 MODULE_LEVEL = {"a": "from planted import b", "b": "import planted.c", "c": "import planted.a"}

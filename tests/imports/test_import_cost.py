@@ -52,7 +52,12 @@ def test_nothing_heavy_is_loaded(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["scstream.learner", "scstream.stream.config", "scstream.cli.main"]
+    "module",
+    [
+        "scstream.learner",
+        "scstream.stream.config",
+        pytest.param("scstream.cli.main", marks=pytest.mark.needs_extra),
+    ],
 )
 def test_a_service_loads_what_it_needs(module: str) -> None:
     assert loaded_by(module) & (HEAVY - {"safetensors"}) == set()

@@ -69,7 +69,7 @@ STREAMS: dict[str, tuple[Callable[[int], Iterator[Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "n_threads"),
+    ("name", "n_jobs"),
     [
         *((name, 1) for name in STREAMS),
         *((name, n) for name in ("gaussian", "multinomial", "multinomial CSR") for n in (2, 4)),
@@ -81,7 +81,7 @@ def test_stop_save_load_resume_equals_uninterrupted(
     monkeypatch.setattr("scstream.core.row_ranges._LEAST", 16)
     stream, params = STREAMS[name]
     uninterrupted = ScStream(random_state=0, **params)
-    stopped = ScStream(random_state=0, n_threads=n_threads, **params)
+    stopped = ScStream(random_state=0, n_jobs=n_threads, **params)
     path = tmp_path / "m.scstream"
     for X in stream(6):
         uninterrupted.partial_fit(X)
@@ -96,7 +96,7 @@ def test_stop_save_load_resume_equals_uninterrupted(
     assert repr(hyper[0]) == repr(hyper[1])
 
 
-def test_parameters_and_names_come_back(tmp_path: Path) -> None:
+def test_parameters_and_feature_names_are_restored(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(next(gaussians(1)), columns=["höhe", "width"])
     params: dict[str, Any] = {
@@ -118,7 +118,7 @@ def test_parameters_and_names_come_back(tmp_path: Path) -> None:
         again.partial_fit(table[["höhe"]])
 
 
-def test_objects_that_a_file_cannot_hold(tmp_path: Path) -> None:
+def test_objects_that_a_file_cannot_store_raise(tmp_path: Path) -> None:
     X = next(gaussians(1))
     model = ScStream(random_state=np.random.default_rng(3)).fit(X)
     model.save(tmp_path / "m")
@@ -135,7 +135,7 @@ def test_objects_that_a_file_cannot_hold(tmp_path: Path) -> None:
         odd.save(tmp_path / "m")
 
 
-def test_a_family_that_readers_do_not_know(tmp_path: Path) -> None:
+def test_an_unknown_family_is_not_written(tmp_path: Path) -> None:
     class Words(Multinomial):
         name = "words"
 
@@ -145,7 +145,7 @@ def test_a_family_that_readers_do_not_know(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kernel", [slow_decay, Windowed(slow_decay, capacity=3, epsilon=0.01)])
-def test_a_kernel_of_ones_own_is_given_again(kernel: Any, tmp_path: Path) -> None:
+def test_a_custom_forgetting_kernel_must_be_passed_on_load(kernel: Any, tmp_path: Path) -> None:
     batches = list(gaussians(5))
     model = ScStream(kernel=kernel, random_state=0)
     for X in batches[:4]:
@@ -161,7 +161,7 @@ def test_a_kernel_of_ones_own_is_given_again(kernel: Any, tmp_path: Path) -> Non
     assert digest(model.state_) == digest(again.state_) == digest(by_function.state_)
 
 
-def test_a_kernel_that_the_file_holds_is_not_given_again(tmp_path: Path) -> None:
+def test_a_stored_forgetting_kernel_cannot_be_passed_on_load(tmp_path: Path) -> None:
     ScStream(random_state=0).fit(next(gaussians(1))).save(tmp_path / "m")
     with pytest.raises(InputError, match="holds its own kernel"):
         ScStream.load(tmp_path / "m", kernel=slow_decay)
@@ -212,7 +212,7 @@ def test_a_failed_write_leaves_the_old_file(
     assert os.listdir(tmp_path) == ["m.scstream"]
 
 
-def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(
+def test_a_file_is_synced_before_its_rename_and_its_folder_after(
     model: ScStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
@@ -252,7 +252,7 @@ def refuses(content: bytes, path: Path) -> str:
     return str(caught.value)
 
 
-def test_every_bit_flip_is_noticed(content: bytes, tmp_path: Path) -> None:
+def test_every_bit_flip_is_detected(content: bytes, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for bit in rng.choice(8 * len(content), size=1000, replace=False):
         damaged = bytearray(content)
@@ -260,13 +260,13 @@ def test_every_bit_flip_is_noticed(content: bytes, tmp_path: Path) -> None:
         refuses(bytes(damaged), tmp_path / "m")
 
 
-def test_every_truncation_is_noticed(content: bytes, tmp_path: Path) -> None:
+def test_every_truncation_is_detected(content: bytes, tmp_path: Path) -> None:
     for length in [*range(0, len(content), 64), len(content) - 1]:
         refuses(content[:length], tmp_path / "m")
     refuses(content + b"\0", tmp_path / "m")
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_other_files_are_rejected(tmp_path: Path) -> None:
     for other in (b"", b"\0" * 7, b"\xff" * 4096, b"PK\x03\x04", b"\x80\x04.", b"{}" * 50):
         refuses(other, tmp_path / "m")
     refuses(to_safetensors({"a": np.zeros(3)}), tmp_path / "m")
@@ -293,7 +293,7 @@ def forged(content: bytes, change: Callable[[dict[str, Any], dict[str, Rows]], N
     return to_safetensors(tensors, metadata={"scstream": f"{seal}\n{text}"})
 
 
-def test_a_forged_file_without_a_change_is_read(content: bytes, tmp_path: Path) -> None:
+def test_a_rewritten_file_with_the_same_content_is_read(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(forged(content, lambda header, tensors: None))
     assert ScStream.load(tmp_path / "m").n_clusters_ == 3
 
@@ -360,7 +360,7 @@ def reshape(name: str, values: Any) -> Callable[[dict[str, Any], dict[str, Rows]
         (put("schema", value="1"), ""),
     ],
 )
-def test_nonsense_under_a_right_checksum_is_refused(
+def test_invalid_content_with_a_valid_checksum_is_rejected(
     change: Callable[[dict[str, Any], dict[str, Rows]], None],
     reason: str,
     content: bytes,
@@ -369,7 +369,7 @@ def test_nonsense_under_a_right_checksum_is_refused(
     assert reason in refuses(forged(content, change), tmp_path / "m")
 
 
-def test_random_nonsense_under_a_right_checksum(content: bytes, tmp_path: Path) -> None:
+def test_random_content_with_a_valid_checksum_is_rejected(content: bytes, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rubbish = [None, True, -1, 10**30, 1e308, "", "x", [], {}, [[]], {"$tensor": "state.past"}]
 
@@ -394,7 +394,7 @@ def test_random_nonsense_under_a_right_checksum(content: bytes, tmp_path: Path) 
     assert 0 < accepted < 300
 
 
-def test_a_newer_format_is_refused_with_advice(content: bytes, tmp_path: Path) -> None:
+def test_a_newer_format_is_rejected_with_advice(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(forged(content, put("schema", value=2)))
     with pytest.raises(CheckpointTooNew, match=r"format 2.*upgrade scstream"):
         ScStream.load(tmp_path / "m")

@@ -24,7 +24,7 @@ NULLABLE = pd.DataFrame(
 
 
 @pytest.mark.parametrize("table", [NULLABLE, pl.DataFrame(COLUMNS), pa.table(COLUMNS)])
-def test_rows_and_names(table: Any) -> None:
+def test_table_rows_and_column_names_are_read(table: Any) -> None:
     assert is_table(table)
     assert column_names(table) == ["a", "b", "c"]
     assert np.array_equal(table_rows(table), ROWS, equal_nan=True)
@@ -34,22 +34,22 @@ def test_rows_and_names(table: Any) -> None:
 @pytest.mark.parametrize(
     "dtype", ["float16", "float32", "int8", "uint64", "object", "Sparse[float64]"]
 )
-def test_every_kind_of_number(dtype: str) -> None:
+def test_every_number_type_is_read(dtype: str) -> None:
     table = pd.DataFrame({"a": pd.Series([0.0, 1.0, 2.0]).astype(dtype)})
     assert np.array_equal(table_rows(table)[:, 0], [0.0, 1.0, 2.0])
 
 
-def test_objects_that_are_no_numbers() -> None:
+def test_objects_that_are_not_numbers_raise() -> None:
     with pytest.raises(InputError, match="column 'a' does not hold numbers"):
         table_rows(pd.DataFrame({"a": np.array([1.0, "x"], dtype=object)}))
 
 
 @pytest.mark.parametrize("value", [np.zeros((2, 2)), [[1.0]], pd.Series([1.0]), None, "table"])
-def test_what_is_no_table(value: Any) -> None:
+def test_other_objects_are_not_tables(value: Any) -> None:
     assert not is_table(value)
 
 
-def test_labels_go_back_to_the_library_they_came_from() -> None:
+def test_labels_use_the_library_of_the_input() -> None:
     labels = np.array([2, -1, 0])
     series = labels_like(NULLABLE.set_axis([7, 8, 9]), labels)
     assert series.index.tolist() == [7, 8, 9]

@@ -11,7 +11,7 @@ from scstream.families import Diagonal, Gaussian, Multinomial
 from scstream.io.schema import LARGEST, check_entries, read_time, read_weight
 
 
-def test_entries_that_pass() -> None:
+def test_valid_entries_are_accepted() -> None:
     check_entries(np.array([[0.0, -LARGEST], [LARGEST, 5e-324]]), Gaussian)
     check_entries(np.array([[np.nan, 0.0]]), Diagonal)
     check_entries(sparse.csr_array([[0.0, 3.0]]), Multinomial)
@@ -19,7 +19,7 @@ def test_entries_that_pass() -> None:
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e101, np.nan])
-def test_entries_are_found_where_they_are(value: float) -> None:
+def test_errors_name_the_position_of_an_entry(value: float) -> None:
     X = np.zeros((4, 5))
     X[2, 3] = value
     for rows in (X, np.asfortranarray(X), sparse.csr_array(X)):
@@ -27,12 +27,12 @@ def test_entries_are_found_where_they_are(value: float) -> None:
             check_entries(rows, Gaussian)
 
 
-def test_infinity_is_never_missing() -> None:
+def test_infinity_is_not_a_missing_value() -> None:
     with pytest.raises(InputError, match="inf"):
         check_entries(np.array([[np.nan, np.inf]]), Diagonal)
 
 
-def test_times_of_every_zone_are_one_time() -> None:
+def test_times_in_every_time_zone_are_comparable() -> None:
     utc = read_time(datetime(2024, 1, 1, 12))
     east = timezone(timedelta(hours=2))
     assert read_time(datetime(2024, 1, 1, 14, tzinfo=east)) == utc
@@ -44,7 +44,7 @@ def test_times_of_every_zone_are_one_time() -> None:
         read_time(pd.NaT)
 
 
-def test_weights() -> None:
+def test_weights_are_broadcast_and_checked() -> None:
     assert read_weight(None, 3) is None
     weight = read_weight(2, 3)
     assert weight is not None

@@ -15,7 +15,7 @@ from scstream.core import row_ranges
 from scstream.datasets import recurring_gaussians
 
 row_ranges._LEAST = 64
-model = ScStream(random_state=3, n_threads=int(sys.argv[1]))
+model = ScStream(random_state=3, n_jobs=int(sys.argv[1]))
 digest = hashlib.sha256()
 choices = {"n_active": 4, "swap": 2, "n_batches": 7, "batch_size": 300, "random_state": 1}
 for batch in recurring_gaussians(8, 16, **choices):
@@ -45,14 +45,14 @@ def reference() -> str:
 
 
 @pytest.mark.parametrize(
-    ("n_threads", "environment"),
+    ("n_jobs", "environment"),
     [
         (3, {"OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "1"}),
         (1, {"OPENBLAS_NUM_THREADS": "2", "PYTHONHASHSEED": "2"}),
         (2, {"OPENBLAS_NUM_THREADS": "4", "PYTHONHASHSEED": "3"}),
     ],
 )
-def test_threads_blas_and_hash_seed_change_nothing(
+def test_threads_blas_and_hash_seed_do_not_change_results(
     reference: str, n_threads: int, environment: dict[str, str]
 ) -> None:
     assert digest(n_threads, **environment) == reference

@@ -176,7 +176,7 @@ def student(kappa, mean, nu, scale):
 
 @settings(max_examples=N_EXAMPLES)
 @given(gaussians())
-def test_gaussian_is_students_t_of_scipy(case):
+def test_gaussian_predictive_is_the_student_t_of_scipy(case):
     family, X = case
     log_p = [student(family.kappa, family.mean, family.nu, family.nu * family.psi).logpdf(X[0])]
     log_p += [student(*niw_posterior(family, X[:i])).logpdf(X[i]) for i in range(1, len(X))]
@@ -186,7 +186,7 @@ def test_gaussian_is_students_t_of_scipy(case):
 
 
 @pytest.mark.parametrize("kind", [Gaussian, Diagonal])
-def test_gaussian_marginal_by_quadrature(kind):
+def test_gaussian_marginal_equals_quadrature(kind):
     """D = 1: the mean integrates in closed form, the variance by quadrature over its logarithm."""
     kappa, nu, psi, m = 0.7, 2.5, 1.3, 0.4
     x = np.array([0.1, 2.0, -0.7, 1.1])
@@ -219,7 +219,7 @@ def test_gaussian_far_from_its_prior_mean_keeps_its_variance():
 
 @settings(max_examples=N_EXAMPLES)
 @given(diagonals())
-def test_diagonal_is_a_product_of_gaussians_over_what_is_present(case):
+def test_diagonal_is_a_product_of_gaussians_over_present_entries(case):
     family, X = case
     table = family.predictive_params(one_group(family, X))
     log_marginal, log_p = 0.0, np.zeros(len(X))
@@ -277,7 +277,7 @@ def test_multinomial_predictive_sums_to_one(case, total):
 
 @settings(max_examples=N_EXAMPLES)
 @given(multinomials(), hnp.arrays(np.float64, (3, 4), elements=floats(0, 500)))
-def test_multinomial_predictive_of_any_counts_is_lgamma(case, X):
+def test_multinomial_predictive_of_any_counts_equals_the_lgamma_formula(case, X):
     """The level-by-level sum gives the same as lgamma, for large and for fractional counts."""
     family, learnt = case
     X = X[:, : family.n_features]
@@ -300,7 +300,7 @@ def test_poisson_predictive_is_negative_binomial(case):
 
 
 @given(floats(0.05, 20), floats(0.05, 20))
-def test_bernoulli_by_hand(a, b):
+def test_bernoulli_predictive_equals_a_hand_calculation(a, b):
     family = Bernoulli(a=[a], b=[b])
     X = np.array([[1.0], [1.0], [0.0], [np.nan]])
     n = a + b
@@ -315,7 +315,7 @@ def test_bernoulli_by_hand(a, b):
 
 @settings(max_examples=N_EXAMPLES)
 @given(categoricals())
-def test_categorical_predictive_sums_to_one_over_what_is_missing(case):
+def test_categorical_predictive_sums_to_one_over_the_missing_entries(case):
     family, X = case
     table = family.predictive_params(one_group(family, X))
     every = np.array(list(itertools.product(*map(range, family.n_levels))), dtype=float)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core.state import NOVEL, Batch, Config, State
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Batch, State
 from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
 from scstream.families import Diagonal, Gaussian, Multinomial
@@ -193,7 +194,7 @@ def test_every_stream_keeps_the_invariants(name, algorithm, kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_no_statistic_is_made_or_lost(name, algorithm, kernel):
+def test_total_statistics_are_conserved(name, algorithm, kernel):
     """Where nothing moves, no row is novel and no cluster dies, all statistics are conserved.
 
     Splits, merges, cuts through the past and fading only hand them from cluster to cluster.

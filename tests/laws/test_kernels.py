@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
+from scstream.core.config import Config
 from scstream.core.forgetting import advance
-from scstream.core.state import Batch, Config, State
+from scstream.core.state import Batch, State
 from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
 from scstream.families import Gaussian, Multinomial
@@ -66,7 +67,7 @@ def ring_of_the_same():
 
 @pytest.mark.parametrize("algorithm", LINEAR)
 @pytest.mark.parametrize("stream", STREAMS)
-def test_ring_and_running_sum_agree(stream, algorithm):
+def test_stored_batches_and_running_sum_give_the_same_statistics(stream, algorithm):
     """Sixty batches: the same labels, events and ids, statistics within 1e-8."""
     family, batches = STREAMS[stream]
     one, two = LINEAR[algorithm](Exponential(HALF_LIFE)), LINEAR[algorithm](ring_of_the_same())
@@ -86,7 +87,7 @@ def test_ring_and_running_sum_agree(stream, algorithm):
     assert len(ring.history) == N_BATCHES - 1
 
 
-def test_with_cuts_through_the_past_the_ring_still_conserves_clusters():
+def test_stored_batches_conserve_statistics_after_past_batches_are_split():
     """Not linear, so halves differ; weights of clusters and of the whole stay those of the sums."""
     family, batches = STREAMS["gaussian"]
     config = Config(kernel=ring_of_the_same())
@@ -100,7 +101,7 @@ def test_with_cuts_through_the_past_the_ring_still_conserves_clusters():
 
 
 @pytest.mark.parametrize("motion", [False, True])
-def test_past_is_the_weighted_sum_of_the_ring(motion):
+def test_past_equals_the_weighted_sum_of_stored_batches(motion):
     family, batches = STREAMS["gaussian"]
     kernel = Windowed(lambda age: 1.0 / (1.0 + age), capacity=12, epsilon=0.05)
     config = Config(kernel=kernel, motion=motion)
@@ -115,7 +116,7 @@ def test_past_is_the_weighted_sum_of_the_ring(motion):
 
 
 @pytest.mark.parametrize("capacity", [1, 5, 100])
-def test_capacity_bounds_the_ring(capacity):
+def test_capacity_bounds_the_number_of_stored_batches(capacity):
     family, batches = STREAMS["gaussian"]
     config = Config(kernel=Windowed(lambda age: 0.99**age, capacity=capacity, epsilon=0.0))
     state = State.empty(family)
@@ -126,7 +127,7 @@ def test_capacity_bounds_the_ring(capacity):
         assert len(state.history_times) == len(state.history_unassigned) == len(state.history)
 
 
-def test_epsilon_drops_batches():
+def test_batches_with_weight_below_epsilon_are_dropped():
     family, batches = STREAMS["gaussian"]
     kernel = Windowed(lambda age: 0.5**age, capacity=1000, epsilon=0.1)
     state = State.empty(family)
@@ -149,7 +150,7 @@ def test_a_box_forgets_a_batch_exactly():
         np.testing.assert_array_equal(total[1:], inside.sum(axis=0))
 
 
-def test_a_long_silence_empties_a_box():
+def test_a_box_is_empty_after_a_long_time_without_data():
     family, batches = STREAMS["gaussian"]
     config = Config(kernel=Box(length=2.0))
     state = State.empty(family)
@@ -165,7 +166,7 @@ def test_a_long_silence_empties_a_box():
 
 
 @pytest.mark.parametrize("kernel", [Exponential(2.0), Box(5.0), ring_of_the_same()])
-def test_no_time_passes_between_equal_times(kernel):
+def test_equal_times_do_not_change_weights(kernel):
     """Two batches at one time weigh as much as both together."""
     family, batches = STREAMS["gaussian"]
     first, second = itertools.islice(batches(), 2)

@@ -56,7 +56,7 @@ class Some:
 @pytest.fixture(scope="module")
 def executors(cluster: Any) -> Iterator[dict[Any, RayExecutor]]:
     """With 1, 2, 3 and 4 of the same workers, and one whose workers add up among themselves."""
-    crew = Crew(None, n_workers=4, n_threads=2, options={})
+    crew = Crew(None, n_workers=4, n_jobs=2, options={})
     made = {n: RayExecutor(least_rows=1) for n in (1, 2, 3, 4)}
     made["scattered"] = RayExecutor(least_rows=1, scatter_from=2)
     for n, executor in made.items():

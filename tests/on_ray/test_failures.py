@@ -16,7 +16,7 @@ import pytest
 
 from scstream import ScStream
 from scstream.distributed import RayExecutor
-from scstream.learner import Learner
+from scstream.model import Model, Settings
 from tests.digests import digest
 from tests.on_ray.cluster import Cluster, alive
 from tests.on_ray.failures import (
@@ -32,17 +32,17 @@ from tests.on_ray.failures import (
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def learn(learner: Learner, batch: int) -> tuple[Learner, Any]:
-    learner, labels = learner.learn(rows_of(batch))
-    return learner, digest([labels, learner.snapshot.state, learner.snapshot.events])
+def learn(learner: Model, batch: int) -> tuple[Model, Any]:
+    learner, labels, _ = learner.update(rows_of(batch))
+    return learner, digest([labels, learner.state, learner.events])
 
 
 @pytest.mark.parametrize(("strike", "n_strikes"), [(kill, 5), (freeze, 2)])
 def test_trouble_changes_no_bit_and_leaves_nothing(cluster: Cluster, strike: Any, n_strikes: int):
     before = n_references()
-    plain = Learner({"random_state": 0})
+    plain = Settings(random_state=0)
     with RayExecutor(n_workers=2, n_threads=1, least_rows=1, deadline=90.0) as executor:
-        shared = Learner({"random_state": 0, "executor": executor})
+        shared = Settings.of({"random_state": 0, "executor": executor})
         batch = 0
         with Trouble(cluster, strike, (0.2, 1.2)) as trouble:
             while trouble.n_strikes < n_strikes or batch < 4:
@@ -58,9 +58,9 @@ def test_trouble_changes_no_bit_and_leaves_nothing(cluster: Cluster, strike: Any
 
 def test_nodes_come_and_go(cluster: Cluster):
     """One worker on every node; a node that is lost in the middle of a batch costs time only."""
-    plain = Learner({"random_state": 0})
+    plain = Settings(random_state=0)
     with RayExecutor(n_threads=1, least_rows=1, deadline=90.0) as executor:
-        shared = Learner({"random_state": 0, "executor": executor})
+        shared = Settings.of({"random_state": 0, "executor": executor})
 
         def both(batch: int) -> int:
             nonlocal plain, shared

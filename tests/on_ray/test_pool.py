@@ -28,7 +28,7 @@ from scstream.stream.store import FolderStore
 from tests.on_ray.cluster import Cluster, alive
 
 N_KEYS = 500
-PARAMS = {"random_state": 3, "n_threads": 1}
+PARAMS = {"random_state": 3, "n_jobs": 1}
 
 
 def a_parcel(number: int, *, n_keys: int = N_KEYS) -> SourceBatch:

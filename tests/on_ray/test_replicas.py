@@ -15,7 +15,7 @@ import ray
 
 from scstream.distributed.replicas import Replicas
 from scstream.errors import EngineError, InputError
-from scstream.learner import Learner
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
@@ -40,7 +40,7 @@ class Writer:
         self.store = FolderStore(folder)
         self.checkpoint_log = CheckpointLog(self.store, newest=10_000, hourly=0)
         self.checkpoint_log.claim(at=0.0)
-        self.model = OneModel(Learner({"random_state": 0}), Steps())
+        self.model = OneModel(Settings(random_state=0), Steps())
         self.batch = 0
 
     def learn(self) -> int:
@@ -67,7 +67,7 @@ def make(cluster: Cluster, writer: Writer) -> Iterator[Make]:
     made: list[Replicas] = []
 
     def make(**how: object) -> Replicas:
-        options = {"n": 2, "every": 0.1, "address": cluster.address, "n_threads": 1, **how}
+        options = {"n": 2, "every": 0.1, "address": cluster.address, "n_jobs": 1, **how}
         made.append(Replicas(str(writer.store.folder), **options))
         return made[-1]
 

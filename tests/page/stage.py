@@ -21,13 +21,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from scstream.core.state import Config, State
+from scstream.core.config import Config
+from scstream.core.state import State
 from scstream.families.base import Family
-from scstream.io.checkpoint import Snapshot
-from scstream.learner import Learner
+from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.serve.live import Live, live_routes
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 CSP = "default-src 'self'"
 FLAGS = [
@@ -114,21 +114,23 @@ class Show:
 
     def __init__(self, live: Live, *, names: tuple[str, ...] | None = None, **params: Any) -> None:
         self.live = live
-        self.learner = Learner({"random_state": 0, "n_threads": 1, **params}, names)
+        self.learner = Settings.of({"random_state": 0, "n_jobs": 1, **params}, names)
         self.batch = 0
 
-    def learn(self, X: Any, *, when: Any = None) -> Reading:
-        self.learner, labels = self.learner.learn(X, time=when)
+    def learn(self, X: Any, *, when: Any = None) -> ModelVersion:
+        self.learner, labels, _ = self.learner.update(X, time=when)
         self.batch += 1
         reading = self.reading()
         self.live.see(reading, X=X, labels=labels)
         return reading
 
-    def reading(self, *, batch: int | None = None, age: float = 0.0) -> Reading:
+    def reading(self, *, batch: int | None = None, age: float = 0.0) -> ModelVersion:
         """The model now, or as if it were that of another batch, or learned a while ago."""
         number = self.batch if batch is None else batch
         at = time.time() - age
-        return Reading(number, number, at, self.learner.names, self.learner, Steps())
+        return ModelVersion(
+            number, number, at, self.learner.settings.feature_names, self.learner, Steps()
+        )
 
 
 @dataclass(frozen=True)
@@ -172,10 +174,10 @@ def play(
         yield rows[rng.permutation(n_rows)]
 
 
-def reading_of(family: Family, state: State) -> Reading:
+def reading_of(family: Family, state: State) -> ModelVersion:
     names = tuple(f"f{d}" for d in range(family.n_features))
-    snapshot = Snapshot(family, Config(), state, feature_names=names)
-    return Reading(0, 1, 0.0, names, Learner.of(snapshot), Steps())
+    model = Model(family, Config(), state, settings=Settings(feature_names=names))
+    return ModelVersion(0, 1, 0.0, names, model, Steps())
 
 
 def state_of(family: Family, stats: Any) -> State:

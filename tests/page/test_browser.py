@@ -16,7 +16,7 @@ from scstream.serve.app import create_app
 from scstream.serve.live import Live
 from scstream.serve.memory import Moment
 from scstream.serve.model import Owned
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from tests.page.stage import Actor, Show, Stage, browser, play
 
 ACTORS = [
@@ -264,7 +264,7 @@ def test_a_token_is_asked_for_and_kept_in_the_tab_alone(page: Page, show: Show) 
 
 def test_it_is_at_home_in_the_service(page: Page, show: Show) -> None:
     live, token = Live(), "hunter2"
-    app = create_app(Owned(show.reading()), Settings(token=token), live=live)
+    app = create_app(Owned(show.reading()), ServiceSettings(token=token), live=live)
     app.state.service.begin()
     with Stage(live, app=app) as stage:
         page.goto(stage.address)

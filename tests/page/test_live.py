@@ -24,7 +24,7 @@ from scstream.preprocess import Steps
 from scstream.serve import live as module
 from scstream.serve.chronicle import Known
 from scstream.serve.live import Live
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from tests.page.stage import Actor, Show, Stage, play
 
 ACTORS = [
@@ -55,13 +55,13 @@ def test_the_history_is_what_the_model_did() -> None:
     readings = [show.learn(X) for X in rows]
     news = live.news(Known())
     assert [m["clusters"] for m in news["moments"]] == [
-        reading.snapshot.state.n_clusters for reading in readings
+        reading.model.state.n_clusters for reading in readings
     ]
     assert [m["rows"] for m in news["moments"]] == [120.0] * 60
     told = [(e["kind"], e["id"], e["other"]) for e in news["events"]]
-    assert told == [(e.kind, e.id, e.other) for e in readings[-1].snapshot.events]
+    assert told == [(e.kind, e.id, e.other) for e in readings[-1].model.events]
     assert {kind for kind, _, _ in told} >= {"born", "died"}
-    state = readings[-1].snapshot.state
+    state = readings[-1].model.state
     alive = {life["id"] for life in news["lives"] if life["end"] is None}
     assert alive == set(state.ids.tolist())
     shares = dict(zip(news["moments"][-1]["ids"], news["moments"][-1]["shares"], strict=True))
@@ -112,12 +112,12 @@ def test_memory_does_not_grow_with_the_stream() -> None:
     assert len(live.picture()["rows"]["id"]) <= 200 and news["forgotten"] >= 200
 
 
-def renamed(reading: Reading, batch: int) -> Reading:
+def renamed(reading: ModelVersion, batch: int) -> ModelVersion:
     """The same state as that of another batch, in which a cluster of its own was born."""
-    snapshot = reading.snapshot
+    snapshot = reading.model
     info = replace(snapshot.info, events=(Event("born", float(batch), batch, 1.0),))
-    learner = replace(reading.learner, snapshot=replace(snapshot, info=info))
-    return replace(reading, batch=batch, learner=learner)
+    learner = replace(reading.model, snapshot=replace(snapshot, info=info))
+    return replace(reading, batch=batch, model=learner)
 
 
 def test_nothing_is_drawn_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,9 +211,9 @@ def test_threads_may_call_it_all_at_once() -> None:
     assert not errors
 
 
-def show_more(reading: Reading, X: Any) -> Reading:
-    learner, _ = reading.learner.learn(X)
-    return Reading(reading.batch + 1, reading.batch + 1, 0.0, None, learner, Steps())
+def show_more(reading: ModelVersion, X: Any) -> ModelVersion:
+    model, _, _ = reading.model.update(X)
+    return ModelVersion(reading.batch + 1, reading.batch + 1, 0.0, None, model, Steps())
 
 
 def test_frames_begin_with_the_history_and_go_on_with_news(

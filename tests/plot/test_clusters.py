@@ -15,8 +15,8 @@ from scipy import sparse
 
 from scstream import ScStream, plot
 from scstream.errors import InputError
-from scstream.learner import Learner
-from scstream.plot.reading import snapshot_of
+from scstream.model import Settings
+from scstream.plot.reading import model_of
 from scstream.river import ScStreamClusterer
 from tests.plot.streams import FAMILIES, rows_for
 
@@ -93,7 +93,7 @@ def test_two_columns_are_drawn_as_they_are() -> None:
 def test_an_ellipse_has_the_axes_of_the_covariance() -> None:
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((1500, 2)) @ np.array([[3.0, 1.0], [0.0, 0.5]])
-    model = ScStream(random_state=0, switches={"births": False}, max_clusters=1).fit(rows)
+    model = ScStream(random_state=0, births=False, max_clusters=1).fit(rows)
     (ellipse,) = plot.clusters(model, ax=new_axes(), n_std=1.0).patches
     deviations = np.sqrt(np.linalg.eigvalsh(np.cov(rows.T)))
     assert isinstance(ellipse, Ellipse)
@@ -120,11 +120,11 @@ def test_rows_of_no_cluster_are_hollow_and_silent_clusters_dashed() -> None:
 def test_other_faces_of_a_model_draw_the_same() -> None:
     rows = rows_for("gaussian")
     model = ScStream(random_state=0).fit(rows)
-    learner, _ = Learner({"random_state": 0}).learn(rows)
+    learner, _, _ = Settings(random_state=0).update(rows)
     adapter = ScStreamClusterer(buffer_size=len(rows), seed=0)
     for row in rows:
         adapter.learn_one(dict(enumerate(row)))
-    faces = [model, learner, adapter, snapshot_of(model), plot.frame(model, rows)]
+    faces = [model, learner, adapter, model_of(model), plot.frame(model, rows)]
     drawn = [plot.clusters(face, rows, ax=new_axes()) for face in faces]
     centres = [[patch.get_center() for patch in ax.patches] for ax in drawn]
     assert all(each == centres[0] for each in centres[1:])

@@ -12,12 +12,12 @@ import httpx
 import numpy as np
 from fastapi import FastAPI
 
-from scstream.learner import Learner
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.serve.app import create_app
 from scstream.serve.model import Owned
-from scstream.serve.settings import Settings
-from scstream.stream.reading import Reading
+from scstream.serve.settings import ServiceSettings
+from scstream.stream.model_version import ModelVersion
 
 CENTRES = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
 
@@ -28,16 +28,16 @@ def rows(n_rows: int, *, seed: int = 0) -> np.ndarray:  # (N, 2)
 
 
 @cache
-def reading(*, names: tuple[str, ...] | None = ("x", "y"), **params: Any) -> Reading:
+def reading(*, names: tuple[str, ...] | None = ("x", "y"), **params: Any) -> ModelVersion:
     """A model of three clusters in two columns that has learned three batches."""
-    learner = Learner({"random_state": 0} | params, names=names)
+    learner = Settings.of({"random_state": 0} | params, feature_names=names)
     for seed in range(3):
-        learner, _ = learner.learn(rows(300, seed=seed))
-    return Reading(5, 3, 1.0, names, learner, Steps())
+        learner, _, _ = learner.update(rows(300, seed=seed))
+    return ModelVersion(5, 3, 1.0, names, learner, Steps())
 
 
 def app(**settings: Any) -> FastAPI:
-    return create_app(Owned(reading()), Settings(**settings))
+    return create_app(Owned(reading()), ServiceSettings(**settings))
 
 
 class Client:

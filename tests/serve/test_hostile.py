@@ -21,7 +21,7 @@ import pytest
 from scstream.serve.app import create_app
 from scstream.serve.listen import Serving, serve_in_thread
 from scstream.serve.model import Owned
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from scstream.stream.arrow import stream_bytes
 from tests.serve.subjects import Client, app, columns, reading, refused, rows
 
@@ -486,4 +486,4 @@ def test_rows_at_the_limit_are_answered() -> None:
     X = rows(100, seed=1)
     answer = Client(app(rows=100)).predict(columns=columns(X))
     assert len(answer.json()["cluster"]) == 100
-    assert Settings().body_bytes == 2**24
+    assert ServiceSettings().body_bytes == 2**24

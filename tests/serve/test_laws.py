@@ -18,17 +18,17 @@ from numpy.testing import assert_array_equal
 from scstream import ScStream
 from scstream.errors import InputError
 from scstream.io.schema import check_entries
-from scstream.learner import Learner
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.serve.app import create_app
 from scstream.serve.bodies import ARROW, Form, read_json
 from scstream.serve.model import Following, Owned, content_of
 from scstream.serve.refusals import Refusal
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from scstream.stream.arrow import stream_bytes
 from scstream.stream.follower import Follower
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from tests.serve.subjects import Client, app, columns, reading, refused, rows
 
 ARROW_TYPE = ARROW.decode()
@@ -51,7 +51,7 @@ def test_answers_are_those_of_the_model(given_as: str, n_rows: int) -> None:
     else:
         answer = client.predict(columns=columns(X))
     assert answer.status_code == 200, answer.text
-    said, verdict = answer.json(), model.ask("verdict", X).values
+    said, verdict = answer.json(), model.compute("predict", X).values
     assert_array_equal(said["cluster"], verdict.label)
     assert_array_equal(said["probability"], verdict.probability)
     assert_array_equal(said["novelty"], verdict.novelty)
@@ -95,14 +95,14 @@ def test_time_is_that_of_the_question() -> None:
     X, model = rows(20), reading(half_life=5.0)
     client = Client(create_app(Owned(model)))
     said = client.predict(rows=X.tolist(), time=400.0).json()
-    assert_array_equal(said["log_density"], model.ask("score", X, time=400.0).values)
+    assert_array_equal(said["log_density"], model.compute("log_density", X, time=400.0).values)
     assert said["log_density"] != client.predict(rows=X.tolist()).json()["log_density"]
 
 
 def test_null_is_missing_where_the_family_takes_it() -> None:
     client = Client(create_app(Owned(reading(family="diagonal"))))
     said = client.predict(columns={"x": [0.1, None], "y": [None, 8.0]})
-    wanted = reading(family="diagonal").ask("predict", [[0.1, np.nan], [np.nan, 8.0]])
+    wanted = reading(family="diagonal").compute("labels", [[0.1, np.nan], [np.nan, 8.0]])
     assert said.json()["cluster"] == wanted.values.tolist()
     detail = refused(Client(app()).predict(columns={"x": [0.1, None], "y": [1, 2]}), 422)["detail"]
     assert detail == "row 1 cannot be used: column 'x' is missing."
@@ -112,17 +112,20 @@ def test_texts_go_through_the_steps() -> None:
     steps = Steps.build([{"step": "hash_text", "column": "title", "n": 50}])
     titles = ["red apple pie", "apple cake", "blue sea", "deep blue sea"] * 20
     _, block = steps.apply(Block.of(np.zeros((80, 0)), title=titles))
-    learner, _ = Learner({"family": "multinomial", "random_state": 0}).learn(block.X)
-    model = Reading(0, 1, 0.0, (), learner, steps)
+    learner, _, _ = Settings(family="multinomial", random_state=0).update(block.X)
+    model = ModelVersion(0, 1, 0.0, (), learner, steps)
     client = Client(create_app(Owned(model)))
     asked = Block.of(np.zeros((2, 0)), title=["apple pie", "blue"])
-    wanted = model.ask("predict", asked).values.tolist()
+    wanted = model.compute("labels", asked).values.tolist()
     assert client.predict(columns={"title": ["apple pie", "blue"]}).json()["cluster"] == wanted
     stream = stream_bytes({"title": np.array(["apple pie", "blue"])})
     assert client.post("/predict", stream, ARROW_TYPE).json()["cluster"] == wanted
     refused(client.predict(rows=[["apple pie"]]), 422)
     refused(client.predict(columns={"title": [7]}), 422)
-    assert Reading.of(content_of(model), name="m").ask("predict", asked).values.tolist() == wanted
+    assert (
+        ModelVersion.of(content_of(model), name="m").compute("labels", asked).values.tolist()
+        == wanted
+    )
 
 
 JUNK = st.one_of(
@@ -149,15 +152,15 @@ def test_an_entry_is_a_number_or_is_refused(table: list[tuple[Any, Any]], by_row
 
 def test_learning_is_that_of_the_model() -> None:
     X, before = rows(200, seed=11), reading()
-    client = Client(create_app(Owned(before), Settings(learn=True)))
+    client = Client(create_app(Owned(before), ServiceSettings(learn=True)))
     said = client.post("/learn", json.dumps({"columns": columns(X), "time": 9.0}).encode())
-    after, labels = before.learner.learn(X, time=9.0)
+    after, labels, _ = before.model.update(X, time=9.0)
     assert said.status_code == 200, said.text
     assert said.json()["cluster"] == labels.tolist()
     assert (said.json()["version"], said.json()["batch"]) == (6, 4)
     asked = rows(50, seed=12)
     now = client.predict(rows=asked.tolist()).json()
-    wanted = Reading(6, 4, 0.0, ("x", "y"), after, Steps()).ask("verdict", asked).values
+    wanted = ModelVersion(6, 4, 0.0, ("x", "y"), after, Steps()).compute("predict", asked).values
     assert_array_equal(now["log_density"], wanted.log_density)
     late = client.post("/learn", json.dumps({"columns": columns(X), "time": 3.0}).encode())
     assert refused(late, 409)["error"] == "TimeError"
@@ -166,9 +169,9 @@ def test_learning_is_that_of_the_model() -> None:
 def test_a_batch_is_learned_whole_or_not_at_all() -> None:
     steps = Steps.build([{"step": "standardise"}]).with_columns(("x", "y"))
     steps, block = steps.apply(Block.of(rows(100)))
-    learner, _ = Learner({"random_state": 0}, names=("x", "y")).learn(block.X)
-    model = Owned(Reading(0, 1, 0.0, ("x", "y"), learner, steps), steps=steps)
-    client = Client(create_app(model, Settings(learn=True)))
+    learner, _, _ = Settings.of({"random_state": 0}, feature_names=("x", "y")).update(block.X)
+    model = Owned(ModelVersion(0, 1, 0.0, ("x", "y"), learner, steps), steps=steps)
+    client = Client(create_app(model, ServiceSettings(learn=True)))
     body = json.dumps({"rows": [[1.0, 2.0], [1e99, 0.0]]}).encode()
     assert "nothing was learned" in refused(client.post("/learn", body), 422)["detail"]
     assert model.current().version == 0
@@ -182,7 +185,7 @@ def test_every_answer_is_of_one_version() -> None:
     body = json.dumps({"rows": X.tolist(), "probabilities": True}).encode()
     model = Owned(reading())
     known = {5: model.current()}
-    app = create_app(model, Settings(learn=True))
+    app = create_app(model, ServiceSettings(learn=True))
 
     async def go() -> list[httpx.Response]:
         transport = httpx.ASGITransport(app)
@@ -206,7 +209,7 @@ def test_every_answer_is_of_one_version() -> None:
     said = [answer.json() for answer in asyncio.run(go())]
     assert len({each["version"] for each in said}) > 2
     for each in said:
-        wanted = known[each["version"]].ask("verdict", X).values
+        wanted = known[each["version"]].compute("predict", X).values
         assert_array_equal(each["log_density"], wanted.log_density)
         assert_array_equal(each["cluster"], wanted.label)
         assert len(each["ids"]) == len(each["probabilities"][0])
@@ -222,7 +225,7 @@ def test_a_store_that_is_away_changes_nothing_but_the_pause() -> None:
             self.publish(reading())
             return True
 
-    seen: list[Reading] = []
+    seen: list[ModelVersion] = []
     following = Following(
         Away(), every=0.5, changed=seen.append, emit=lambda kind, /, **v: told.append(v)
     )
@@ -266,7 +269,7 @@ def test_clusters_come_in_pages() -> None:
     pages = [client.get(f"/clusters?limit=1&offset={k}").json()["clusters"] for k in range(4)]
     assert [each for page in pages for each in page] == whole["clusters"]
     by_id = client.get("/clusters", params={"sort": "id"}).json()["clusters"]
-    assert [each["id"] for each in by_id] == model.snapshot.state.ids.tolist()
+    assert [each["id"] for each in by_id] == model.model.state.ids.tolist()
     one = client.get(f"/clusters/{by_id[1]['id']}").json()
     assert one["cluster"] == by_id[1] and one["events"][0]["kind"] == "born"
     assert "/events" in refused(client.get("/clusters/900"), 404)["detail"]
@@ -274,9 +277,9 @@ def test_clusters_come_in_pages() -> None:
 
 def test_events_are_the_newest_first() -> None:
     model = reading()
-    learner = model.learner
-    learner, _ = learner.learn(rows(200, seed=4) + np.array([30.0, 0.0]))
-    client = Client(create_app(Owned(Reading(6, 4, 1.0, ("x", "y"), learner, Steps()))))
+    learner = model.model
+    learner, _, _ = learner.update(rows(200, seed=4) + np.array([30.0, 0.0]))
+    client = Client(create_app(Owned(ModelVersion(6, 4, 1.0, ("x", "y"), learner, Steps()))))
     events = client.get("/events").json()["events"]
     assert len(events) > 3 and [e["time"] for e in events] == sorted(
         (e["time"] for e in events), reverse=True
@@ -296,12 +299,14 @@ def test_the_model_file_can_be_taken_away(tmp_path: Path) -> None:
     assert answer.headers["content-disposition"] == 'attachment; filename="model-5.scstream"'
     (tmp_path / "m.scstream").write_bytes(answer.content)
     assert_array_equal(
-        ScStream.load(tmp_path / "m.scstream").predict(X), reading().ask("predict", X).values
+        ScStream.load(tmp_path / "m.scstream").predict(X), reading().compute("labels", X).values
     )
 
 
 FAR = [
-    Reading(0, 1, 0.0, None, Learner({"random_state": 0, "family": family}).learn(X)[0], Steps())
+    ModelVersion(
+        0, 1, 0.0, None, Settings.of({"random_state": 0, "family": family}).update(X).model, Steps()
+    )
     for family in ("gaussian", "diagonal", "poisson")
     for X in (np.abs(rows(40).round()), 1e6 + np.abs(rows(40).round()), 1e9 + rows(40).round())
 ]
@@ -312,7 +317,7 @@ FAR = [
     st.lists(st.lists(st.floats(), min_size=2, max_size=2), min_size=1, max_size=3),
 )
 def test_the_short_look_at_rows_lets_nothing_through(
-    model: Reading, table: list[list[float]]
+    model: ModelVersion, table: list[list[float]]
 ) -> None:
     """Rows are prepared without a closer look only where that would find nothing."""
     X, family = np.array(table), model.mixture.family

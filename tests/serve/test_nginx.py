@@ -18,7 +18,7 @@ from scstream.serve.app import create_app
 from scstream.serve.listen import serve_in_thread
 from scstream.serve.live import Live
 from scstream.serve.model import Owned
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from tests.serve.subjects import columns, reading, rows
 
 SHIPPED = Path(__file__).resolve().parents[2] / "deploy" / "nginx" / "scstream.conf"
@@ -63,7 +63,7 @@ def proxied(tmp_path: Path) -> Iterator[tuple[str, Path, list[dict[str, object]]
     for name, by in (("server", None), ("clients", None), ("me", "clients"), ("other", None)):
         certificate(name, tls, by=by)
     heard: list[dict[str, object]] = []
-    settings = Settings(hosts=("models.example",), proxy=True, access_log=True)
+    settings = ServiceSettings(hosts=("models.example",), proxy=True, access_log=True)
     app = create_app(
         Owned(reading()), settings, live=Live(), emit=lambda kind, /, **v: heard.append(v)
     )
@@ -119,7 +119,7 @@ def test_the_proxy_lets_in_who_has_a_certificate(
     with client(url, tls, name="me") as mine:
         answer = mine.post("/predict", content=body, headers=kind, extensions=sni)
         assert answer.status_code == 200, answer.text
-        wanted = reading().ask("predict", rows(30)).values.tolist()
+        wanted = reading().compute("labels", rows(30)).values.tolist()
         assert answer.json()["cluster"] == wanted
         assert heard[-1]["client"] == "127.0.0.1"  # and not what the client says of itself
         assert mine.get("/healthz", extensions=sni).status_code == 200

@@ -18,8 +18,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scstream.core.config import Config
 from scstream.core.start import single_cluster
-from scstream.core.state import Batch, Config, State, Transition
+from scstream.core.state import Batch, State, Transition
 from scstream.core.sweep import sampling_sweep
 from scstream.core.window import Exponential
 from tests.statistics import mutants
@@ -74,7 +75,7 @@ def right_kernel(problem, **broken):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_oracle_and_the_family_agree_on_every_partition(name):
+def test_enumeration_and_family_agree_on_every_partition(name):
     problem = PROBLEMS[name]()
     family = problem.family
     for labels in problem.partitions:
@@ -87,19 +88,19 @@ def test_the_oracle_and_the_family_agree_on_every_partition(name):
 
 @pytest.mark.parametrize("n_clusters", [2, 3])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_sweep_leaves_the_posterior_given_k_alone(name, n_clusters):
+def test_a_sweep_leaves_the_posterior_given_k_invariant(name, n_clusters):
     problem = PROBLEMS[name]()
     assert p_of_sweeps(problem, right_kernel(problem), n_clusters=n_clusters) > BAR
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_sweep_leaves_the_posterior_of_the_halves_alone(name):
+def test_a_sweep_leaves_the_posterior_of_subclusters_invariant(name):
     problem = PROBLEMS[name]()
     assert p_of_halves(problem, right_kernel(problem)) > BAR
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_sweeps_with_splits_and_merges_leave_the_posterior_alone(name):
+def test_sweeps_with_splits_and_merges_leave_the_posterior_invariant(name):
     problem = PROBLEMS[name]()
     assert p_of_chains(problem, right_kernel(problem)) > BAR
 
@@ -144,13 +145,13 @@ BROKEN_RATIOS = {
 
 
 @pytest.mark.parametrize("mutant", BROKEN_RATIOS)
-def test_a_broken_ratio_is_rejected(mutant):
+def test_a_broken_hastings_ratio_is_rejected(mutant):
     kernel, problem = broken_kernel(*BROKEN_RATIOS[mutant])
     p = p_of_chains(problem, kernel, n_worlds=3_000, n_steps=4)
     assert p < 1e-6, f"{mutant}: survived with p = {p:.2g}"
 
 
-def test_broken_weights_of_halves_are_rejected():
+def test_broken_subcluster_weights_are_rejected():
     problem = PROBLEMS["line"]()
     kernel = right_kernel(problem, tampered=mutants.halves_without_alpha)
     assert p_of_halves(problem, kernel, n_worlds=10_000) < 1e-6
@@ -163,7 +164,7 @@ def broken_kernel(name, change):
     return replace(right_kernel(problem), **change), problem
 
 
-def test_the_streaming_kernel_is_a_heuristic():
+def test_the_streaming_update_does_not_sample_the_exact_posterior():
     """Deterministic split proposals, all pairs merged: no posterior samples are promised.
 
     Not a wish but a warning: should this fail, docs/explanation/correctness.md is to be rewritten.

@@ -176,7 +176,7 @@ def p_values(model, kernel, *, n_worlds=N_WORLDS):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_rounds_leave_the_joint_distribution_alone(name):
+def test_rounds_leave_the_joint_distribution_invariant(name):
     model = MODELS[name]
     p = p_values(model, Kernel(model.family, model.alpha, seed=SEED))
     assert min(p.values()) > BAR, p

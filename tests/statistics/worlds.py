@@ -17,9 +17,10 @@ import numpy as np
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.assign import AssignmentParams
 from scstream.core.cluster_edits import take
+from scstream.core.config import Config
 from scstream.core.moves import log_merge_ratio, log_split_ratio
 from scstream.core.rng import key_for
-from scstream.core.state import Batch, Config, State
+from scstream.core.state import Batch, State
 from scstream.core.sweep import relabel, sampling_plan
 from scstream.core.window import Exponential
 from scstream.families.base import Family

@@ -12,7 +12,7 @@ import pytest
 from psycopg.rows import dict_row
 from pyarrow import ipc, parquet
 
-from scstream.stream.connectors.files import FileSink, FileSource, groups, text
+from scstream.stream.connectors.files import FileSink, FileSource, group_file, text_file
 from scstream.stream.connectors.http import HttpSource
 from scstream.stream.connectors.nats import NatsSink, NatsSource
 from scstream.stream.connectors.postgres import PostgresSink
@@ -53,8 +53,8 @@ def test_a_source_in_memory():
     check_source(
         lambda: MemorySource(partitions),
         fill,
-        ends=True,
-        beyond=lambda position: position + 1,
+        is_finite=True,
+        past_end=lambda position: position + 1,
         other=lambda: MemorySource(partitions, identity="two"),
     )
 
@@ -90,7 +90,7 @@ class Files:
         self.n_files = 0
 
     def make(self):
-        text.RECORD_BYTES = groups.RECORD_ROWS = next(self.lengths)
+        text_file.RECORD_BYTES = group_file.RECORD_ROWS = next(self.lengths)
         return FileSource(path=self.folder / f"*.{self.ending}", follow=self.follow)
 
     def fill(self, numbers):
@@ -120,7 +120,7 @@ class Files:
     ],
 )
 def test_files_as_a_source(tmp_path, monkeypatch, ending, follow):
-    for module, name in ((text, "RECORD_BYTES"), (groups, "RECORD_ROWS")):
+    for module, name in ((text_file, "RECORD_BYTES"), (group_file, "RECORD_ROWS")):
         monkeypatch.setattr(module, name, getattr(module, name))  # to be set back after the test
     files, others = (Files(tmp_path / name, ending, follow=follow) for name in "ab")
     for _ in range(2):
@@ -130,8 +130,8 @@ def test_files_as_a_source(tmp_path, monkeypatch, ending, follow):
         files.make,
         files.fill,
         numbers=files.numbers,
-        ends=not follow,
-        beyond=(lambda at: {**at, "offset": at["offset"] + 9}) if is_text else None,
+        is_finite=not follow,
+        past_end=(lambda at: {**at, "offset": at["offset"] + 9}) if is_text else None,
         other=others.make,
     )
 
@@ -150,14 +150,14 @@ def rows_of_file(path):
     ]
 
 
-@pytest.mark.parametrize("used", ["refused", "emptied"])
+@pytest.mark.parametrize("existing", ["rejected", "deleted"])
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_files_as_a_sink(tmp_path, ending, used):
+def test_files_as_a_sink(tmp_path, ending, existing):
     path = tmp_path / f"labels.{ending}"
     check_sink(
-        lambda: FileSink(path=path, overwrite=used == "emptied"),
+        lambda: FileSink(path=path, overwrite=existing == "deleted"),
         lambda: rows_of_file(path),
-        used=used,
+        existing=existing,
     )
 
 
@@ -180,7 +180,7 @@ def test_http_as_a_source(tmp_path):
         if not is_open:
             source.close()
 
-    check_source(make, fill, n_rows=4, beyond=lambda at: at + 1, other=lambda: make("another"))
+    check_source(make, fill, n_rows=4, past_end=lambda at: at + 1, other=lambda: make("another"))
 
 
 def test_nats_as_a_source(nats_server, own_name):
@@ -193,7 +193,7 @@ def test_nats_as_a_source(nats_server, own_name):
         lambda: NatsSource(url, own_name, prefetch=3),
         lambda numbers: nats_tests.publish(url, f"{own_name}.a", numbers),
         n_rows=6,
-        beyond=lambda at: str(int(at.split("@")[0]) + 2),
+        past_end=lambda at: str(int(at.split("@")[0]) + 2),
         other=lambda: NatsSource(url, names[1]),
     )
 
@@ -203,7 +203,7 @@ def test_redis_as_a_source(redis_server, own_name):
         lambda: RedisSource(redis_server.url, own_name, trim=True),
         lambda numbers: redis_tests.add(redis_server, own_name, numbers),
         n_rows=6,
-        beyond=lambda at: f"{int(at.split('-')[0]) + 1}-0",
+        past_end=lambda at: f"{int(at.split('-')[0]) + 1}-0",
         other=lambda: RedisSource(redis_server.url, f"{own_name}x"),
     )
 
@@ -222,7 +222,7 @@ def test_kafka_as_a_source(broker, own_name, hasty):  # noqa: F811
         fill,
         n_rows=6,
         # Slow on the old broker, where tests of Kafka look at it.
-        beyond=(lambda at: at + 1) if broker.idempotent else None,
+        past_end=(lambda at: at + 1) if broker.idempotent else None,
         other=lambda: broker.source(names[1]),
     )
 
@@ -239,8 +239,8 @@ def test_nats_as_a_sink(nats_server, own_name, format):
         found = nats_tests.stored(nats_server.url, own_name)
         return [row for _, content in found for row in rows_of(content, format)]
 
-    laws = None if format == "json" else ["replay", "used"]
-    check_sink(make, read, used="matched", laws=laws)
+    laws = None if format == "json" else ["replay", "existing_rows"]
+    check_sink(make, read, existing="matched", laws=laws)
 
 
 @pytest.mark.parametrize("format", ["arrow", "columns", "json"])
@@ -249,7 +249,9 @@ def test_redis_as_a_sink(redis_server, own_name, format):
         found = redis_tests.stored(redis_server, own_name)
         return [row for _, fields in found for row in rows_of(fields[b"row"], format)]
 
-    check_sink(lambda: RedisSink(redis_server.url, own_name, format=format), read, used="matched")
+    check_sink(
+        lambda: RedisSink(redis_server.url, own_name, format=format), read, existing="matched"
+    )
 
 
 def check_kafka_sink(broker, name, laws=None, **options):  # noqa: F811
@@ -259,7 +261,7 @@ def check_kafka_sink(broker, name, laws=None, **options):  # noqa: F811
     def read():
         return [json.loads(content) for _, content in broker.content(name, partition=3)[1:]]
 
-    check_sink(lambda: broker.sink(name, partition=3, **options), read, used="kept", laws=laws)
+    check_sink(lambda: broker.sink(name, partition=3, **options), read, existing="kept", laws=laws)
 
 
 @on_all
@@ -277,4 +279,4 @@ def test_postgres_as_a_sink(postgres_server, own_name):
         with psycopg.connect(postgres_server.url, row_factory=dict_row) as link:
             return link.execute(f"SELECT * FROM {own_name} ORDER BY batch, index").fetchall()
 
-    check_sink(lambda: PostgresSink(postgres_server.url, own_name), read, used="matched")
+    check_sink(lambda: PostgresSink(postgres_server.url, own_name), read, existing="matched")

@@ -17,7 +17,7 @@ from pyarrow import ipc, parquet
 from scstream.errors import InputError, SinkError, SourceChanged, SourceGap, SourceRegressed
 from scstream.io.disk import MachineDisk
 from scstream.preprocess.block import Block, join
-from scstream.stream.connectors.files import CsvReader, FileSink, FileSource, groups, text
+from scstream.stream.connectors.files import CsvReader, FileSink, FileSource, group_file, text_file
 from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume
@@ -29,8 +29,8 @@ same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixtur
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of few rows, so that a small file has many."""
-    monkeypatch.setattr(text, "RECORD_BYTES", 40)
-    monkeypatch.setattr(groups, "RECORD_ROWS", 2)
+    monkeypatch.setattr(text_file, "RECORD_BYTES", 40)
+    monkeypatch.setattr(group_file, "RECORD_ROWS", 2)
 
 
 def rest(source: FileSource, max_n: int = 3) -> list[Record]:
@@ -121,7 +121,7 @@ def test_where_records_end_changes_nothing(
         (path / f"{i}.{ending}").write_bytes(content)
     seen = []
     for length in (1, 30, 65_536):
-        monkeypatch.setattr(text, "RECORD_BYTES", length)
+        monkeypatch.setattr(text_file, "RECORD_BYTES", length)
         seen.append(facts(read_all(path, max_line=60)[1]))
     assert seen[0] == seen[1] == seen[2]
 
@@ -276,7 +276,7 @@ def test_rotation_is_noticed_after_the_old_file_was_read(log: tuple[Path, FileSo
     assert last.value == b'{"x": 2, "y": 2}\n'
     assert source.read(9, timeout=0) == []  # the name is free for a moment
     path.write_bytes(b'{"x": 3, "y": 3}\n')
-    with pytest.raises(SourceChanged, match="made anew"):
+    with pytest.raises(SourceChanged, match="created again"):
         source.read(9, timeout=0)
 
 
@@ -533,7 +533,7 @@ def test_doctor_looks_at_the_path(tmp_path: Path) -> None:
     found = FileSource(path=tmp_path, follow=True).doctor()
     assert [finding.about for finding in found] == ["path", "follow"]
     assert "1 files, 4 bytes, as csv" in found[0].detail
-    assert [f.about for f in FileSink(path=tmp_path / "b" / "c.csv").doctor()] == ["room", "flush"]
+    assert [f.about for f in FileSink(path=tmp_path / "b" / "c.csv").doctor()] == ["space", "flush"]
 
 
 def delivery(batch: int, n_rows: int = 3) -> Delivery:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scstream import ScStream
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError, StreamError
-from scstream.learner import Learner
+from scstream.io.model_file import pack_pipeline
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
@@ -20,7 +21,7 @@ from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
 from scstream.stream.follower import Follower
-from scstream.stream.processor import OneModel, pipeline_bytes
+from scstream.stream.processor import OneModel
 from scstream.stream.store import FolderStore
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -38,7 +39,7 @@ def progress_of(batch):
 
 def contents(n_batches, *, steps=(), seed=0, **params):
     """Checkpoints of one model: before the first batch and after every one."""
-    model = OneModel(Learner({"random_state": 0, **params}), Steps.build(list(steps)))
+    model = OneModel(Settings.of({"random_state": 0, **params}), Steps.build(list(steps)))
     model.set_columns(NAMES)
     yield model.freeze()(progress_of(0))
     for batch in range(n_batches):
@@ -52,7 +53,7 @@ ASKED = rows_of(99)
 
 def restored(content):
     """The model and its steps, by the way that the pipeline restores them."""
-    model = OneModel(Learner(), Steps())
+    model = OneModel(Settings(), Steps())
     model.restore(content, name="c")
     return model
 
@@ -148,7 +149,7 @@ def test_rows_are_prepared_as_the_pipeline_does(tmp_path, steps):
 
 def test_texts_come_in_a_block():
     model = OneModel(
-        Learner({"family": "multinomial", "random_state": 0}),
+        Settings(family="multinomial", random_state=0),
         Steps.build([{"step": "count_words", "min_count": 1}]),
     )
     texts = ["red red blue", "green leaf leaf", "blue red"] * 20
@@ -214,7 +215,7 @@ def test_a_checkpoint_of_a_later_format_is_passed_over():
     told = Told()
     follower = Follower(later, emit=told)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scstream.io.checkpoint.SCHEMA", 2)
+        patch.setattr("scstream.io.model_file.SCHEMA", 2)
         *_, content = contents(1)
     later.put(name_of(1), content)
     assert not follower.refresh()
@@ -387,7 +388,7 @@ def test_before_the_first_model_there_is_a_sentence():
 
 
 def test_checkpoints_of_many_models_are_refused():
-    pool = pipeline_bytes({"progress": progress_of(1), "segments": {}, "pool": {}})
+    pool = pack_pipeline({"progress": progress_of(1), "segments": {}, "pool": {}})
     with pytest.raises(InputError, match="a model for every key"):
         Follower(store_of(pool))
 

@@ -29,7 +29,7 @@ from scstream.errors import (
     StreamError,
 )
 from scstream.stream.connectors.kafka import KafkaSink, KafkaSource
-from scstream.stream.connectors.kafka import link as kafka_link
+from scstream.stream.connectors.kafka import connection as kafka_connection
 from scstream.stream.connectors.kafka import source as kafka_source
 from scstream.stream.connectors.kafka.doctor import check_settings
 from scstream.stream.sink import Delivery
@@ -167,9 +167,9 @@ def broker(request) -> Broker:
 @pytest.fixture
 def hasty(monkeypatch) -> None:
     """Brokers have run for a while: what they do not know now they will not know in a moment."""
-    monkeypatch.setattr(kafka_link, "_APPEAR_SECONDS", 0.3)
-    monkeypatch.setattr(kafka_link, "GONE_SECONDS", 0.3)
-    monkeypatch.setattr(kafka_link, "_SHRUNK_SECONDS", 0.3)
+    monkeypatch.setattr(kafka_connection, "_APPEAR_SECONDS", 0.3)
+    monkeypatch.setattr(kafka_connection, "GONE_SECONDS", 0.3)
+    monkeypatch.setattr(kafka_connection, "_SHRUNK_SECONDS", 0.3)
 
 
 on_all = pytest.mark.parametrize("broker", ALL, indirect=True)
@@ -435,10 +435,10 @@ def test_read_returns_in_time_while_the_broker_is_away(old, own_name):
 
 def test_a_broker_that_is_away_ends_with_a_sentence_if_patience_does(own_name):
     away = "127.0.0.1:1"
-    source = KafkaSource(away, own_name, patience=0.5)
-    sink = KafkaSink(away, own_name, patience=0.5)
+    source = KafkaSource(away, own_name, retry_timeout=0.5)
+    sink = KafkaSink(away, own_name, retry_timeout=0.5)
     for act in (lambda: source.open(None), lambda: sink.open(None)):
-        with pytest.raises(StreamError, match="has been away for"):
+        with pytest.raises(StreamError, match="has been unavailable for"):
             act()
 
 
@@ -448,7 +448,7 @@ def test_closing_ends_the_wait(own_name):
         opening = pool.submit(source.open, None)
         time.sleep(0.3)
         assert not opening.done()
-        source._link.closing.set()
+        source._connection.closing.set()
         with pytest.raises(StreamError, match="was closed"):
             opening.result(timeout=20)
 
@@ -506,7 +506,7 @@ def test_a_format_with_one_message_per_batch(broker, own_name):
 @on_all
 def test_what_is_held_in_case_of_trouble_is_bounded(broker, own_name):
     broker.topic(own_name)
-    sink = broker.sink(own_name, hold_bytes=5000)
+    sink = broker.sink(own_name, buffer_bytes=5000)
     sink.open(None)
     for batch in range(20):
         sink.write(delivery(batch, 100))
@@ -600,7 +600,7 @@ def test_the_doctor_says_what_the_broker_tells(broker, own_name, hasty):
     for connector in (broker.source(own_name), broker.sink(own_name)):
         found = connector.doctor()
         assert found[0].about == "topic"
-        assert "4 partitions, 1 copies" in found[0].detail
+        assert "4 partitions, 1 replicas" in found[0].detail
     assert found[-1].about == "delivery"
     assert found[-1].level == ("note" if broker.idempotent else "warn")
     missing = broker.source(f"{own_name}-2").doctor()
@@ -625,7 +625,9 @@ def test_the_doctor_says_what_the_broker_tells(broker, own_name, hasty):
     ],
 )
 def test_settings_that_break_a_promise_are_warned_of(settings, copies, warnings):
-    found = check_settings({**settings, "retention.ms": "604800000"}, copies=copies, role="source")
+    found = check_settings(
+        {**settings, "retention.ms": "604800000"}, n_replicas=copies, role="source"
+    )
     assert [finding.about for finding in found if finding.level == "warn"] == warnings
     [retention] = [finding for finding in found if finding.about == "retention"]
     assert "7 days" in retention.detail
@@ -652,8 +654,8 @@ def test_secrets_are_not_shown():
     options = {"sasl.password": "CANARY", "security.protocol": "SASL_PLAINTEXT"}
     login = {**options, "sasl.username": "CANARY", "sasl.mechanism": "PLAIN"}
     for connector in (
-        KafkaSource("127.0.0.1:1", "t", options=login, patience=0.2),
-        KafkaSink("127.0.0.1:1", "t", options=login, patience=0.2),
+        KafkaSource("127.0.0.1:1", "t", options=login, retry_timeout=0.2),
+        KafkaSink("127.0.0.1:1", "t", options=login, retry_timeout=0.2),
     ):
         with pytest.raises(StreamError) as caught:
             connector.open(None)

@@ -128,7 +128,7 @@ def test_reading_begins_where_it_is_told(filled):
     again = opened(NatsSource(server.url, name, start="last"), Resume(identity, {}))
     assert numbers_of(collect(again, 1)) == [20]  # came while nobody read
     again.close()
-    with pytest.raises(InputError, match=r"start is 23, and the stream .* ends at 21"):
+    with pytest.raises(InputError, match=r"start is 23, but the stream .* ends at 21"):
         NatsSource(server.url, name, start=23).open(None)
 
 
@@ -209,7 +209,7 @@ def test_a_server_that_lost_the_end_of_a_stream_is_noticed(old_server):
     make(old_server.url, "rows")
     source = NatsSource(old_server.url, "rows")
     resume = with_lost_end(old_server, source, partial(publish, old_server.url, "rows.a"))
-    with pytest.raises(SourceRegressed, match="up to 10 were read, and it ends at message 5"):
+    with pytest.raises(SourceRegressed, match="up to 10 were read, but it ends at message 5"):
         while True:
             source.read(1, 0.1)
     with pytest.raises(SourceRegressed, match="--accept-gap"):
@@ -227,7 +227,7 @@ def test_sequences_that_were_given_twice_are_noticed(old_server):
     resume = with_lost_end(old_server, source, partial(publish, old_server.url, "rows.a"))
     source.close()
     publish(old_server.url, "rows.a", range(100, 120))  # sequences 6 to 25: also those read before
-    with pytest.raises(SourceRegressed, match="its message 10 is another one than was read"):
+    with pytest.raises(SourceRegressed, match="message 10 is not the one that was read"):
         NatsSource(old_server.url, "rows").open(resume)
 
 
@@ -242,7 +242,7 @@ def test_a_gap_is_noticed_and_can_be_accepted(filled):
     assert numbers_of(collect(exact, 14)) == list(range(6, 20))  # only what was read is gone
     exact.close()
     again = NatsSource(server.url, name)
-    with pytest.raises(SourceGap, match=r"message 6 is gone, and everything from 6 on .*--accept"):
+    with pytest.raises(SourceGap, match=r"message 6 is gone, but everything from 6 on .*--accept"):
         again.open(Resume(identity, {"": records[4].after}))
     with pytest.raises(SourceGap, match="messages 1 to 6 are gone"):
         again.open(Resume(identity, {}))
@@ -387,8 +387,8 @@ def test_nothing_waits_for_ever_that_is_told_not_to(nats_server, own_name, caplo
         NatsSource(nats_server.url, own_name).open(None)
     with pytest.raises(StreamError) as caught:
         url = "nats://me:hunter2@127.0.0.1:1"
-        NatsSource(url, "rows", patience=0.2).open(None)
-    assert "has not served us for" in str(caught.value)
+        NatsSource(url, "rows", retry_timeout=0.2).open(None)
+    assert "has been unavailable for" in str(caught.value)
     assert "hunter2" not in str(caught.value) + caplog.text + repr(NatsSource(url, "rows"))
     with pytest.raises(StreamError, match="call `open` first"):
         NatsSource(nats_server.url, own_name).read(1, 0.0)
@@ -429,8 +429,8 @@ def test_what_is_written_can_be_read(nats_server, own_name):
 @pytest.mark.parametrize(
     ("others", "detail"),
     [
-        ({"job": "other"}, "message 1 there is 'other/0'"),
-        ({"shift": 1}, "'job/0' there has another content"),
+        ({"job": "other"}, "message 1 is 'other/0'"),
+        ({"shift": 1}, "'job/0' has another content"),
         ({"format": "json"}, "written in another format"),
     ],
 )
@@ -442,7 +442,7 @@ def test_what_others_wrote_is_refused(nats_server, own_name, others, detail):
     sink.close()
     ours = sink_for(nats_server, own_name)
     ours.open(None)
-    with pytest.raises(SinkError, match=f"did not write: .*{detail}.*subject of its own"):
+    with pytest.raises(SinkError, match=f"did not write: .*{detail}.*its own subject"):
         written(ours, [0])
     ours.close()
 
@@ -452,7 +452,7 @@ def test_a_message_that_comes_in_between_is_refused(nats_server, own_name):
     sink.open(None)
     written(sink, [0])
     publish(nats_server.url, f"{own_name}.out", [5])
-    with pytest.raises(SinkError, match="id of message 2 there is ''"):
+    with pytest.raises(SinkError, match="id of message 2 is ''"):
         written(sink, [1])
     sink.close()
 
@@ -498,7 +498,7 @@ def test_what_cannot_be_written_is_refused_with_a_sentence(nats_server, own_name
     sink.open(None)
     with pytest.raises(SinkError, match="'a/b' has a slash"):
         sink.write(delivery(0, job="a/b"))
-    with pytest.raises(SinkError, match=r"'job/0' has \d+ bytes, and NATS .* takes 1048064"):
+    with pytest.raises(SinkError, match=r"'job/0' has \d+ bytes, but NATS .* accepts 1048064"):
         written(sink, [0], n_rows=200_000)
     sink.close()
     rows = sink_for(nats_server, own_name, format="json")
@@ -511,9 +511,9 @@ def test_what_cannot_be_written_is_refused_with_a_sentence(nats_server, own_name
 
 def test_a_full_stream_is_waited_for(nats_server, own_name):
     make(nats_server.url, own_name, max_msgs=2, discard="new")
-    sink = sink_for(nats_server, own_name, patience=1.0)
+    sink = sink_for(nats_server, own_name, retry_timeout=1.0)
     sink.open(None)
-    with pytest.raises(StreamError, match=r"has not served us for 1 s: maximum messages"):
+    with pytest.raises(StreamError, match=r"has been unavailable for 1 s: .*maximum messages"):
         written(sink, range(3))
     sink.close()
     sink = sink_for(nats_server, own_name)
@@ -620,7 +620,7 @@ def test_credentials_that_are_wrong_end_the_wait(tmp_path):
         server._prepare = lambda: config.write_text(guarded)
         server.start()
         url = f"nats://me:wrong@127.0.0.1:{server.port}"
-        with pytest.raises(StreamError, match="refuses the user, password"):
+        with pytest.raises(StreamError, match="rejects the user, password"):
             NatsSource(url, "rows").open(None)
         found = NatsSource(url, "rows").doctor()
         assert found[0].level == "warn"
@@ -632,7 +632,7 @@ def test_credentials_that_are_wrong_end_the_wait(tmp_path):
     [
         (lambda: NatsSource("nats://x", "a.b"), "'a.b' cannot be the name"),
         (lambda: NatsSource("nats://x", "a", subject="a b"), "'a b' cannot be a NATS subject"),
-        (lambda: NatsSource("nats://x", "a", start="noon"), "'noon' is no position"),
+        (lambda: NatsSource("nats://x", "a", start="noon"), "'noon' is not a position"),
         (lambda: NatsSource("nats://x", "a", prefetch=0), "must be 1 or more"),
         (lambda: NatsSink("nats://x", "a", "a.*"), "has wildcards"),
         (lambda: NatsSink("nats://x", "a", "a", format="xml"), "format is 'xml'"),

@@ -224,7 +224,7 @@ def test_a_reader_that_is_gone_is_said() -> None:
     os.close(reads)
     with open(writes, "wb", buffering=0) as out:
         sink = StdoutSink(stream=out)  # type: ignore[arg-type]
-        with pytest.raises(BrokenPipeError, match="whoever reads standard output is gone"):
+        with pytest.raises(BrokenPipeError, match="the reader of standard output is gone"):
             sink.write(delivery(0))
 
 

@@ -17,19 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
-from scstream.learner import PARAMETERS, Learner
+from scstream.io.model_file import pack_pipeline
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, join
 from scstream.stream import pool as pool_module
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.keyed import Model, model_file, part, read_size, rows_by_key, seed_of
+from scstream.stream.keyed import KeyedModel, model_file, part, read_size, rows_by_key, seed_of
 from scstream.stream.pool import ModelPool
-from scstream.stream.processor import learn_block, pipeline_bytes
+from scstream.stream.processor import learn_block
 from scstream.stream.segments import SegmentLog, segment_name, used
 
-PARAMS = {"random_state": 5, "n_threads": 1}
+PARAMS = {"random_state": 5, "n_jobs": 1}
 KEYS = ("a", "b", "c", "ä/1", "\ud800", "7")
 NAMES = ("x", "y")
 RUNNING = ({"step": "standardise", "mode": "running"},)
@@ -103,13 +104,13 @@ class Alone:
     def learn(self, source_batch):
         labels = np.zeros(source_batch.block.n_rows, dtype=np.int64)
         for key, places in rows_by_key(source_batch.block, "who")[0].items():
-            params = {**PARAMETERS, **PARAMS, "random_state": seed_of(PARAMS["random_state"], key)}
-            blank = Model(Learner(params, NAMES), self.steps)
+            params = {**PARAMS, "random_state": seed_of(PARAMS["random_state"], key)}
+            blank = KeyedModel(Settings.of(params, NAMES), self.steps)
             model = self.models.get(key, blank)
             learner, steps, after, own = learn_block(
-                model.learner, model.steps, part(source_batch.block, places), time=source_batch.time
+                model.model, model.steps, part(source_batch.block, places), time=source_batch.time
             )
-            self.models[key] = Model(learner, steps)
+            self.models[key] = KeyedModel(learner, steps)
             labels[after.row] = own
         return labels
 
@@ -468,13 +469,13 @@ def test_a_savepoint_of_a_checkpoint_that_is_being_pruned_is_of_the_next_one():
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
     checkpoint_log.claim(at=0.0)
-    checkpoint_log.publish(pipeline_bytes({"progress": {"batch": 1, "at": 0.0}}), at=0.0, batch=1)
+    checkpoint_log.publish(pack_pipeline({"progress": {"batch": 1, "at": 0.0}}), at=0.0, batch=1)
     put_new = store.put_new
 
     def meanwhile(name, content):
         store.put_new = put_new
         checkpoint_log.publish(
-            pipeline_bytes({"progress": {"batch": 2, "at": 0.0}}), at=0.0, batch=2
+            pack_pipeline({"progress": {"batch": 2, "at": 0.0}}), at=0.0, batch=2
         )
         checkpoint_log.prune(at=0.0)
         return put_new(name, content)
@@ -639,7 +640,7 @@ def test_odd_checkpoints_are_refused():
     with pytest.raises(CheckpointCorrupt):
         pool.restore(b"rubbish", name="c")
     with pytest.raises(CheckpointCorrupt, match="no sound checkpoint"):
-        pool.restore(pipeline_bytes({"progress": {}, "pool": {}, "segments": {}}), name="c")
+        pool.restore(pack_pipeline({"progress": {}, "pool": {}, "segments": {}}), name="c")
 
 
 @pytest.mark.parametrize(

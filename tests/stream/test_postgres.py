@@ -215,7 +215,7 @@ def test_a_table_of_the_user_is_taken_as_it_is(table):
         (1, None, "mine"),
     ]
     sink.write(delivery(1, 2, extra=[1, 2]))
-    with pytest.raises(SinkError, match=r"'extra' of bigint.*has no such column"):
+    with pytest.raises(SinkError, match=r"'extra' of type bigint.*has no such column"):
         sink.flush()
     sink.close()
     sink = table.sink(create=False)
@@ -262,10 +262,10 @@ def test_names_that_cannot_be_columns_are_refused(table, name):
 
 
 def test_what_waits_is_bounded(table):
-    sink = table.sink(hold_rows=250)
+    sink = table.sink(buffer_rows=250)
     for batch in range(10):
         sink.write(delivery(batch, 100))
-        assert sink._n_waiting < 250
+        assert sink._n_buffered < 250
     assert len(table.keys()) == 900
     sink.flush()
     sink.close()
@@ -295,8 +295,8 @@ def test_a_server_that_is_killed_is_waited_for(table):
 
 
 def test_an_address_without_server_ends_with_a_sentence_if_patience_does():
-    sink = PostgresSink("postgresql://me:CANARY@127.0.0.1:1/db", "t", patience=0.3)
-    with pytest.raises(StreamError, match="has been away for") as caught:
+    sink = PostgresSink("postgresql://me:CANARY@127.0.0.1:1/db", "t", retry_timeout=0.3)
+    with pytest.raises(StreamError, match="has been unavailable for") as caught:
         sink.open(None)
     assert "CANARY" not in str(caught.value) + repr(sink)
 
@@ -323,7 +323,7 @@ def test_a_commit_is_on_the_disk_whatever_the_server_prefers(table):
     table.do("ALTER DATABASE postgres SET synchronous_commit = off")
     try:
         sink = table.sink()
-        assert sink._link.execute("SHOW synchronous_commit").fetchone() == ("on",)
+        assert sink._connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
         [_, _, commit, _] = sink.doctor()
         assert (commit.level, commit.about) == ("note", "synchronous_commit")
     finally:

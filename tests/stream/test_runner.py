@@ -20,7 +20,7 @@ from scstream.errors import (
     SourceGap,
     SourceRegressed,
 )
-from scstream.learner import Learner
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
@@ -53,7 +53,7 @@ def pipeline(folder, source, sink, **changes):
         "job": "test",
         "source": source,
         "reader": reader("json", Schema(keep=("id",))),
-        "processor": OneModel(Learner({"random_state": 0, "n_threads": 1}), Steps()),
+        "processor": OneModel(Settings.of({"random_state": 0, "n_jobs": 1}), Steps()),
         "sink": sink,
         "checkpoint_log": CheckpointLog(FolderStore(folder)),
         "batching": Batching(rows=90),
@@ -245,7 +245,7 @@ def test_rows_outside_the_family_are_refused_one_by_one(tmp_path):
     lines = [f'{{"x": {i % 5}, "y": {i % 3}}}' for i in range(60)]
     lines[7] = lines[40] = '{"x": -1, "y": 2}'
     sink, dead_letters = MemorySink(), MemorySink()
-    processor = OneModel(Learner({"family": "poisson", "random_state": 0}), Steps())
+    processor = OneModel(Settings(family="poisson", random_state=0), Steps())
     source = MemorySource({"": [line.encode() for line in lines]})
     pipeline(
         tmp_path,

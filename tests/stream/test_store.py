@@ -131,9 +131,9 @@ def test_a_server_that_comes_back_is_waited_for(tmp_path):
     """Moto keeps nothing over its end; that the write waits and gets there is what counts."""
     with S3Server(tmp_path) as server:
         server.kill()
-        with pytest.raises(StreamError, match=r"s3://checkpoints/p: cannot .* does not answer"):
-            server.store("checkpoints/p", patience=0.3).put("a", b"1")
-        store = server.store("checkpoints/p", patience=60.0)
+        with pytest.raises(StreamError, match=r"s3://checkpoints/p .*: cannot .* does not answer"):
+            server.store("checkpoints/p", retry_timeout=0.3).put("a", b"1")
+        store = server.store("checkpoints/p", retry_timeout=60.0)
         with ThreadPoolExecutor(1) as pool:
             write = pool.submit(store.put_new, "a", b"1")
             time.sleep(0.5)

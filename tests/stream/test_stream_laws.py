@@ -155,17 +155,17 @@ class OwesSomething(Numbers):
         (SkipsAfterReopening, "replay", r"gave \[2, 3, .* instead of \[1, 2, .* read from 1"),
         (RepeatsAfterReopening, "replay", r"gave \[0, 1, .* instead of \[1, 2, "),
         (ForgetsPositionsInsideReads, "replay", "3 is after one message and the position of"),
-        (CountsFromWhereItWasOpened, "restarts", "when it was started anew after every message"),
+        (CountsFromWhereItWasOpened, "restarts", "when it was restarted after every message"),
         (Shuffles, "order", r"partition '' gave \[2, 1, 0.*out of order"),
         (GivesTooMany, "order", r"read\(3\) returned 4 messages"),
-        (PositionsAreTuples, "plain", r"position is \(0,\), which is no plain JSON"),
+        (PositionsAreTuples, "json_positions", r"position is \(0,\), which is not JSON"),
         (IsAnotherEveryTime, "identity", "and is .* when reopened"),
-        (IsNumbered, "identity", "{'list': 7}, which is no mapping of text to text"),
-        (Dawdles, "silence", r"read took 1\.\d s with a timeout of 0\.2 s"),
-        (EndsTooSoon, "silence", "done is True at the end"),
+        (IsNumbered, "identity", "{'list': 7}, which is not a mapping of text to text"),
+        (Dawdles, "read_timeout", r"read took 1\.\d s with a timeout of 0\.2 s"),
+        (EndsTooSoon, "read_timeout", "done is True at the end"),
         (ClosesOnce, "reopen", r"it raised StreamError \(it is closed already\)"),
         (OpensOnce, "reopen", r"gave \[1, 2, .* instead of \[0, 1, .* opened a second time"),
-        (SeesWhatWasThere, "growth", "while it waited for more"),
+        (SeesWhatWasThere, "appended_rows", "while it waited for more"),
         (Numbers, "regressed", r"open at the positions {'': 17} raised no SourceRegressed"),
         (Numbers, "changed", "raised no SourceChanged"),
         (BelongsToOneThread, "threads", r"it raised RuntimeError \(this is another thread\)"),
@@ -176,7 +176,7 @@ class OwesSomething(Numbers):
 def test_a_source_that_breaks_a_law_is_told_which(wrong, law, detail):
     messages = []
     how = {
-        "regressed": {"beyond": lambda at: at + 1},
+        "regressed": {"past_end": lambda at: at + 1},
         "changed": {"other": lambda: Numbers(messages)},
     }
     with pytest.raises(
@@ -185,7 +185,7 @@ def test_a_source_that_breaks_a_law_is_told_which(wrong, law, detail):
         check_source(
             lambda: wrong(messages),
             lambda numbers: messages.extend(b"%d" % number for number in numbers),
-            patience=0.5,
+            timeout=0.5,
             **how.get(law, {}),
         )
 
@@ -294,17 +294,21 @@ class TakesWhatIsThere(Rows):
 @pytest.mark.parametrize(
     ("wrong", "law", "detail"),
     [
-        (DoublesOnReplay, "replay", "row 0 of batch 3 is there 3 times after a replay from"),
-        (LosesOnReopening, "replay", "row 2 of batch 3 is there 0 times after it was opened"),
-        (LosesWhatComesAgain, "replay", "row 0 of batch 3 is there 0 times after a replay from"),
-        (FlushesLater, "once", "row 0 of batch 0 is there 0 times after the flush of batch 0"),
-        (WritesBackwards, "once", r"the order of rows is \[\(0, 2\), \(0, 1\)"),
-        (PositionsAreBytes, "once", "flush returned b'0', which is no plain JSON"),
-        (NeedsRows, "empty", "it raised IndexError"),
-        (WritesFloats, "once", "'cluster' is 1e-09 instead of 0"),
+        (DoublesOnReplay, "replay", "row 0 of batch 3 exists 3 times after a replay from"),
+        (LosesOnReopening, "replay", "row 2 of batch 3 exists 0 times after it was opened"),
+        (LosesWhatComesAgain, "replay", "row 0 of batch 3 exists 0 times after a replay from"),
+        (
+            FlushesLater,
+            "exactly_once",
+            "row 0 of batch 0 exists 0 times after the flush of batch 0",
+        ),
+        (WritesBackwards, "exactly_once", r"the order of rows is \[\(0, 2\), \(0, 1\)"),
+        (PositionsAreBytes, "exactly_once", "flush returned b'0', which is not JSON"),
+        (NeedsRows, "empty_batch", "it raised IndexError"),
+        (WritesFloats, "exactly_once", "'cluster' is 1e-09 instead of 0"),
         (KnowsNoNone, "values", "'name' is 'None' instead of None"),
-        (CannotBeClosedFirst, "close", r"it raised StreamError \(it is not open\)"),
-        (TakesWhatIsThere, "used", "no SinkError was raised when a used place"),
+        (CannotBeClosedFirst, "reopen", r"it raised StreamError \(it is not open\)"),
+        (TakesWhatIsThere, "existing_rows", "no SinkError was raised when a place with rows"),
     ],
 )
 def test_a_sink_that_breaks_a_law_is_told_which(wrong, law, detail):
@@ -318,16 +322,18 @@ def test_a_sink_that_breaks_a_law_is_told_which(wrong, law, detail):
 def test_what_becomes_of_a_used_place_is_as_it_was_said():
     rows = []
     check_sink(lambda: Rows(rows), lambda: rows)
-    for used, detail in (("emptied", "SinkError was raised"), ("kept", "SinkError was raised")):
+    for existing, detail in (("deleted", "SinkError was raised"), ("kept", "SinkError was raised")):
         rows.clear()
-        with pytest.raises(AssertionError, match=f"'used': {detail}"):
-            check_sink(lambda: Rows(rows), lambda: rows, used=used)
-    for used in ("emptied", "matched"):
+        with pytest.raises(AssertionError, match=f"'existing_rows': {detail}"):
+            check_sink(lambda: Rows(rows), lambda: rows, existing=existing)
+    for existing in ("deleted", "matched"):
         rows.clear()
-        with pytest.raises(AssertionError, match=r"'used': row 0 of batch 0 is there \d times"):
-            check_sink(lambda: TakesWhatIsThere(rows), lambda: rows, used=used)
+        with pytest.raises(
+            AssertionError, match=r"'existing_rows': row 0 of batch 0 exists \d times"
+        ):
+            check_sink(lambda: TakesWhatIsThere(rows), lambda: rows, existing=existing)
     rows.clear()
-    check_sink(lambda: TakesWhatIsThere(rows), lambda: rows, used="kept")
+    check_sink(lambda: TakesWhatIsThere(rows), lambda: rows, existing="kept")
 
 
 def test_sound_ones_pass_every_law_alone():
@@ -348,7 +354,7 @@ def test_sound_ones_pass_every_law_alone():
     [
         (lambda: check_source(list, list, n_rows=3), "at least four rows"),
         (lambda: check_source(list, list, laws=["gravity"]), "there is no law 'gravity'"),
-        (lambda: check_sink(list, list, used="sold"), "used is 'sold'"),
+        (lambda: check_sink(list, list, existing="sold"), "existing is 'sold'"),
     ],
 )
 def test_questions_that_make_no_sense_are_refused(check, detail):

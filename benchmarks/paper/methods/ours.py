@@ -13,7 +13,7 @@ class Ours:
     """A model that learns batches on one thread."""
 
     def __init__(self, **choices: Any) -> None:
-        self.model = ScStream(n_threads=1, **choices)
+        self.model = ScStream(n_jobs=1, **choices)
 
     def learn(self, X: Any) -> None:
         """Learn a batch."""

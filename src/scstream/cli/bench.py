@@ -26,13 +26,12 @@ from scstream.cli.render import (
 )
 from scstream.errors import InputError
 from scstream.families.base import Array
-from scstream.io.checkpoint import model_bytes, model_from
-from scstream.learner import Learner
 from scstream.machine import show_config, usable_cores
+from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.stream.connectors.files import CsvReader
 from scstream.stream.messages import reader
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.schema import Schema
 
 _FAMILIES = ("gaussian", "diagonal")
@@ -120,11 +119,9 @@ def measure(stream: SyntheticStream, *, show_bar: bool = True) -> BenchResult:
             def report(n: int, number: int = number, n_threads: int = n_threads) -> None:
                 bar.update(number * len(batches) + n, f"{n_threads} threads")
 
-            learner, learning = _measure_learning(stream, batches, n_threads, report)
-            phases += [*learning, *_measure_predicting(learner, stream, n_threads)]
-    content, saving = _measure_saving(learner)
-    snapshot = learner.snapshot
-    assert snapshot is not None
+            model, learning = _measure_learning(stream, batches, n_threads, report)
+            phases += [*learning, *_measure_predicting(model, stream, n_threads)]
+    content, saving = _measure_saving(model)
     return BenchResult(
         scstream=__version__,
         kernels=config["kernels"],
@@ -133,7 +130,7 @@ def measure(stream: SyntheticStream, *, show_bar: bool = True) -> BenchResult:
         load=load,
         platform=config["platform"],
         **{name: value for name, value in vars(stream).items() if name != "seed"},
-        found_clusters=snapshot.state.n_clusters,
+        found_clusters=model.state.n_clusters,
         bytes=len(content),
         phases=(*phases, *saving),
     )
@@ -157,28 +154,29 @@ def _measure_reading(rows: Array) -> list[Phase]:
 
 def _measure_learning(
     stream: SyntheticStream, batches: list[Array], n_threads: int, report: Callable[[int], None]
-) -> tuple[Learner, list[Phase]]:
-    learner = Learner({"family": stream.family, "random_state": 0, "n_threads": n_threads})
+) -> tuple[Model, list[Phase]]:
+    model: Model | Settings = Settings(family=stream.family, random_state=0, n_jobs=n_threads)
     seconds = []
     for number, batch in enumerate(batches):
         began = time.perf_counter()
-        learner, _ = learner.learn(batch)
+        model = model.update(batch).model
         seconds.append(time.perf_counter() - began)
         report(number + 1)
-    return learner, [
+    assert isinstance(model, Model)
+    return model, [
         _phase("first batch", n_threads, seconds[0], stream.n_rows),
         _phase("learn", n_threads, median(seconds[1:]), stream.n_rows),
     ]
 
 
-def _measure_predicting(learner: Learner, stream: SyntheticStream, n_threads: int) -> list[Phase]:
-    model = Reading(0, 1, 0.0, None, learner, Steps())
+def _measure_predicting(model: Model, stream: SyntheticStream, n_threads: int) -> list[Phase]:
+    version = ModelVersion(0, 1, 0.0, None, model, Steps())
     many = stream.rows(_PREDICTED_ROWS)
     one = many[:1]
 
     def predict(rows: Array, times: int = 1) -> None:
         for _ in range(times):
-            model.ask("verdict", rows, n_threads=n_threads)
+            version.compute("predict", rows, n_jobs=n_threads)
 
     predict(many)  # the first prediction prepares the parameters
     phases = [_phase("predict", n_threads, _seconds(lambda: predict(many)), len(many))]
@@ -187,13 +185,11 @@ def _measure_predicting(learner: Learner, stream: SyntheticStream, n_threads: in
     return phases
 
 
-def _measure_saving(learner: Learner) -> tuple[bytes, list[Phase]]:
-    snapshot = learner.snapshot
-    assert snapshot is not None
-    content = model_bytes(snapshot, writer=__version__)
+def _measure_saving(model: Model) -> tuple[bytes, list[Phase]]:
+    content = model.to_bytes()
     return content, [
-        _phase("save", 1, _seconds(lambda: model_bytes(snapshot, writer=__version__))),
-        _phase("load", 1, _seconds(lambda: model_from(content, name="bench"))),
+        _phase("save", 1, _seconds(model.to_bytes)),
+        _phase("load", 1, _seconds(lambda: Model.from_bytes(content))),
     ]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from scstream.cli.secrets import is_secret
 from scstream.cli.settings import CONNECTORS, Key, Layer, Setting, parse_value, to_tables
-from scstream.io.choices import seed_for
-from scstream.learner import PARAMETERS
+from scstream.io.parameters import seed_for
+from scstream.model import PARAMETERS
 from scstream.observe.alarm import AlarmOptions
 from scstream.preprocess import Steps
 from scstream.stream import config, connectors

@@ -56,7 +56,7 @@ def _machine() -> Iterator[Finding]:
     config = show_config(as_dict=True)
     yield Finding("ok", "platform", str(config["platform"]))
     cores = os.cpu_count() or config["cores"]
-    detail = f"{config['cores']} of {cores} may be used; model.n_threads = -1 uses them all"
+    detail = f"{config['cores']} of {cores} may be used; model.n_jobs = -1 uses them all"
     yield Finding("ok", "cores", detail)
     memory = _memory()
     if memory is not None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.token import read_token
 from scstream.errors import InputError
-from scstream.learner import PARAMETERS
+from scstream.model import Model
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.processor import Learned, OneModel
-from scstream.stream.reading import Reading, frozen
 from scstream.stream.runner import BatchCallback, EventCallback, Pipeline
 
 if TYPE_CHECKING:
@@ -69,15 +69,16 @@ def _max_clusters(pipeline: Pipeline) -> int | None:
     """Return the limit on the number of clusters; None for a pipeline with a model per key."""
     if not isinstance(pipeline.processor, OneModel):
         return None
-    return int({**PARAMETERS, **pipeline.processor.learner.params}["max_clusters"])
+    return int(pipeline.processor.settings.max_clusters)
 
 
 def _measure_shares(pipeline: Pipeline, metrics: Metrics) -> BatchCallback:
     """Return a callback that exports the shares of the heaviest clusters."""
 
     def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
-        if isinstance(pipeline.processor, OneModel) and pipeline.processor.learner.snapshot:
-            metrics.shares(pipeline.processor.learner.snapshot.state.share)
+        processor = pipeline.processor
+        if isinstance(processor, OneModel) and isinstance(processor.model, Model):
+            metrics.shares(processor.model.state.share)
 
     return on_batch
 
@@ -91,14 +92,14 @@ def _serve(
     from scstream.serve.listen import serve_in_thread
     from scstream.serve.live import Live
     from scstream.serve.model import Owned
-    from scstream.serve.settings import EXPOSED, Settings
+    from scstream.serve.settings import EXPOSED, ServiceSettings
 
     host, port = parse_host_port("--serve", address)
     processor, measure = pipeline.processor, pipeline.on_batch
     if not isinstance(processor, OneModel):
         raise InputError("--serve needs one model for all rows; remove --serve or schema.key.")
-    model, live = Owned(), Live()
-    settings = Settings(host=host, port=port, token=read_token(None, redactor))
+    served, live = Owned(), Live()
+    settings = ServiceSettings(host=host, port=port, token=read_token(None, redactor))
     if settings.is_exposed:
         pipeline.emit("warning", detail=EXPOSED)
 
@@ -106,22 +107,22 @@ def _serve(
         if kind == "defect":
             pipeline.emit("warning", detail=f"a request failed with a bug:\n{values['trace']}")
 
-    app = create_app(model, settings, live=live, metrics=metrics, emit=emit)
+    app = create_app(served, settings, live=live, metrics=metrics, emit=emit)
 
     def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
         measure(source_batch, learned)
-        if processor.learner.snapshot is None:
+        if not isinstance(processor.model, Model):
             return
-        reading = Reading(
+        version = ModelVersion(
             version=source_batch.batch,
             batch=source_batch.batch + 1,
             at=pipeline.clock.now(),
             columns=pipeline.reader.schema.features,
-            learner=processor.learner,
+            model=processor.model,
             steps=frozen(processor.steps),
         )
-        model.publish(reading)
-        live.see(reading, X=learned.block.X, labels=learned.labels)
+        served.publish(version)
+        live.see(version, X=learned.block.X, labels=learned.labels)
 
     pipeline.on_batch = on_batch
     with serve_in_thread(app, host, port):

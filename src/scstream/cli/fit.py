@@ -18,11 +18,12 @@ from scstream.cli.secrets import SecretRedactor
 from scstream.cli.signals import GracefulStop
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
-from scstream.io._packing import write_atomically
+from scstream.io.disk import write_atomically
+from scstream.model import checkpoint_bytes
 from scstream.stream.batcher import Batcher, SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.processor import Learned, checkpoint_bytes
+from scstream.stream.processor import Learned
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.schema import Schema
 from scstream.stream.source import Resume, SourceWrapper
@@ -175,7 +176,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: MemoryStore) -> dic
             "without --resume."
         )
     loaded = load_model(place)
-    snapshot, known = loaded.reading.snapshot, loaded.progress
+    known = loaded.progress
     settings = {**known.get("settings", {}), **given}
     settings.pop("keys", None)
     schema = known.get("schema") or vars(loaded.schema)
@@ -189,14 +190,14 @@ def _start_from(place: str, given: Mapping[str, Any], store: MemoryStore) -> dic
         "rows": known.get("rows", 0),
         "rejected": known.get("rejected", 0),
         "alarm": known.get("alarm", {}),
-        "batch": loaded.reading.batch,
+        "batch": loaded.version.batch,
         "mark": {},
         "sinks": {},
         "epoch": 0,
-        "at": loaded.reading.at,
+        "at": loaded.version.at,
     }
-    steps = snapshot.pipeline.get("steps", {"options": [], "learned": []})
-    content = checkpoint_bytes(snapshot, {"progress": progress, "steps": steps})
+    steps = loaded.version.pipeline.get("steps", {"options": [], "learned": []})
+    content = checkpoint_bytes(loaded.model, {"progress": progress, "steps": steps})
     store.put(SAVEPOINT + _START, content)
     return settings
 

@@ -24,8 +24,8 @@ _TINY = np.finfo(float).tiny
 
 def cluster_table(loaded: LoadedModel) -> ClusterTable:
     """Return the clusters of a model; unnamed features are called x0, x1 and so on."""
-    snapshot = loaded.reading.snapshot
-    return ClusterTable.of(snapshot.family, snapshot.state, snapshot.names)
+    model = loaded.model
+    return ClusterTable.of(model.family, model.state, model.feature_names)
 
 
 def deviations(table: ClusterTable) -> tuple[Array, Array, Array]:  # (K, D), (D,), (D,)
@@ -55,12 +55,12 @@ def _weighted_median(values: Array, weight: Array) -> Array:  # (K, D), (K,) -> 
 
 def check_health(loaded: LoadedModel) -> Iterator[Finding]:
     """Yield what to know before relying on the model."""
-    snapshot = loaded.reading.snapshot
-    state, config = snapshot.state, snapshot.config
-    if isinstance(snapshot.family, Gaussian) and state.n_clusters:
+    model = loaded.model
+    state, config = model.state, model.config
+    if isinstance(model.family, Gaussian) and state.n_clusters:
         yield _check_condition(loaded)
-    light = state.ids[state.weight < config.birth_floor]
-    detail = f"{_list_ids(light)}: weight below {config.birth_floor:g} rows, may die soon"
+    light = state.ids[state.weight < config.min_birth_weight]
+    detail = f"{_list_ids(light)}: weight below {config.min_birth_weight:g} rows, may die soon"
     yield Finding("ok", "weight", detail if len(light) else "no cluster is about to die")
     if state.n_clusters:
         yield _check_silence(loaded)
@@ -73,8 +73,7 @@ def check_health(loaded: LoadedModel) -> Iterator[Finding]:
 
 
 def _check_condition(loaded: LoadedModel) -> Finding:
-    snapshot = loaded.reading.snapshot
-    family, state = snapshot.family, snapshot.state
+    family, state = loaded.model.family, loaded.model.state
     assert isinstance(family, Gaussian)
     variances = np.linalg.eigvalsh(family.covariance(state.cluster_stats))  # (K, D), sorted
     condition = variances[:, -1] / np.maximum(variances[:, 0], _TINY)
@@ -86,7 +85,7 @@ def _check_condition(loaded: LoadedModel) -> Finding:
 
 
 def _check_silence(loaded: LoadedModel) -> Finding:
-    state = loaded.reading.snapshot.state
+    state = loaded.model.state
     batches = (state.time - state.last_seen) / max(state.batch_interval, _TINY)
     inactive = state.ids[batches >= 1]
     if not len(inactive):
@@ -102,26 +101,26 @@ def _list_ids(ids: Labels) -> str:
 
 def describe_model(loaded: LoadedModel) -> dict[str, Any]:
     """Return everything about a model, for JSON."""
-    snapshot, progress = loaded.reading.snapshot, loaded.progress
-    state, table = snapshot.state, cluster_table(loaded)
-    density = snapshot.info.mean_log_density
+    model, progress = loaded.model, loaded.progress
+    state, table = model.state, cluster_table(loaded)
+    density = model.info.mean_log_density
     fields = ("job", "batch", "rows", "rejected", "at", "mark")
     return {
         "model": loaded.place,
         "bytes": loaded.n_bytes,
         "writer": loaded.writer,
-        "version": loaded.reading.version if loaded.is_checkpoint else None,
-        "family": snapshot.family.name,
+        "version": loaded.version.version if loaded.is_checkpoint else None,
+        "family": model.family.name,
         "features": list(table.feature_names),
         "n_clusters": state.n_clusters,
         "n_batches": state.n_batches,
         "time": None if state.is_new else state.time,
-        "half_life": getattr(snapshot.config.kernel, "half_life", None),
-        "alpha": snapshot.config.alpha,
-        "seed": snapshot.config.seed,
+        "half_life": getattr(model.config.kernel, "half_life", None),
+        "alpha": model.config.alpha,
+        "seed": model.config.seed,
         "log_density": density if math.isfinite(density) else None,
-        "novel": snapshot.info.n_novel,
-        "steps": loaded.reading.steps.options(),
+        "novel": model.info.n_novel,
+        "steps": loaded.version.steps.options(),
         "pipeline": {name: progress.get(name) for name in fields} if progress else None,
         "clusters": [
             {
@@ -135,7 +134,7 @@ def describe_model(loaded: LoadedModel) -> dict[str, Any]:
             }
             for each in table
         ],
-        "events": [vars(event) for event in snapshot.events],
+        "events": [vars(event) for event in model.events],
         "health": [vars(finding) for finding in check_health(loaded)],
     }
 
@@ -177,4 +176,4 @@ def find_cluster(table: ClusterTable, cluster: int) -> int:
 
 def cluster_events(loaded: LoadedModel, cluster: int) -> list[Event]:
     """Return the remembered events of a cluster."""
-    return [e for e in loaded.reading.snapshot.events if cluster in (e.id, e.other)]
+    return [e for e in loaded.model.events if cluster in (e.id, e.other)]

@@ -57,7 +57,7 @@ def print_model(loaded: LoadedModel, *, max_n: int) -> None:
     print_facts(out, _model_facts(loaded))
     print_heading(out, f"clusters, {_some(min(max_n, len(table)), len(table), 'heaviest')}")
     print_wide(out, _cluster_rows(table, order[:max_n]))
-    events = loaded.reading.snapshot.events
+    events = loaded.model.events
     print_heading(out, f"events, {_some(min(max_n, len(events)), len(events), 'newest')}")
     for event in reversed(events[-max_n:]):
         out.print(format_event(event), soft_wrap=True)
@@ -112,28 +112,28 @@ def format_event(event: Event) -> Text:
 
 
 def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
-    snapshot, progress = loaded.reading.snapshot, loaded.progress
-    state, config = snapshot.state, snapshot.config
-    names = snapshot.feature_names
-    version = f", version {loaded.reading.version}" if loaded.is_checkpoint else ""
+    model, progress = loaded.model, loaded.progress
+    state, config = model.state, model.config
+    names = model.settings.feature_names
+    version = f", version {loaded.version.version}" if loaded.is_checkpoint else ""
     size = format_size(loaded.n_bytes)
     yield "model", f"{loaded.place}{version}, {size}, by scstream {loaded.writer}"
     named = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
-    n_features = snapshot.family.n_features
-    yield "family", f"{snapshot.family.name}, {_count(n_features, 'feature')}{named}"
+    n_features = model.family.n_features
+    yield "family", f"{model.family.name}, {_count(n_features, 'feature')}{named}"
     rows = f"{_count(progress['rows'], 'row')} in " if progress.get("rows") else ""
     refused = f", {progress['rejected']:,} refused" if progress.get("rejected") else ""
     batches = _count(state.n_batches, "batch")
     yield "learned", f"{rows}{batches}, up to time {format_time(state.time)}{refused}"
-    density = snapshot.info.mean_log_density
+    density = model.info.mean_log_density
     if math.isfinite(density):
-        yield "last batch", f"mean log density {density:.4g}, {snapshot.info.n_novel} novel rows"
+        yield "last batch", f"mean log density {density:.4g}, {model.info.n_novel} novel rows"
     yield "memory", f"{_format_window(config.kernel)}, alpha {config.alpha:g}, seed {config.seed}"
-    for number, step in enumerate(loaded.reading.steps.options(), 1):
+    for number, step in enumerate(loaded.version.steps.options(), 1):
         options = (f"{name} {value}" for name, value in step.items() if name != "step")
         yield f"step {number}", f"{step['step']}: {', '.join(options)}"
     if progress:
-        age = duration(max(time.time() - loaded.reading.at, 0.0))
+        age = duration(max(time.time() - loaded.version.at, 0.0))
         yield "pipeline", f"job {progress['job']}, {age} ago, before batch {progress['batch']:,}"
         yield from (("position", text) for text in _format_offsets(progress["mark"]))
 

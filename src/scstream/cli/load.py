@@ -13,10 +13,11 @@ from scstream.cli.secrets import SecretRedactor
 from scstream.cli.store import is_local
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header
-from scstream.io.checkpoint import DAMAGE
+from scstream.io.model_file import DAMAGE
+from scstream.model import Model
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.schema import Schema
 
@@ -28,23 +29,28 @@ class LoadedModel:
     """A model and where it was found."""
 
     place: str  # the file, folder or address
-    reading: Reading
+    version: ModelVersion
     n_bytes: int  # size of the file
     writer: str  # version of scstream that wrote it
     is_checkpoint: bool  # of a pipeline, and not a model file
 
     @property
+    def model(self) -> Model:
+        """The model."""
+        return self.version.model
+
+    @property
     def progress(self) -> Mapping[str, Any]:
         """Progress of the pipeline that wrote it; empty if none did."""
-        progress: Mapping[str, Any] = self.reading.snapshot.pipeline.get("progress", {})
+        progress: Mapping[str, Any] = self.version.pipeline.get("progress", {})
         return progress
 
     @property
     def schema(self) -> Schema:
         """Columns that rows need for a prediction; event times and keys are not needed."""
-        family = self.reading.snapshot.family
+        family = self.model.family
         if "schema" not in self.progress:
-            return Schema(features=self.reading.columns, missing=family.handles_missing)
+            return Schema(features=self.version.columns, missing=family.handles_missing)
         known = Schema(**self.progress["schema"])
         return Schema(features=known.features, text=known.text, missing=family.handles_missing)
 
@@ -67,11 +73,11 @@ def load_model(
 
 def _load_newest(place: str, follower: Follower) -> LoadedModel:
     for _ in range(_ATTEMPTS):
-        reading = follower.current()
+        version = follower.current()
         with suppress(KeyError):  # the running pipeline removed it; there is a newer one
-            content = follower.store.get(f"{VERSION}{reading.version:015d}")
+            content = follower.store.get(f"{VERSION}{version.version:015d}")
             writer = str(read_header(content)["writer"])
-            return LoadedModel(place, reading, len(content), writer, is_checkpoint=True)
+            return LoadedModel(place, version, len(content), writer, is_checkpoint=True)
         follower.refresh()
     raise InputError(f"the checkpoints in {place} change faster than they can be read; try again.")
 
@@ -85,10 +91,10 @@ def _load_file(path: Path) -> LoadedModel:
             f"{path} is not a model file, or is damaged ({error}); restore an older copy, or make "
             "one with scstream fit."
         ) from error
-    reading = Reading.of(content, name=str(path))
-    if reading is None:
+    version = ModelVersion.of(content, name=str(path))
+    if version is None:
         raise InputError(f"{path} holds a pipeline that has not learned any rows yet.")
-    return LoadedModel(str(path), reading, len(content), writer, is_checkpoint=False)
+    return LoadedModel(str(path), version, len(content), writer, is_checkpoint=False)
 
 
 def _read_file(path: Path) -> bytes:

@@ -14,16 +14,16 @@ from scstream.cli.progress import ProgressBar
 from scstream.cli.render import console
 from scstream.cli.rows import InputSize, explain_read_errors, read_chunks
 from scstream.cli.secrets import SecretRedactor
-from scstream.core.query import Mixture, Verdict
+from scstream.core.predictor import Prediction
 from scstream.core.state import NOVEL
 from scstream.errors import InputError
 from scstream.families.base import Rows
 from scstream.io.schema import check_entries
-from scstream.learner import executor_for
+from scstream.model import thread_executor
 from scstream.preprocess.block import Block, Reject
 from scstream.stream import connectors
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.processor import unsuitable
-from scstream.stream.reading import Reading
 from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery, Sink
 
@@ -44,13 +44,13 @@ class PredictResult:
             f" {self.why}"
         )
 
-    def count(self, block: Block, verdict: Verdict) -> None:
+    def count(self, block: Block, prediction: Prediction) -> None:
         """Count the rows of a block."""
         if block.rejects and self.first is None:
             self.first, self.why = self.rows + block.rejects[0].row, block.rejects[0].reason
         self.rows += block.n_rows
         self.refused += len(block.rejects)
-        self.novel += int((verdict.label == NOVEL).sum())
+        self.novel += int((prediction.label == NOVEL).sum())
 
 
 def predict_file(
@@ -69,9 +69,9 @@ def predict_file(
                     _check_width(loaded, reader.schema)
                     sink.open(None)
                 start = result.rows
-                block, verdict = predict_block(loaded.reading, rows)
-                result.count(block, verdict)
-                sink.write(Delivery("predict", number, _columns(start, block, verdict, schema)))
+                block, prediction = predict_block(loaded.version, rows)
+                result.count(block, prediction)
+                sink.write(Delivery("predict", number, _columns(start, block, prediction, schema)))
                 if labels is None:
                     sink.flush()  # the reader of standard output waits for it
                 bar.update(size.before(after), f"{result.rows:,} rows")
@@ -83,22 +83,22 @@ def predict_file(
     return result
 
 
-def predict_block(model: Reading, block: Block) -> tuple[Block, Verdict]:
+def predict_block(version: ModelVersion, block: Block) -> tuple[Block, Prediction]:
     """Preprocess rows, reject those that the pipeline would reject, and predict the others."""
-    mixture = model.mixture
+    family = version.model.family
     if len(block.row):
-        _, block = model.steps.apply(block)
+        _, block = version.steps.apply(block)
     if not len(block.row):
         none = np.zeros(0)
-        return block, Verdict(none.astype(np.int64), none, none, none)
+        return block, Prediction(none.astype(np.int64), none, none, none)
 
     def check(X: Rows) -> None:
-        check_entries(X, mixture.family)
-        mixture.family.check(X)
+        check_entries(X, family)
+        family.check(X)
 
     refused = unsuitable(check, block.X)
     block = block.reject([Reject(int(block.row[i]), why) for i, why in refused])
-    return block, mixture.ask(Mixture.verdict, block.X, run=executor_for(-1).map)
+    return block, version.model.at().predict(block.X, run=thread_executor(-1).map)
 
 
 def _input_schema(loaded: LoadedModel, given: Mapping[str, Any]) -> Schema:
@@ -109,9 +109,9 @@ def _input_schema(loaded: LoadedModel, given: Mapping[str, Any]) -> Schema:
 
 
 def _check_width(loaded: LoadedModel, schema: Schema) -> None:
-    if loaded.reading.columns is not None or schema.features is None:
+    if loaded.version.columns is not None or schema.features is None:
         return
-    n_features = loaded.reading.snapshot.family.n_features
+    n_features = loaded.model.family.n_features
     if len(schema.features) != n_features:
         raise InputError(
             f"the rows have {len(schema.features)} columns of numbers ({', '.join(schema.features)}"
@@ -120,14 +120,14 @@ def _check_width(loaded: LoadedModel, schema: Schema) -> None:
         )
 
 
-def _columns(start: int, block: Block, verdict: Verdict, schema: Schema) -> dict[str, Any]:
+def _columns(start: int, block: Block, prediction: Prediction, schema: Schema) -> dict[str, Any]:
     return {
         "index": start + block.row,
         **{name: block.extra[name] for name in schema.keep if name in block.extra},
-        "cluster": verdict.label,
-        "probability": verdict.probability,
-        "novelty": verdict.novelty,
-        "log_density": verdict.log_density,
+        "cluster": prediction.label,
+        "probability": prediction.probability,
+        "novelty": prediction.novelty,
+        "log_density": prediction.log_density,
     }
 
 

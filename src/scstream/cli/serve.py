@@ -17,8 +17,8 @@ from scstream.observe.prometheus import Metrics
 from scstream.serve.app import create_app
 from scstream.serve.listen import bound, serve
 from scstream.serve.live import Live
-from scstream.serve.model import Following, Model, Owned
-from scstream.serve.settings import EXPOSED, Settings
+from scstream.serve.model import Following, ModelProvider, Owned
+from scstream.serve.settings import EXPOSED, ServiceSettings
 from scstream.stream.follower import Follower
 from scstream.stream.runner import EventCallback
 
@@ -52,7 +52,7 @@ class ModelSource:
         """Return True for the checkpoints of a pipeline, False for a model file."""
         return not is_local(self.place) or Path(self.place).is_dir()
 
-    def open(self, emit: EventCallback) -> Model:
+    def open(self, emit: EventCallback) -> ModelProvider:
         """Load the model."""
         if self.is_followed:
             return Follower(open_store(self.settings), emit=emit)
@@ -61,7 +61,7 @@ class ModelSource:
 
 def serve_model(
     source: ModelSource,
-    settings: Settings,
+    settings: ServiceSettings,
     redactor: SecretRedactor,
     *,
     as_json: bool,
@@ -107,7 +107,7 @@ def serve_model(
     report("stopped")
 
 
-def check_options(source: ModelSource, settings: Settings) -> None:
+def check_options(source: ModelSource, settings: ServiceSettings) -> None:
     """Raise if options contradict each other."""
     if settings.learn and source.is_followed:
         raise InputError(
@@ -123,7 +123,7 @@ def check_options(source: ModelSource, settings: Settings) -> None:
 class ModelSaver:
     """Saves a model that learns, every few batches and at the end."""
 
-    def __init__(self, model: Model, source: ModelSource, report: EventCallback) -> None:
+    def __init__(self, model: ModelProvider, source: ModelSource, report: EventCallback) -> None:
         self._model = model
         self._source = source
         self._report = report

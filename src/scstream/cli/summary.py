@@ -13,10 +13,9 @@ import numpy as np
 
 from scstream.core.state import Event
 from scstream.errors import ScStreamError, StreamError
-from scstream.io.checkpoint import Snapshot
+from scstream.model import Model, read_checkpoint
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import NONE, Follower
-from scstream.stream.processor import checkpoint_from
 
 MAX_SUMMARIES = 600
 _PAST_SECONDS = 3600.0  # age up to which existing checkpoints are read
@@ -53,9 +52,11 @@ class Summary:
     job: str = ""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, *, version: int, n_bytes: int | None = None) -> Summary:
+    def of(
+        cls, model: Model, pipeline: Mapping[str, Any], *, version: int, n_bytes: int | None = None
+    ) -> Summary:
         """Summarize a checkpoint."""
-        state, progress = snapshot.state, snapshot.pipeline.get("progress", {})
+        state, progress = model.state, pipeline.get("progress", {})
         n_rows = float(state.current[:, :, 0].sum()) + state.unassigned_now  # of the last batch
         at = float(progress.get("at", 0.0))
         share, weight = state.share, state.weight
@@ -75,11 +76,11 @@ class Summary:
                 )
                 for k in order
             ),
-            events=snapshot.events[-MAX_SUMMARIES:],
+            events=model.events[-MAX_SUMMARIES:],
             rows=progress.get("rows"),
             rejected=progress.get("rejected"),
             novelty=state.unassigned_now / n_rows if n_rows > 0 else math.nan,
-            log_density=snapshot.info.mean_log_density,
+            log_density=model.info.mean_log_density,
             n_bytes=n_bytes,
             job=str(progress.get("job", "")),
         )
@@ -200,18 +201,18 @@ class CheckpointMonitor:
             raise StreamError(f"{self.name} cannot be read now: {error}") from error
         if self._follower.version == self._version:
             return None
-        reading = self._follower.current()
-        self._version = reading.version
-        return Summary.of(reading.snapshot, version=reading.version)
+        current = self._follower.current()
+        self._version = current.version
+        return Summary.of(current.model, current.pipeline, version=current.version)
 
 
 def _summarize(name: str, content: bytes) -> Summary | None:
     """Summarize a checkpoint; None if it is damaged or has no model."""
     try:
-        snapshot, _ = checkpoint_from(content, name=name)
+        model, pipeline = read_checkpoint(content, name=name)
     except ScStreamError:
         return None
-    if snapshot is None:
+    if model is None:
         return None
     version = int(name.rpartition("-")[2])
-    return Summary.of(snapshot, version=version, n_bytes=len(content))
+    return Summary.of(model, pipeline, version=version, n_bytes=len(content))

@@ -15,11 +15,10 @@ from scstream.cli.optuna import Range, Space, search
 from scstream.cli.progress import ProgressBar
 from scstream.cli.rows import explain_read_errors
 from scstream.cli.store import MemoryStore
-from scstream.compute.threads import one_blas_thread
-from scstream.core.query import Mixture
+from scstream.core.predictor import Predictor
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
-from scstream.learner import PARAMETERS, Learner, executor_for
+from scstream.model import Model, Settings, thread_executor
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build
 from scstream.stream.processor import Learned, OneModel
@@ -118,15 +117,15 @@ def tune_model(
     settings: Mapping[str, Any], options: SearchOptions, *, show_bar: bool = True
 ) -> TuneResult:
     """Search model settings on the first batches of a source; given settings stay fixed."""
-    learner, batches = collect_batches(settings, options)
+    model, batches = collect_batches(settings, options)
     n_searched = _n_searched(len(batches), options)
-    space = _search_space(learner, batches, settings.get("model", {}))
+    space = _search_space(model, batches, settings.get("model", {}))
     if not space:
         raise InputError("all settings that could be searched are given; remove some of them.")
-    defaults = {name: _default(learner, name) for name in space}
+    defaults = {name: getattr(model, name) for name in space}
 
     def scores(chosen: Mapping[str, Any], among: Sequence[TuneBatch]) -> list[float]:
-        return prequential_scores(_with_settings(learner, chosen), among, options.kind)
+        return prequential_scores(replace(model, **chosen), among, options.kind)
 
     def objective(chosen: Mapping[str, Any]) -> float:
         return _mean(scores(chosen, batches[:n_searched]), batches[1:n_searched])
@@ -163,8 +162,8 @@ def tune_model(
 
 def collect_batches(
     settings: Mapping[str, Any], options: SearchOptions
-) -> tuple[Learner, list[TuneBatch]]:
-    """Return the first batches as a pipeline would learn them, and an untrained learner."""
+) -> tuple[Settings, list[TuneBatch]]:
+    """Return the first batches as a pipeline would learn them, and the settings of the model."""
     schema = dict(settings.get("schema", {}))
     if options.truth is not None:
         schema["keep"] = [*schema.get("keep", ()), options.truth]
@@ -186,22 +185,19 @@ def collect_batches(
             "more rows, or smaller batches with --batch-rows."
         )
     assert isinstance(pipeline.processor, OneModel)
-    return replace(pipeline.processor.learner, snapshot=None), batches
+    return pipeline.processor.settings, batches
 
 
-def prequential_scores(learner: Learner, batches: Sequence[TuneBatch], score: str) -> list[float]:
+def prequential_scores(
+    model: Settings | Model, batches: Sequence[TuneBatch], score: str
+) -> list[float]:
     """Return the score of every batch but the first, each predicted before it is learned."""
     score_batch = _scorer(score)
     scores = []
     for number, batch in enumerate(batches):
-        snapshot = learner.snapshot
-        if number and snapshot is not None:
-            with one_blas_thread:
-                mixture = Mixture.expected(
-                    snapshot.family, snapshot.config, snapshot.state, batch.time
-                )
-            scores.append(score_batch(mixture, batch))
-        learner, _ = learner.learn(batch.X, time=batch.time)
+        if number and isinstance(model, Model):
+            scores.append(score_batch(model.at(batch.time), batch))
+        model = model.update(batch.X, time=batch.time).model
     return scores
 
 
@@ -221,19 +217,17 @@ def _simplify(
     return kept
 
 
-def _scorer(score: str) -> Callable[[Mixture, TuneBatch], float]:
-    run = executor_for(-1).map
+def _scorer(score: str) -> Callable[[Predictor, TuneBatch], float]:
+    run = thread_executor(-1).map
     if score == "density":
-        return lambda mixture, batch: float(
-            mixture.ask(Mixture.log_density, batch.X, run=run).mean()
-        )
+        return lambda predictor, batch: float(predictor.log_density(batch.X, run=run).mean())
     from scstream.metrics import adjusted_rand, normalized_mutual_info
 
     agreement = adjusted_rand if score == "ari" else normalized_mutual_info
 
-    def score_labels(mixture: Mixture, batch: TuneBatch) -> float:
+    def score_labels(predictor: Predictor, batch: TuneBatch) -> float:
         assert batch.truth is not None
-        return agreement(batch.truth, mixture.ask(Mixture.labels, batch.X, run=run))
+        return agreement(batch.truth, predictor.labels(batch.X, run=run))
 
     return score_labels
 
@@ -255,9 +249,7 @@ def _n_searched(n_batches: int, options: SearchOptions) -> int:
     return min(max(n_searched, 2), n_batches - 2)
 
 
-def _search_space(
-    learner: Learner, batches: Sequence[TuneBatch], fixed: Mapping[str, Any]
-) -> Space:
+def _search_space(model: Settings, batches: Sequence[TuneBatch], fixed: Mapping[str, Any]) -> Space:
     """Return the settings to search: those that the user has not fixed."""
     times = [batch.time for batch in batches if batch.time is not None]
     batch_interval = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
@@ -265,26 +257,13 @@ def _search_space(
     space: dict[str, Range | tuple[Any, ...]] = {
         "half_life": Range(batch_interval, 300.0 * batch_interval),
         "alpha": Range(1e-3, 1e3),
-        "prior": ("auto", "vague"),
+        "prior": ("auto", "weak"),
     }
-    family = learner.params.get("family")
-    if family in _CONTINUOUS:
+    if model.family in _CONTINUOUS:
         space["motion"] = (True, False)
         if batches[0].X.shape[1] > 1:
             space["family"] = _CONTINUOUS
-    switches = fixed.get("switches") or {}
-    return {name: each for name, each in space.items() if name not in {*fixed, *switches}}
-
-
-def _default(learner: Learner, name: str) -> Any:
-    return True if name == "motion" else learner.params.get(name, PARAMETERS.get(name))
-
-
-def _with_settings(learner: Learner, chosen: Mapping[str, Any]) -> Learner:
-    own = {name: value for name, value in chosen.items() if name != "motion"}
-    if "motion" in chosen and not chosen["motion"]:
-        own["switches"] = {**(learner.params.get("switches") or {}), "motion": False}
-    return replace(learner, params={**learner.params, **own})
+    return {name: each for name, each in space.items() if name not in fixed}
 
 
 def _mean(scores: Sequence[float], batches: Sequence[TuneBatch]) -> float:
@@ -293,7 +272,5 @@ def _mean(scores: Sequence[float], batches: Sequence[TuneBatch]) -> float:
 
 
 def _toml_lines(chosen: Mapping[str, Any]) -> list[str]:
-    own = [f"{name} = {json.dumps(value)}" for name, value in chosen.items() if name != "motion"]
-    if "motion" in chosen:
-        own.append(f"switches = {{ motion = {json.dumps(chosen['motion'])} }}")
-    return ["[model]", *own] if own else []
+    lines = [f"{name} = {json.dumps(value)}" for name, value in chosen.items()]
+    return ["[model]", *lines] if lines else []

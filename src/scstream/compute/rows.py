@@ -1,4 +1,4 @@
-"""Rows of a batch in this process, and passes over them: compiled, or in numpy."""
+"""Rows of a batch in this process, assigned by compiled code or by numpy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from scstream.core.rng import sample_rows
 from scstream.core.row_ranges import RowRange, add_row_ranges, add_up
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Family, Labels, Rows
-from scstream.native import threads
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -38,14 +37,14 @@ def canonical(X: Rows) -> Rows:
 
 
 class Threads(Executor, Protocol):
-    """An executor that lends its threads."""
+    """An executor with threads in this process."""
 
     def map(self, function: Callable[[S], T], tasks: Sequence[S]) -> list[T]:
         """Apply a function to tasks, results in their order."""
 
 
 class LocalRows(ABC):
-    """Rows of a stretch of a batch, with the choices they made last."""
+    """Rows of a range of a batch, with the labels of the last pass."""
 
     def __init__(
         self, executor: Threads, family: Family, batch: Batch, row_range: RowRange
@@ -58,59 +57,59 @@ class LocalRows(ABC):
         self._side: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
 
     @abstractmethod
-    def sums(self, plan: AssignmentParams) -> Array:  # (subtrees, ...)
-        """Let every row choose; return the packed tallies of the subtrees of the stretch."""
+    def sums(self, params: AssignmentParams) -> Array:  # (subtrees, ...)
+        """Assign every row; return the packed `AssignmentStats` of the subtrees of the range."""
 
-    def assign(self, plan: AssignmentParams) -> AssignmentStats:
-        """Let every row choose; remember the choices."""
-        sums = add_row_ranges([self._row_range], [self.sums(plan)])
-        return AssignmentStats.unpacked(sums, len(plan.clusters), len(plan.pairs))
+    def assign(self, params: AssignmentParams) -> AssignmentStats:
+        """Assign every row, and keep the labels."""
+        sums = add_row_ranges([self._row_range], [self.sums(params)])
+        return AssignmentStats.unpacked(sums, len(params.clusters), len(params.pairs))
 
     def sample(self, max_n: int, key: int) -> tuple[LoadedRows, float]:
-        """Return at most so many of the rows, at random, and how many each of them stands for."""
-        batch, share = self._batch.sample(max_n, key)
-        return self._executor.load(self._family, batch), share
+        """Return at most `max_n` random rows, and the number of rows that each one represents."""
+        batch, scale = self._batch.sample(self._family.kernels, max_n, key)
+        return self._executor.load(self._family, batch), scale
 
     def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
-        """Return rows that chose no cluster, a random `max_n` of them, with their weights."""
-        picked = sample_rows(key, self.novel_places(), max_n)
+        """Return at most `max_n` random rows without a cluster, and their weights."""
+        picked = sample_rows(self._family.kernels, key, self.novel_places(), max_n)
         weight = self._batch.weight
         return self._batch.rows[picked], None if weight is None else weight[picked]
 
     def novel_places(self) -> Labels:
-        """Return where the rows are that chose no cluster."""
+        """Return the positions of the rows without a cluster."""
         return np.flatnonzero(self._label == NOVEL)
 
-    def labels(self, names: Labels) -> tuple[Labels, int]:
-        """Return the ids of the rows by the names (K, 2) of the halves they chose."""
-        # A novel row stands at -2 or -1: behind all names.
-        ids = np.append(names, [NOVEL, NOVEL])[2 * self._label + self._side]
+    def labels(self, label_ids: Labels) -> tuple[Labels, int]:
+        """Return the id of every row, and the number of rows without a cluster."""
+        # Rows without a cluster have index -2 or -1: the last two entries.
+        ids = np.append(label_ids, [NOVEL, NOVEL])[2 * self._label + self._side]
         return ids, int(np.count_nonzero(ids < 0))
 
 
 class CompiledRows(LocalRows):
-    """Rows that the compiled kernels pass over (see `scstream.native`)."""
+    """Rows that compiled code assigns."""
 
-    def sums(self, plan: AssignmentParams) -> Array:  # (subtrees, ...)
-        """Let every row choose; return the packed tallies of the subtrees of the stretch."""
-        kernel: Any = self._family.kernel
-        with threads(self._executor.n_threads):
-            self._label, self._side, sums = kernel.assign(
+    def sums(self, params: AssignmentParams) -> Array:  # (subtrees, ...)
+        """Assign every row; return the packed `AssignmentStats` of the subtrees of the range."""
+        compiled = self._family.compiled
+        with self._family.kernels.threads(self._executor.n_threads):
+            self._label, self._side, sums = compiled.assign(
                 self._batch.rows,
                 self._batch.weight,
-                plan.clusters,
-                plan.subclusters,
-                plan.log_weight,
-                plan.log_subweight,
-                plan.prior,
-                plan.pairs,
-                plan.unions,
-                plan.log_new,
-                plan.key,
-                plan.predictive,
-                plan.report_map,
-                plan.collect_evidence,
-                plan.single,
+                params.clusters,
+                params.subclusters,
+                params.log_weight,
+                params.log_subweight,
+                params.prior,
+                params.pairs,
+                params.unions,
+                params.log_new,
+                params.key,
+                params.predictive,
+                params.report_map,
+                params.collect_evidence,
+                params.single,
                 self._row_range.rows.start,
                 self._row_range.length,
                 np.array([len(slices) for slices in self._row_range.subtrees()], dtype=np.int64),
@@ -119,13 +118,13 @@ class CompiledRows(LocalRows):
 
 
 class NumpyRows(LocalRows):
-    """Rows that pass slice by slice through the reference, `assign_block`."""
+    """Rows that the reference, `assign_block`, assigns slice by slice."""
 
-    def sums(self, plan: AssignmentParams) -> Array:  # (subtrees, ...)
-        """Let every row choose; return the packed tallies of the subtrees of the stretch."""
+    def sums(self, params: AssignmentParams) -> Array:  # (subtrees, ...)
+        """Assign every row; return the packed `AssignmentStats` of the subtrees of the range."""
         first = self._row_range.first
         slices = range(first, self._row_range.stop)
-        found = self._executor.map(lambda at: self._choices(plan, at), slices)
+        found = self._executor.map(lambda at: self._choices(params, at), slices)
         self._label = np.concatenate([choices.label for choices in found])
         self._side = np.concatenate([choices.side for choices in found])
         return np.stack(
@@ -135,28 +134,28 @@ class NumpyRows(LocalRows):
             ]
         )
 
-    def _choices(self, plan: AssignmentParams, at: int) -> Choices:
+    def _choices(self, params: AssignmentParams, at: int) -> Choices:
         start, length = self._row_range.rows.start, self._row_range.length
         inside = slice(at * length - start, (at + 1) * length - start)
         weight = None if self._batch.weight is None else self._batch.weight[inside]
-        return assign_block(self._family, plan, self._batch.rows[inside], weight, at * length)
+        return assign_block(self._family, params, self._batch.rows[inside], weight, at * length)
 
 
 class RemoteRows(ABC):
-    """Rows that are somewhere else; of an array they have the shape and the choice of rows."""
+    """Rows on other machines; like an array they have a shape and can be indexed."""
 
     shape: tuple[int, int]
-    names: tuple[str, ...] | None  # of the columns, where they have any
+    feature_names: tuple[str, ...] | None
     is_sparse: bool
 
     @abstractmethod
     def __getitem__(self, places: Labels) -> Rows:
-        """Return the rows at some places, here."""
+        """Return the rows at some positions, in this process."""
 
     @abstractmethod
     def gathered(self) -> Rows:
-        """Return all rows, here."""
+        """Return all rows, in this process."""
 
     @abstractmethod
     def each(self, function: Callable[[Rows], Any]) -> None:
-        """Apply a function that may refuse them to all rows, some at a time, where they are."""
+        """Apply a check that may raise to all rows, on the machines that hold them."""

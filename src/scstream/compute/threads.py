@@ -1,4 +1,4 @@
-"""Passes over the rows of a batch on the threads of this process."""
+"""Assignment passes on the threads of this process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class _OneBlasThread:
-    """Limit BLAS to one thread while anybody in this process is inside; then put it back.
+    """Limit BLAS to one thread while any thread of this process is inside; then restore it.
 
-    Sums of a matrix product depend in their last bits on how many threads share it.
+    The last bits of a matrix product depend on the number of BLAS threads.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ one_blas_thread = _OneBlasThread()
 
 @dataclass
 class ThreadExecutor:
-    """Slices of rows on a pool of threads; the reference that other executors must equal.
+    """Run passes on threads of this process. Other executors must give the same results.
 
     Parameters
     ----------
@@ -71,11 +71,11 @@ class ThreadExecutor:
     n_threads: int = 1
 
     def load(self, family: Family, batch: Batch) -> LocalRows:
-        """Take the rows of a batch in."""
+        """Load the rows of a batch."""
         if isinstance(batch.rows, RemoteRows):
             raise InputError(
-                "the rows are on a cluster, but threads of this process should learn them; give "
-                "the model the executor that made them, or rows.gathered()."
+                "the rows are on a Ray cluster, but the model runs on threads of this process; "
+                "give the model the executor that loaded the rows, or pass rows.gathered()."
             )
         return self.hold(family, batch, RowRange.full(batch.n_rows))
 
@@ -84,12 +84,12 @@ class ThreadExecutor:
         return family
 
     def hold(self, family: Family, batch: Batch, row_range: RowRange) -> LocalRows:
-        """Take rows in that are a stretch of a batch."""
-        kind = NumpyRows if family.kernel is None else CompiledRows
+        """Load rows that are a range of a batch."""
+        kind = NumpyRows if family.compiled is None else CompiledRows
         return kind(self, family, batch, row_range)
 
     def map(self, function: Callable[[S], T], tasks: Sequence[S]) -> list[T]:
-        """Apply a function to tasks, each on one thread of BLAS, results in their order."""
+        """Apply a function to tasks, each with one BLAS thread; results in the order of tasks."""
         with one_blas_thread:
             if self.n_threads == 1 or len(tasks) == 1:
                 return [function(task) for task in tasks]

@@ -1,4 +1,4 @@
-"""Retired clusters that may return: a newborn that one of them explains takes its old id."""
+"""Removed clusters that may return: a new cluster that one of them explains takes its old id."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.core.state import NOVEL, Archive, Config, State
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Archive, State
 from scstream.families.base import Array, Family, Labels
 
 
 def retire(config: Config, state: State, dead: NDArray[np.bool_]) -> Archive:
-    """Add clusters as sharp as they were when they were heaviest; the oldest make room."""
+    """Add clusters with the statistics of their heaviest time; drop the oldest beyond the bound."""
     old = state.archive
-    dead = dead & (state.weight > 0)  # of what has faded to nothing there is nothing to remember
+    dead = dead & (state.weight > 0)  # clusters without weight have no shape left
     if not config.archive or not dead.any():
         return old
-    sharp = state.cluster_stats[dead] * (state.peak[dead] / state.weight[dead])[:, None]
+    heaviest = state.cluster_stats[dead] * (state.peak[dead] / state.weight[dead])[:, None]
     newest = slice(-config.max_clusters, None)
     return Archive(
         ids=np.concatenate([old.ids, state.ids[dead]])[newest],
-        stats=np.concatenate([old.stats, sharp])[newest],
+        stats=np.concatenate([old.stats, heaviest])[newest],
         born=np.concatenate([old.born, state.born[dead]])[newest],
     )
 
 
 def recognise(family: Family, archive: Archive, groups: Array) -> Labels:  # (G, P) -> (G,)
-    """Id of the retired cluster that explains each group better than the prior, or NOVEL.
+    """Id of the archived cluster that explains each group better than the prior, or NOVEL.
 
     The Bayes factor of "the rows of a group come from a" is f(a + g) / (f(a) f(g)). Each retired
     cluster returns at most once, to the group that it explains best.

@@ -1,7 +1,7 @@
-"""One pass over rows: every row chooses a cluster, then a half of it (Algorithm 2, steps 1 to 3).
+"""Assign rows to clusters and to sub-clusters (Algorithm 2, steps 2 and 3).
 
-A pass is described by a `AssignmentParams` and carried out slice by slice (`scstream.core.row_ranges`). The slices
-share nothing, so an executor may run them anywhere, in any order.
+`AssignmentParams` describe a pass over the rows. It runs slice by slice, in the slices of
+`scstream.core.row_ranges`, which share nothing: an executor may run them anywhere, in any order.
 """
 
 from __future__ import annotations
@@ -12,31 +12,30 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.core.rng import uniforms
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
 
-_LOUDEST = 1.0  # nats that one row may say for or against a split or merge
-_ALL_HALVES = 1 << 18  # up to this many scores it is cheaper to compute all halves than to sort
+_MAX_EVIDENCE = 1.0  # log-likelihood that one row may add for or against a split or merge
+_ALL_SUBCLUSTERS = 1 << 18  # up to this many scores computing all is cheaper than sorting
 
 
 @dataclass(frozen=True)
 class AssignmentParams:
-    """What rows are compared with and how they choose."""
+    """What rows are compared with, and how their labels are chosen."""
 
-    clusters: Array  # (K, Q) parameters or predictive tables of the clusters
-    subclusters: Array  # (2K, Q) the same of their halves
+    clusters: Array  # (K, Q) drawn or predictive parameters of the clusters
+    subclusters: Array  # (2K, Q) the same of their sub-clusters
     log_weight: Array  # (K,)
     log_subweight: Array  # (K, 2)
     predictive: bool  # compare by log_predictive, not by log_likelihood
-    log_new: float | None  # log weight of a cluster not seen yet; None: rows must choose a cluster
-    prior: Array  # (1, R) predictive table of no rows at all
-    key: int | None  # draw the labels to learn from under this key; None: the most probable ones
-    report_map: bool = False  # whatever is learned, report the most probable labels
-    collect_evidence: bool = False  # the rows were not learned before: sum up their evidence too
-    single: bool = False  # compare in float32, where the kernels offer it
-    pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2) may be one
-    unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R) predictive tables
+    log_new: float | None  # log weight of a new cluster; None: every row gets a cluster
+    prior: Array  # (1, R) predictive parameters of a cluster without rows
+    key: int | None  # draw labels under this key; None: take the most probable ones
+    report_map: bool = False  # statistics of drawn labels, but report the most probable ones
+    collect_evidence: bool = False  # sum up evidence for splits and merges, too
+    single: bool = False  # compare in float32, if the kernels can
+    pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2)
+    unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R)
 
     def log_density(self, family: Family, tables: Array, X: Rows) -> Array:  # (N, G)
         """Log density of every row under every table."""
@@ -47,13 +46,13 @@ class AssignmentParams:
 
 @dataclass(frozen=True)
 class AssignmentStats:
-    """What a pass over some rows found, a sum over the rows."""
+    """The results of a pass: sums over its rows."""
 
     stats: Array  # (K, 2, P)
     novel_weight: float
     log_density: float  # log of the mixture density, weights not normalised
-    split_evidence: Array  # (K,) log density under the two halves less that under the whole
-    merge_evidence: Array  # (M,) log density under the union less that under the pair
+    split_evidence: Array  # (K,) log density under the sub-clusters minus that under the cluster
+    merge_evidence: Array  # (M,) log density under the union minus that under the pair
 
     def packed(self) -> Array:
         """Return all sums in one vector."""
@@ -76,7 +75,7 @@ class AssignmentStats:
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices of some rows, and their tally."""
+    """Labels and sub-labels of some rows, and their statistics."""
 
     label: Labels  # (N,) index of the cluster or NOVEL
     side: NDArray[np.int8]  # (N,)
@@ -84,131 +83,133 @@ class Choices:
 
 
 class LoadedRows(Protocol):
-    """The rows of a batch where the work is done, with the choices they made last."""
+    """The rows of a batch, on the machine that computes, with the labels of the last pass."""
 
     def sample(self, max_n: int, key: int) -> tuple[LoadedRows, float]:
-        """Return at most so many of the rows, at random, and how many each of them stands for."""
+        """Return at most `max_n` random rows, and the number of rows that each one represents."""
 
-    def assign(self, plan: AssignmentParams) -> AssignmentStats:
-        """Let every row choose; remember the choices."""
+    def assign(self, params: AssignmentParams) -> AssignmentStats:
+        """Assign every row, and keep the labels."""
 
     def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
-        """Return rows that chose no cluster, a random `max_n` of them, with their weights."""
+        """Return at most `max_n` random rows without a cluster, and their weights."""
 
     def labels(self, label_ids: Labels) -> tuple[Labels, int]:
-        """Return the ids of the rows by the names (K, 2) of the halves they chose.
+        """Return the id of every row, and the number of rows without a cluster.
 
-        And how many rows belong to no cluster.
+        `label_ids` (K, 2) are the ids of rows by their sub-cluster.
         """
 
 
 class Executor(Protocol):
-    """Where passes run. The result must not depend on how many hands there are."""
+    """Runs passes. Results must not depend on the number of threads or workers."""
 
     @property
     def n_threads(self) -> int:
-        """Threads of this process, for what is done here."""
+        """Threads of this process."""
 
     def load(self, family: Family, batch: Batch) -> LoadedRows:
-        """Take the rows of a batch in."""
+        """Load the rows of a batch."""
 
     def with_kernels(self, family: Family) -> Family:
-        """Return the family with kernels that may ask others about its clusters."""
+        """Return the family with kernels that may compute on other workers, too."""
 
 
 def assign_block(
-    family: Family, plan: AssignmentParams, X: Rows, weight: Array | None, first_row: int
+    family: Family, params: AssignmentParams, X: Rows, weight: Array | None, first_row: int
 ) -> Choices:
-    """Let the rows of one block choose; `first_row` is the block's place in the batch."""
-    scores = _scores(family, plan, X)
+    """Assign the rows of a block; `first_row` is the position of the block in the batch."""
+    scores = _scores(family, params, X)
     chance = None
-    if plan.key is not None:
-        chance = uniforms(plan.key, np.arange(first_row, first_row + X.shape[0]))
+    if params.key is not None:
+        chance = family.kernels.uniforms(params.key, np.arange(first_row, first_row + X.shape[0]))
     label, log_density = _choose(scores, None if chance is None else chance[:, 0])
-    label = np.where(label == len(plan.clusters), NOVEL, label)
-    subclusters = _half_scores(family, plan, X, label)
-    # The right half is chosen with probability 1 / (1 + exp(-log odds)).
+    label = np.where(label == len(params.clusters), NOVEL, label)
+    subclusters = _subcluster_scores(family, params, X, label)
+    # The right sub-cluster is chosen with probability 1 / (1 + exp(-log odds)).
     threshold = 0.0 if chance is None else np.log(chance[:, 1]) - np.log1p(-chance[:, 1])
     side = (subclusters[:, 1] - subclusters[:, 0] > threshold).astype(np.int8)
     chosen = _Chosen(X, unit_weight(X, weight), scores, subclusters, label, side)
     stats = AssignmentStats(
-        stats=_half_stats(family, plan, chosen),
+        stats=_subcluster_stats(family, params, chosen),
         novel_weight=float(chosen.weight[label == NOVEL].sum()),
         log_density=float(log_density @ chosen.weight),
-        split_evidence=_split_evidence(plan, chosen),
-        merge_evidence=_merge_evidence(family, plan, chosen),
+        split_evidence=_split_evidence(params, chosen),
+        merge_evidence=_merge_evidence(family, params, chosen),
     )
-    if plan.report_map:
-        label, side = _most_probable(family, plan, chosen)
+    if params.report_map:
+        label, side = _most_probable(family, params, chosen)
     return Choices(label, side, stats)
 
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Rows that chose, and between what."""
+    """Rows with their labels and scores."""
 
     X: Rows
     weight: Array  # (N,)
     scores: Array  # (N, K) or (N, K + 1)
-    subclusters: Array  # (N, 2) scores of the halves of the chosen cluster
+    subscores: Array  # (N, 2) scores of the sub-clusters of the label
     label: Labels  # (N,)
     side: NDArray[np.int8]  # (N,)
 
 
-def _half_stats(family: Family, plan: AssignmentParams, chosen: _Chosen) -> Array:  # (K, 2, P)
-    n_clusters = len(plan.clusters)
+def _subcluster_stats(
+    family: Family, params: AssignmentParams, chosen: _Chosen
+) -> Array:  # (K, 2, P)
+    n_clusters = len(params.clusters)
     group = np.where(chosen.label == NOVEL, NOVEL, 2 * chosen.label + chosen.side)
     stats = family.stats(chosen.X, group, 2 * n_clusters, chosen.weight)
     return stats.reshape(n_clusters, 2, family.n_stats)
 
 
-def _split_evidence(plan: AssignmentParams, chosen: _Chosen) -> Array:  # (K,)
-    """How much denser the rows of each cluster are under its two halves than under the whole."""
-    if not plan.collect_evidence:
-        return np.zeros(len(plan.clusters))
+def _split_evidence(params: AssignmentParams, chosen: _Chosen) -> Array:  # (K,)
+    """Gain in log density of the rows of each cluster under its two sub-clusters."""
+    if not params.collect_evidence:
+        return np.zeros(len(params.clusters))
     rows = np.flatnonzero(chosen.label != NOVEL)
     label = chosen.label[rows]
-    apart = np.logaddexp(chosen.subclusters[rows, 0], chosen.subclusters[rows, 1])
-    together = chosen.scores[rows, label] - plan.log_weight[label]
-    gain = np.clip(apart - together, -_LOUDEST, _LOUDEST) * chosen.weight[rows]
-    return np.bincount(label, weights=gain, minlength=len(plan.clusters)).astype(np.float64)
+    apart = np.logaddexp(chosen.subscores[rows, 0], chosen.subscores[rows, 1])
+    together = chosen.scores[rows, label] - params.log_weight[label]
+    gain = np.clip(apart - together, -_MAX_EVIDENCE, _MAX_EVIDENCE) * chosen.weight[rows]
+    return np.bincount(label, weights=gain, minlength=len(params.clusters)).astype(np.float64)
 
 
-def _merge_evidence(family: Family, plan: AssignmentParams, chosen: _Chosen) -> Array:  # (M,)
-    """How much denser the rows of each pair are under its union than under the two."""
-    out = np.zeros(len(plan.pairs))
-    for m, (i, j) in enumerate(plan.pairs):
+def _merge_evidence(family: Family, params: AssignmentParams, chosen: _Chosen) -> Array:  # (M,)
+    """Gain in log density of the rows of each pair under the union."""
+    out = np.zeros(len(params.pairs))
+    for m, (i, j) in enumerate(params.pairs):
         rows = np.flatnonzero((chosen.label == i) | (chosen.label == j))
         if len(rows):
-            log_weight = np.logaddexp(plan.log_weight[i], plan.log_weight[j])
-            union = family.log_predictive(plan.unions[m : m + 1], chosen.X[rows])[:, 0]
+            log_weight = np.logaddexp(params.log_weight[i], params.log_weight[j])
+            union = family.log_predictive(params.unions[m : m + 1], chosen.X[rows])[:, 0]
             apart = np.logaddexp(chosen.scores[rows, i], chosen.scores[rows, j]) - log_weight
-            out[m] = np.clip(union - apart, -_LOUDEST, _LOUDEST) @ chosen.weight[rows]
+            out[m] = np.clip(union - apart, -_MAX_EVIDENCE, _MAX_EVIDENCE) @ chosen.weight[rows]
     return out
 
 
 def _most_probable(
-    family: Family, plan: AssignmentParams, chosen: _Chosen
+    family: Family, params: AssignmentParams, chosen: _Chosen
 ) -> tuple[Labels, NDArray[np.int8]]:
-    """Most probable label and side of every row; only rows that drew another look again."""
+    """Most probable label and side of every row."""
     label = chosen.scores.argmax(axis=1)
-    label = np.where(label == len(plan.clusters), NOVEL, label)
+    label = np.where(label == len(params.clusters), NOVEL, label)
     other = np.flatnonzero(label != chosen.label)
-    subclusters = chosen.subclusters.copy()
-    subclusters[other] = _half_scores(family, plan, chosen.X[other], label[other])
+    subclusters = chosen.subscores.copy()
+    subclusters[other] = _subcluster_scores(family, params, chosen.X[other], label[other])
     return label, (subclusters[:, 1] > subclusters[:, 0]).astype(np.int8)
 
 
-def _scores(family: Family, plan: AssignmentParams, X: Rows) -> Array:  # (N, K) or (N, K + 1)
-    scores = plan.log_density(family, plan.clusters, X) + plan.log_weight
-    if plan.log_new is None:
+def _scores(family: Family, params: AssignmentParams, X: Rows) -> Array:  # (N, K) or (N, K + 1)
+    scores = params.log_density(family, params.clusters, X) + params.log_weight
+    if params.log_new is None:
         return scores
-    new = family.log_predictive(plan.prior, X) + plan.log_new
+    new = family.log_predictive(params.prior, X) + params.log_new
     return np.concatenate([scores, new], axis=1)
 
 
 def _choose(scores: Array, chance: Array | None) -> tuple[Labels, Array]:
-    """Largest score, or the one drawn by inverting the distribution function at `chance`."""
+    """Index of the largest score, or one drawn by inverting the distribution function."""
     top = scores.max(axis=1)
     mass = np.exp(scores - top[:, None])
     total = mass.cumsum(axis=1)
@@ -219,20 +220,22 @@ def _choose(scores: Array, chance: Array | None) -> tuple[Labels, Array]:
     return np.minimum(drawn, scores.shape[1] - 1), log_density
 
 
-def _half_scores(family: Family, plan: AssignmentParams, X: Rows, label: Labels) -> Array:  # (N, 2)
-    """Scores of the two halves of the chosen cluster; zero for novel rows."""
+def _subcluster_scores(
+    family: Family, params: AssignmentParams, X: Rows, label: Labels
+) -> Array:  # (N, 2)
+    """Scores of the two sub-clusters of the label; zero for rows without a cluster."""
     out = np.zeros((X.shape[0], 2))
-    n_clusters = len(plan.clusters)
-    if X.shape[0] * plan.subclusters.size <= _ALL_HALVES:
+    n_clusters = len(params.clusters)
+    if X.shape[0] * params.subclusters.size <= _ALL_SUBCLUSTERS:
         rows = np.flatnonzero(label != NOVEL)
-        scores = plan.log_density(family, plan.subclusters, X)
-        scores = scores.reshape(X.shape[0], n_clusters, 2) + plan.log_subweight
+        scores = params.log_density(family, params.subclusters, X)
+        scores = scores.reshape(X.shape[0], n_clusters, 2) + params.log_subweight
         out[rows] = scores[rows, label[rows]]
         return out
     order = np.argsort(label, kind="stable")
     bounds = np.searchsorted(label[order], np.arange(n_clusters + 1))
     for k in np.flatnonzero(np.diff(bounds)):
         rows = order[bounds[k] : bounds[k + 1]]
-        scores = plan.log_density(family, plan.subclusters[2 * k : 2 * k + 2], X[rows])
-        out[rows] = scores + plan.log_subweight[k]
+        scores = params.log_density(family, params.subclusters[2 * k : 2 * k + 2], X[rows])
+        out[rows] = scores + params.log_subweight[k]
     return out

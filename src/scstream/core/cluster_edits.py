@@ -1,22 +1,25 @@
 """The only code that changes the set of clusters.
 
-Every operation turns a draft into another, in which no weight is made or lost, ids stand in
-increasing order and the names of rows follow their clusters.
+Every function returns a transition in which the total weight is the same, ids are in increasing
+order, and the ids of rows follow their clusters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as changed_copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scstream.core.archive import born_before, retire, without
-from scstream.core.state import NOVEL, Config, Event, Kind, State, Transition
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Event, Kind, State, Transition
 from scstream.families.base import Array, Family, Labels
 
-_MOST_ADDED = 32  # by births or by the splits of a sweep, or half the number of clusters
+_MAX_ADDED = 32  # clusters added at a time, or half the number of clusters
 _LAYERS = ("past", "current", "history")
 _PER_CLUSTER = (
     "ids",
@@ -30,15 +33,23 @@ _PER_CLUSTER = (
 )
 
 
-def room_to_grow(config: Config, state: State) -> int:
-    """How many clusters may be added at a time, so that a strange batch cannot flood the state."""
-    return min(config.max_clusters - state.n_clusters, max(_MOST_ADDED, state.n_clusters // 2))
+@dataclass(frozen=True)
+class EditRules:
+    """How an algorithm carries out splits and merges."""
+
+    keep_heavier_id: bool  # the heavier side keeps the id, not the left or older one
+    bisect_past: bool  # cut statistics along the principal axis, not into equal halves
+
+
+def max_added(config: Config, state: State) -> int:
+    """How many clusters may be added at a time: an unusual batch must not flood the state."""
+    return min(config.max_clusters - state.n_clusters, max(_MAX_ADDED, state.n_clusters // 2))
 
 
 def add_clusters(transition: Transition, current: Array, known: Labels) -> Transition:
-    """Add clusters without a past; `current` (G, 2, P) are the statistics of their halves.
+    """Add clusters without a past; `current` (G, 2, P) are statistics of their sub-clusters.
 
-    `known` (G,) is the id of a retired cluster that returns, or NOVEL for a newborn one.
+    `known` (G,) is the id of an archived cluster that returns, or NOVEL for a new one.
     """
     state, n = transition.state, len(current)
     returns = known != NOVEL
@@ -68,27 +79,27 @@ def add_clusters(transition: Transition, current: Array, known: Labels) -> Trans
         Event(kind, state.time, int(i), float(w))
         for kind, i, w in zip(kinds, ids, weight, strict=True)
     ]
-    return transition.after(grown, *events)
+    return transition.to(grown, *events)
 
 
 def split_clusters(
-    family: Family, config: Config, transition: Transition, which: Labels
+    family: Family, rules: EditRules, transition: Transition, which: Labels
 ) -> Transition:
-    """Make clusters of the halves of the clusters at indices `which`."""
+    """Replace the clusters at indices `which` by their sub-clusters."""
     state, n = transition.state, len(which)
     weight = state.subclusters[which, :, 0]  # (n, 2)
     leaver = np.ones(n, dtype=np.int64)
-    if config.keep_heavier_id:
+    if rules.keep_heavier_id:
         leaver = (weight[:, 1] <= weight[:, 0]).astype(np.int64)
     ids = np.arange(state.next_id, state.next_id + n)
     stayer = take(state, which)
     stayer = stayer.replace(
-        **_child_layers(family, config, stayer, 1 - leaver),
+        **_child_layers(family, rules, stayer, 1 - leaver),
         age=np.zeros(n, dtype=np.int64),
         split_evidence=np.zeros(n),
     )
     child = stayer.replace(
-        **_child_layers(family, config, take(state, which), leaver),
+        **_child_layers(family, rules, take(state, which), leaver),
         ids=ids,
         born=np.full(n, state.time),
     )
@@ -102,17 +113,17 @@ def split_clusters(
         old_id = int(state.ids[k])
         label_ids[label_ids[:, side] == old_id, side] = new_id
         events.append(Event("split", state.time, old_id, float(w[side]), other=int(new_id)))
-    return transition.after(grown, *events, label_ids=label_ids)
+    return transition.to(grown, *events, label_ids=label_ids)
 
 
 def merge_clusters(
-    config: Config, transition: Transition, pairs: Sequence[tuple[int, int]]
+    rules: EditRules, transition: Transition, pairs: Sequence[tuple[int, int]]
 ) -> Transition:
-    """Unite disjoint pairs of clusters; the two become the halves of the union."""
+    """Merge disjoint pairs of clusters; the two become the sub-clusters of the union."""
     state, label_ids = transition.state, transition.label_ids.copy()
     weight, events = state.weight, []
     keep, gone = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
-    if config.keep_heavier_id:
+    if rules.keep_heavier_id:
         swap = weight[gone] > weight[keep]
         keep[swap], gone[swap] = gone[swap], keep[swap]
     changed: dict[str, Any] = {name: getattr(state, name).copy() for name in _PER_CLUSTER}
@@ -135,11 +146,11 @@ def merge_clusters(
         events.append(Event("merged", state.time, int(k), float(w), other=int(g)))
     united = _forget_pairs(state.replace(**changed), state.ids[np.append(keep, gone)])
     stay = np.setdiff1d(np.arange(state.n_clusters), gone)
-    return transition.after(take(united, stay), *events, label_ids=label_ids)
+    return transition.to(take(united, stay), *events, label_ids=label_ids)
 
 
 def remove_clusters(config: Config, transition: Transition, dead: NDArray[np.bool_]) -> Transition:
-    """Remove clusters; their weight goes to the rest, their rows belong to no cluster."""
+    """Remove clusters; their weight becomes unassigned, their rows belong to no cluster."""
     state, weight = transition.state, transition.state.weight
     events = [
         Event("died", state.time, int(state.ids[k]), float(weight[k])) for k in np.flatnonzero(dead)
@@ -154,11 +165,11 @@ def remove_clusters(config: Config, transition: Transition, dead: NDArray[np.boo
     label_ids = np.where(
         np.isin(transition.label_ids, state.ids[dead]), NOVEL, transition.label_ids
     )
-    return transition.after(take(smaller, np.flatnonzero(~dead)), *events, label_ids=label_ids)
+    return transition.to(take(smaller, np.flatnonzero(~dead)), *events, label_ids=label_ids)
 
 
 def number_from_zero(transition: Transition) -> Transition:
-    """Number the clusters of a first batch 0 .. K-1: ids that nobody saw need not be spent."""
+    """Number the clusters of a first batch 0 .. K-1; no user has seen other ids yet."""
     state = transition.state
     ids = np.arange(state.n_clusters)
     place = np.searchsorted(state.ids, np.maximum(transition.label_ids, 0))
@@ -167,7 +178,7 @@ def number_from_zero(transition: Transition) -> Transition:
         Event("born", state.time, int(k), float(w)) for k, w in zip(ids, state.weight, strict=True)
     ]
     label_ids = np.where(transition.label_ids == NOVEL, NOVEL, place)
-    return transition.replace(state=numbered, label_ids=label_ids, events=tuple(events))
+    return changed_copy(transition, state=numbered, label_ids=label_ids, events=tuple(events))
 
 
 def take(state: State, index: Labels) -> State:
@@ -191,8 +202,8 @@ def _by_id(state: State) -> State:
     return take(state, np.argsort(state.ids, kind="stable"))
 
 
-def _child_layers(family: Family, config: Config, state: State, side: Labels) -> dict[str, Any]:
-    """Layers of the clusters that one side of each cluster becomes: halves of that side."""
+def _child_layers(family: Family, rules: EditRules, state: State, side: Labels) -> dict[str, Any]:
+    """Layers of the clusters that one sub-cluster of each cluster becomes."""
     every = np.arange(state.n_clusters)
     along = state.subclusters[every, side]
 
@@ -200,15 +211,15 @@ def _child_layers(family: Family, config: Config, state: State, side: Labels) ->
         flat = stats.reshape(-1, stats.shape[-1])
         axis = np.broadcast_to(along, stats.shape).reshape(flat.shape)
         shape = (*stats.shape[:-1], 2, stats.shape[-1])
-        return subclusters_of(family, config, flat, axis).reshape(*shape)
+        return subclusters_of(family, rules, flat, axis).reshape(*shape)
 
     return {layer: bisect(getattr(state, layer)[..., every, side, :]) for layer in _LAYERS}
 
 
-def subclusters_of(family: Family, config: Config, stats: Array, along: Array) -> Array:
-    """Halves (G, 2, P) of groups known by their statistics (G, P) only; nothing is lost."""
+def subclusters_of(family: Family, rules: EditRules, stats: Array, along: Array) -> Array:
+    """Sub-clusters (G, 2, P) of groups with these statistics (G, P); their sum is the group."""
     offset = np.zeros_like(stats)
-    if config.cut_past and len(stats):
+    if rules.bisect_past and len(stats):
         offset = stats[:, :1] * family.bisect(stats, along)
     return np.stack([stats / 2.0 + offset, stats / 2.0 - offset], axis=1)
 

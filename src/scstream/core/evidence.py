@@ -1,15 +1,14 @@
-"""Evidence from rows that were not learned yet, for splits and merges (row 11 of the changes).
+"""Evidence for splits and merges from rows that were not learned yet.
 
-Ratios of marginals compare labelled partitions: a row on the border of two clusters pays for its
-label in one of them, so clusters that overlap are taken for one even with endless data. Before a
-batch is learned, its rows can be asked without labels: is the mixture of the two halves denser
-here than the whole? Is the union of a pair denser than the mixture of the two? The sum of the log
-ratios over rows is a prequential Bayes factor: every row is predicted by the past only, so extra
-parameters are paid for. It is faded like everything else and never falls below zero (Page's
-cumulative sum), so that it answers to what happens now.
+Ratios of marginals compare labelled partitions. A row between two overlapping clusters pays for its
+label in one of them, so that overlapping clusters look like one even with endless data. Before a
+batch is learned, its rows are therefore compared without labels: with the mixture of the two
+sub-clusters against the cluster, and with the union of a pair against the mixture of the pair. The
+log ratios of the rows are clipped, summed, forgotten like all statistics, and not let below zero:
+a CUSUM (Page's cumulative sum test), which responds to recent rows.
 
-Endless rows refute any shape: no real cluster is exactly of its family, and every batch would cut
-it further. So a split must gain more than nothing per row, the more the more rows there are.
+No real cluster has exactly the shape of its family, and with endless rows the smallest misfit would
+split it. A split must therefore gain more per row the more rows a cluster has (`least_gain`).
 """
 
 from __future__ import annotations
@@ -19,51 +18,52 @@ from dataclasses import replace
 import numpy as np
 
 from scstream.core.assign import AssignmentParams, AssignmentStats
-from scstream.core.moves import likely_unions
-from scstream.core.state import Config, State
+from scstream.core.config import Config
+from scstream.core.state import State
 from scstream.families.base import Array, Family
 
 _NEIGHBOURS = 5
 _MANY = 10_000.0  # rows
+_RECENT = 1.5  # batch intervals without rows after which a cluster is inactive
 
 
 def watch_merge_pairs(
-    family: Family, config: Config, state: State, plan: AssignmentParams
+    family: Family, config: Config, state: State, params: AssignmentParams
 ) -> tuple[State, AssignmentParams]:
-    """Add to an arrival plan the unions of pairs whose union is more probable than not."""
+    """Collect evidence also for pairs of clusters whose union is more probable than the pair."""
     if config.merge_evidence is None or state.n_clusters < 2:
-        return state, plan
+        return state, params
     stats = state.cluster_stats
-    first, second = likely_unions(family, config.alpha, stats, config.n_neighbours or _NEIGHBOURS)
-    # A silent cluster says nothing about itself; that its place is empty is no evidence.
-    active = state.last_seen >= state.time - 1.5 * state.batch_interval
+    first, second = family.kernels.likely_unions(family, config.alpha, stats, _NEIGHBOURS)
+    # An inactive cluster has no rows that could be evidence.
+    active = state.last_seen >= state.time - _RECENT * state.batch_interval
     both = active[first] & active[second]
     if not both.any():
         none = {"merge_pairs": state.merge_pairs[:0], "merge_evidence": state.merge_evidence[:0]}
-        return state.replace(**none), plan
+        return state.replace(**none), params
     first, second = first[both], second[both]
     pairs = np.column_stack([state.ids[first], state.ids[second]])
     known = dict(zip(map(tuple, state.merge_pairs.tolist()), state.merge_evidence, strict=True))
     evidence = np.array([known.get(tuple(pair), 0.0) for pair in pairs.tolist()])
-    plan = replace(
-        plan,
+    params = replace(
+        params,
         pairs=np.column_stack([first, second]),
         unions=family.predictive_params(stats[first] + stats[second]),
     )
-    return state.replace(merge_pairs=pairs, merge_evidence=evidence), plan
+    return state.replace(merge_pairs=pairs, merge_evidence=evidence), params
 
 
 def least_gain(config: Config, weight: Array) -> Array:  # (K,) -> (K,)
-    """Nats per row that the halves of a cluster must gain over the whole: none while it is light.
+    """Log-likelihood per row by which the sub-clusters must fit better than the cluster.
 
-    At `_MANY` rows it is half of `coarseness`.
+    Zero for light clusters, half of `coarseness` at `_MANY` rows.
     """
     square = np.square(weight / _MANY)
     return np.asarray(config.coarseness * square / (1.0 + square))
 
 
 def accumulate_evidence(config: Config, state: State, found: AssignmentStats) -> State:
-    """Add what the rows of a batch say, before they are learned."""
+    """Add the evidence of the rows of a batch, collected before they are learned."""
     sampled = found.stats[:, 0, 0] + found.stats[:, 1, 0]
     for_split = found.split_evidence - least_gain(config, state.weight) * sampled
     return state.replace(
@@ -78,3 +78,8 @@ def proven_pairs(config: Config, state: State) -> set[tuple[int, ...]]:
         return set()
     enough = state.merge_evidence > (config.merge_evidence or 0.0)
     return set(map(tuple, state.merge_pairs[enough].tolist()))
+
+
+def merges_need_evidence(config: Config, state: State) -> bool:
+    """Return True if evidence decides about merges; on the first batch the ratio does."""
+    return config.merge_evidence is not None and state.n_batches > 0

@@ -1,68 +1,141 @@
-"""The ratios that decide splits and merges; each formula stands here once."""
+"""Splits and merges: which are proposed, their ratios, and which are accepted.
+
+The split ratio itself is `Kernels.log_odds_of_two`; each other formula is here once.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln
 
+from scstream.core.cluster_edits import (
+    EditRules,
+    max_added,
+    merge_clusters,
+    remove_clusters,
+    split_clusters,
+)
+from scstream.core.config import Config
+from scstream.core.evidence import least_gain, merges_need_evidence, proven_pairs
+from scstream.core.ratios import disjoint, log_merge_ratio, nearest_pairs
+from scstream.core.rng import key_for
+from scstream.core.state import Moves, State, Transition
 from scstream.families.base import Array, Family, Labels
-from scstream.native import twin, twin_function
-
-_TINY = np.finfo(float).tiny  # stands for the count of a group that has faded away
 
 
-@twin
-def log_split_ratio(family: Family, alpha: float, left: Array, right: Array) -> Array:  # (G,)
-    """Log posterior odds of two clusters against their union (the paper's H_split, corrected)."""
-    marginals = family.log_marginal(np.concatenate([left, right, left + right]))
-    return log_odds_of_two(alpha, left[:, 0], right[:, 0], *marginals.reshape(3, -1))
+@dataclass(frozen=True)
+class MoveRules:
+    """How an algorithm proposes splits and merges."""
+
+    min_age: int  # sweeps after its birth before a cluster may split
+    min_subcluster_weight: float  # of both sub-clusters of a cluster that may split
+    n_neighbours: int | None  # merge candidates are that many nearest clusters; None: all pairs
+    merge_inactive: bool  # clusters without rows in the batch may merge
+    subcluster_ratio: bool  # the merge ratio of the authors' program, not the one in the paper
+    edits: EditRules
 
 
-@twin
-def likely_unions(
-    family: Family, alpha: float, stats: Array, n_neighbours: int
+def split_and_merge(
+    family: Family, config: Config, rules: MoveRules, transition: Transition, *, sweep: int
+) -> Transition:
+    """Split, then merge, then remove empty clusters (Algorithm 2, step 4)."""
+    split, n_split = accept_splits(family, config, rules, transition.state, sweep=sweep)
+    if len(split):
+        transition = split_clusters(family, rules.edits, transition, split)
+    merge, n_merge = accept_merges(family, config, rules, transition.state, sweep=sweep)
+    if merge:
+        transition = merge_clusters(rules.edits, transition, merge)
+    empty = transition.state.weight <= 0.0
+    if empty.any() and not empty.all():
+        transition = remove_clusters(config, transition, empty)
+    moves = Moves(n_split, len(split), n_merge, len(merge))
+    return replace(transition, moves=transition.moves + moves)
+
+
+def accept_splits(
+    family: Family, config: Config, rules: MoveRules, state: State, *, sweep: int
+) -> tuple[Labels, int]:
+    """Return the indices of the clusters to split, and how many splits were proposed.
+
+    A proposal is accepted with probability min(1, ratio), or if new rows gave enough evidence.
+    """
+    subclusters = state.subclusters
+    lighter = subclusters[:, :, 0].min(axis=1)
+    may = (lighter > 0) & (lighter >= rules.min_subcluster_weight) & (state.age >= rules.min_age)
+    proposed: Labels = may.nonzero()[0]
+    room = max_added(config, state)
+    if not len(proposed) or room <= 0:
+        return proposed[:0], 0
+    key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="splits")
+    left, right = (
+        subclusters[:, side] if may.all() else subclusters[proposed, side] for side in (0, 1)
+    )
+    weight = state.weight[proposed]
+    kernels = family.kernels
+    ratio = kernels.log_split_ratio(family, config.alpha, left, right)
+    ratio = ratio - least_gain(config, weight) * weight
+    accepted = ratio > np.log(kernels.uniforms(key, state.ids[proposed])[:, 0])
+    if config.split_evidence is not None:
+        # The ratio pays for the labels of rows, which cannot be worth more than log 2 each.
+        possible = ratio > -np.log(2.0) * weight
+        accepted |= possible & (state.split_evidence[proposed] > config.split_evidence)
+    return proposed[accepted][:room], len(proposed)
+
+
+def accept_merges(
+    family: Family, config: Config, rules: MoveRules, state: State, *, sweep: int
+) -> tuple[list[tuple[int, int]], int]:
+    """Return disjoint pairs of clusters to merge, and how many pairs were proposed.
+
+    Where evidence decides, every proposed pair has shown it. Otherwise a pair is accepted with
+    probability min(1, ratio).
+    """
+    first, second = merge_proposals(family, config, rules, state)
+    n_proposed = len(first)
+    if not n_proposed:
+        return [], 0
+    ratio = log_merge_ratio(family, config.alpha, state.cluster_stats, (first, second))
+    if rules.subcluster_ratio:
+        weight = state.cluster_stats[:, 0]
+        ratio = ratio + log_subcluster_weights(config.alpha, weight[first], weight[second])
+    if not merges_need_evidence(config, state):
+        key = key_for(config.seed, batch=state.n_batches, sweep=sweep, purpose="merges")
+        chance = family.kernels.uniforms(key, state.ids[first], state.ids[second])[:, 0]
+        accepted = ratio > np.log(chance)
+        first, second, ratio = first[accepted], second[accepted], ratio[accepted]
+    return disjoint(first, second, ratio), n_proposed
+
+
+def merge_proposals(
+    family: Family, config: Config, rules: MoveRules, state: State
 ) -> tuple[Labels, Labels]:
-    """Pairs of neighbouring groups whose union is more probable than the two."""
-    first, second = nearest_pairs(family, stats, n_neighbours)
-    likely = log_merge_ratio(family, alpha, stats, (first, second), correction=False) > 0
-    return first[likely], second[likely]
+    """Return the pairs that may merge: neighbours, active, and with evidence where it decides."""
+    none = np.zeros(0, dtype=np.int64)
+    by_evidence = merges_need_evidence(config, state)
+    proven = proven_pairs(config, state) if by_evidence else set()
+    if state.n_clusters < 2 or (by_evidence and not proven):
+        return none, none
+    if rules.n_neighbours is None:
+        first, second = np.triu_indices(state.n_clusters, 1)
+    else:
+        first, second = nearest_pairs(family, state.cluster_stats, rules.n_neighbours)
+    may = np.ones(len(first), dtype=bool)
+    if not rules.merge_inactive:
+        active = state.last_seen >= state.time
+        may &= active[first] & active[second]
+    if by_evidence:
+        ids = zip(state.ids[first].tolist(), state.ids[second].tolist(), strict=True)
+        may &= np.array([pair in proven for pair in ids])
+    return first[may], second[may]
 
 
-def log_merge_ratio(
-    family: Family, alpha: float, stats: Array, pairs: tuple[Labels, Labels], *, correction: bool
-) -> Array:  # (number of pairs,)
-    """Log odds of the union of pairs of groups: the negated split ratio.
+def log_subcluster_weights(alpha: float, first: Array, second: Array) -> Array:
+    """Log probability of one labelling of two sub-clusters with weights Dir(alpha/2, alpha/2).
 
-    With `correction` the log probability of the halves that the union would have is added.
+    The authors' program adds it to the merge ratio; the paper does not.
     """
-    first, second = pairs
-    own = family.log_marginal(stats)
-    union = family.log_marginal_of_unions(stats, first, second)
-    counts = stats[first, 0], stats[second, 0]
-    ratio = -log_odds_of_two(alpha, *counts, own[first], own[second], union)
-    return ratio + log_half_weights(alpha, *counts) if correction else ratio
-
-
-@twin_function
-def log_odds_of_two(
-    alpha: float,
-    n_left: Array,
-    n_right: Array,
-    log_left: Array,
-    log_right: Array,
-    log_union: Array,
-) -> Array:  # (G,)
-    """Log odds of two clusters against one, by the Dirichlet process and the marginals f.
-
-    log alpha + lgamma(N_l) + lgamma(N_r) - lgamma(N) + log f(l) + log f(r) - log f(l + r)
-    """
-    n_left, n_right = np.maximum(n_left, _TINY), np.maximum(n_right, _TINY)
-    prior = np.log(alpha) + gammaln(n_left) + gammaln(n_right) - gammaln(n_left + n_right)
-    return np.asarray(prior + log_left + log_right - log_union)
-
-
-def log_half_weights(alpha: float, first: Array, second: Array) -> Array:
-    """Log probability of one labelling of two halves whose weights are Dir(alpha/2, alpha/2)."""
     return np.asarray(
         gammaln(alpha)
         - 2.0 * gammaln(alpha / 2.0)
@@ -70,52 +143,3 @@ def log_half_weights(alpha: float, first: Array, second: Array) -> Array:
         + gammaln(second + alpha / 2.0)
         - gammaln(first + second + alpha)
     )
-
-
-def log_joint(family: Family, alpha: float, stats: Array) -> float:
-    """Log of the Dirichlet process prior of a partition times its marginal likelihood."""
-    total = stats[:, 0].sum()
-    crp = len(stats) * np.log(alpha) + gammaln(stats[:, 0]).sum()
-    crp += gammaln(alpha) - gammaln(alpha + total)
-    return float(crp + family.log_marginal(stats).sum())
-
-
-def disjoint(
-    first: Labels, second: Labels, ratio: Array, *, above: float = -np.inf
-) -> list[tuple[int, int]]:
-    """Take pairs in falling order of ratio down to `above`, each cluster at most once."""
-    taken: set[int] = set()
-    pairs = []
-    for p in np.argsort(-ratio, kind="stable"):
-        if ratio[p] <= above:
-            break
-        i, j = int(first[p]), int(second[p])
-        if i not in taken and j not in taken:
-            pairs.append((i, j))
-            taken |= {i, j}
-    return pairs
-
-
-def nearest_pairs(family: Family, stats: Array, n_neighbours: int) -> tuple[Labels, Labels]:
-    """Pairs (i < j) of groups of which one is among the other's nearest."""
-    first, second = neighbour_pairs(family.coordinates_of(stats), n_neighbours)
-    return first, second
-
-
-@twin_function
-def neighbour_pairs(points: Array, n_neighbours: int) -> tuple[Labels, Labels]:
-    """Pairs (i < j) of points of which one is among the other's nearest, in order."""
-    distances = square_distances(points, points)
-    np.fill_diagonal(distances, np.inf)
-    n = min(n_neighbours, len(points) - 1)
-    near = np.argpartition(distances, n - 1, axis=1)[:, :n]
-    first = np.repeat(np.arange(len(points)), n)
-    pairs = np.sort(np.column_stack([first, near.ravel()]), axis=1)
-    pairs = np.unique(pairs, axis=0)
-    return pairs[:, 0], pairs[:, 1]
-
-
-def square_distances(points: Array, centres: Array) -> Array:  # (N, D), (C, D) -> (N, C)
-    """Square Euclidean distances between points and centres."""
-    squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
-    return np.asarray(np.maximum(squares - 2.0 * points @ centres.T, 0.0))

@@ -1,21 +1,22 @@
-"""Groups from nothing: k-means++ cells, agglomerated as long as the union is more probable.
+"""Groups of rows without clusters: k-means++ cells, then agglomeration by the merge ratio.
 
-The first batch and the pool of novel rows both begin here.
+The first batch and the rows that no cluster explains are grouped here.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from scstream.core.moves import disjoint, log_merge_ratio, nearest_pairs, square_distances
-from scstream.core.rng import uniforms
-from scstream.core.state import Config
+from scstream.core.config import Config
+from scstream.core.ratios import disjoint, log_merge_ratio, nearest_pairs
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
+from scstream.kernels import Kernels
+from scstream.kernels.reference import square_distances
 
 _LLOYD_ROUNDS = 5
-_SETTLE_ROUNDS = 3
+_REASSIGN_ROUNDS = 3
 _CANDIDATES = 8  # nearest groups tried as partners
-_MOST_STATS = 20_000  # statistics per row beyond which rows are not settled one by one
+_MAX_STATS = 20_000  # statistics per row beyond which rows are not reassigned one by one
 _TINY = np.finfo(float).tiny
 
 
@@ -24,22 +25,22 @@ def segment(
 ) -> Labels:  # (N,)
     """Label the rows by agglomerated groups 0 .. G-1."""
     weight = unit_weight(X, weight)
-    cell = seed_cells(family.coordinates(X), weight, n_cells=n_cells, key=key)
+    cell = seed_cells(family.kernels, family.coordinates(X), weight, n_cells=n_cells, key=key)
     for _ in range(2):
-        cell = settle_cells(family, config.alpha, X, weight, cell)
+        cell = reassign_cells(family, config.alpha, X, weight, cell)
         stats = family.stats(X, cell, int(cell.max()) + 1, weight)
         cell = agglomerate(family, config.alpha, stats)[cell]
     return cell
 
 
-def settle_cells(
+def reassign_cells(
     family: Family, alpha: float, X: Rows, weight: Array, cell: Labels
 ) -> Labels:  # (N,)
-    """Let every row move to the cell that predicts it best without it, a few times."""
-    if family.n_stats > _MOST_STATS:
+    """Move every row to the cell that predicts it best without it, a few times."""
+    if family.n_stats > _MAX_STATS:
         return cell
     alone = family.log_predictive(family.prior_predictive, X)[:, 0]
-    for _ in range(_SETTLE_ROUNDS):
+    for _ in range(_REASSIGN_ROUNDS):
         stats = family.stats(X, cell, int(cell.max()) + 1, weight)
         count = np.maximum(stats[:, 0], _TINY)  # rows may weigh nothing
         scores = family.log_predictive(family.predictive_params(stats), X) + np.log(count)
@@ -53,9 +54,11 @@ def settle_cells(
     return cell
 
 
-def seed_cells(points: Array, weight: Array, *, n_cells: int, key: int) -> Labels:  # (N,)
+def seed_cells(
+    kernels: Kernels, points: Array, weight: Array, *, n_cells: int, key: int
+) -> Labels:  # (N,)
     """Partition points into at most `n_cells` non-empty cells: k-means++, then Lloyd."""
-    centres = _plus_plus(points, weight, n_cells, key)
+    centres = _plus_plus(kernels, points, weight, n_cells, key)
     for _ in range(_LLOYD_ROUNDS):
         cell = square_distances(points, centres).argmin(axis=1)
         used, cell = np.unique(cell, return_inverse=True)
@@ -70,7 +73,7 @@ def agglomerate(family: Family, alpha: float, stats: Array) -> Labels:  # (G, P)
     member = np.arange(len(stats))
     while len(stats) > 1:
         pairs = nearest_pairs(family, stats, _CANDIDATES)
-        gain = log_merge_ratio(family, alpha, stats, pairs, correction=False)
+        gain = log_merge_ratio(family, alpha, stats, pairs)
         united = disjoint(*pairs, gain, above=0.0)
         if not united:
             break
@@ -84,9 +87,11 @@ def agglomerate(family: Family, alpha: float, stats: Array) -> Labels:  # (G, P)
     return member
 
 
-def _plus_plus(points: Array, weight: Array, n_cells: int, key: int) -> Array:  # (C, D)
+def _plus_plus(
+    kernels: Kernels, points: Array, weight: Array, n_cells: int, key: int
+) -> Array:  # (C, D)
     """k-means++ seeds, fewer where the points coincide."""
-    chance = uniforms(key, np.arange(n_cells))[:, 0]
+    chance = kernels.uniforms(key, np.arange(n_cells))[:, 0]
     chosen = [_pick(weight, chance[0])]
     nearest = square_distances(points, points[chosen])[:, 0]
     for u in chance[1:]:

@@ -1,8 +1,8 @@
-"""Everything the algorithm knows and chooses: Config, Batch, State and Info, all frozen."""
+"""What the algorithm knows: Batch, State, Transition, Event and Info, all frozen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -10,150 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.core.rng import spaced_rows
-from scstream.core.window import Exponential, Kernel
-from scstream.errors import InputError
 from scstream.families.base import Array, Family, Labels, Rows
+from scstream.kernels import Kernels
 
 Kind = Literal["born", "split", "merged", "died", "returned"]
 
 NOVEL = -1  # label of a row that belongs to no cluster yet
-
-
-@dataclass(frozen=True)
-class Config:
-    """Every choice of the algorithm; saved with the state.
-
-    The defaults are ``algorithm="default"``; `Config.paper` gives the algorithm of the paper. Each
-    switch is separate; `docs/explanation/settings.md` has the measured effect of each.
-
-    Parameters
-    ----------
-    seed : int
-        Key of all randomness.
-    alpha : float
-        Concentration of the Dirichlet process: the weight of a cluster not seen yet.
-    kernel : Kernel
-        Weight of an old batch by its age.
-    n_sweeps : int
-        Sampling sweeps per batch (the paper's T) between the arrival of the rows and the last,
-        predictive sweep.
-    birth_sweeps : int
-        Least number of them on a batch that founded clusters.
-    start_sweeps : int
-        Sampling sweeps on the first batch; with ``segment_start=False`` the most there may be.
-    start_patience : int
-        Sweeps without a split or merge after which the first batch counts as converged.
-    max_clusters : int
-        Bound on K, and so on memory.
-    segment_start : bool
-        Start from an over-segmented, agglomerated first batch, instead of one cluster (row 2).
-    births : bool
-        Let rows that the prior explains better than any cluster found new ones (row 3).
-    cut_past : bool
-        Bisect the past of a new cluster along its principal axis, instead of halving it (row 4).
-    keep_heavier_id : bool
-        The heavier side keeps the id in splits and merges, instead of the left, the older (row 5).
-    merge_correction : bool
-        Weigh merges by the sub-cluster weights too, as the original program does (row 6).
-    n_neighbours : int or None
-        Nearest clusters that are candidates for a merge; None for all pairs (row 6).
-    merge_silent : bool
-        Clusters without rows in the batch may merge too, instead of waiting for their return.
-    split_age : int
-        Sweeps after its birth before a cluster may split (row 7).
-    split_floor : float
-        Least weight of either half of a split (row 7).
-    split_evidence : float or None
-        Split also when new rows, before they are learned, have shown this much log evidence for
-        the two halves against the whole (row 11).
-    merge_evidence : float or None
-        After the first batch, merge when they have shown this much for the union against the
-        pair, and for no other reason (row 11); None: the ratio decides.
-    coarseness : float
-        Nats per row that a split of a very heavy cluster must gain (row 15). Light clusters, up to
-        some thousand rows, need not gain any.
-    learn_draws : bool
-        Learn from labels drawn by their probabilities, and report the most probable ones, instead
-        of learning from the most probable (row 10).
-    exact_predictive : bool
-        Integrate the parameters out of the predictive, instead of plugging in means (row 8).
-    motion : bool
-        Move the past of a cluster along its estimated velocity (row 9).
-    remember_silent : bool
-        Let a silent cluster lose weight but not shape, so that it is known when it returns.
-    archive : bool
-        Remember retired clusters, so that a recurring one returns under its old id.
-    birth_floor : float
-        Least weight of a newborn cluster.
-    death_weight : float
-        A silent cluster dies below this weight.
-    late : {"error", "add"}
-        What to do with a batch older than the last one.
-    precision : {"float64", "float32"}
-        How rows are compared with clusters by the compiled kernels; statistics are always float64.
-
-    Examples
-    --------
-    >>> from scstream import Config
-    >>> Config().births, Config.paper().births
-    (True, False)
-    """
-
-    seed: int = 0
-    alpha: float = 1.0
-    kernel: Kernel = field(default_factory=Exponential)
-    n_sweeps: int = 0
-    birth_sweeps: int = 2
-    start_sweeps: int = 15
-    start_patience: int = 10
-    max_clusters: int = 1000
-    segment_start: bool = True
-    births: bool = True
-    cut_past: bool = True
-    keep_heavier_id: bool = True
-    merge_correction: bool = True
-    n_neighbours: int | None = 5
-    merge_silent: bool = False
-    split_age: int = 5
-    split_floor: float = 4.0
-    split_evidence: float | None = 5.0
-    merge_evidence: float | None = 1.5
-    coarseness: float = 0.3
-    learn_draws: bool = True
-    exact_predictive: bool = True
-    motion: bool = True
-    remember_silent: bool = True
-    archive: bool = False
-    birth_floor: float = 5.0
-    death_weight: float = 1.0
-    late: Literal["error", "add"] = "error"
-    precision: Literal["float64", "float32"] = "float64"
-
-    @classmethod
-    def paper(cls, **choices: Any) -> Self:
-        """Algorithms 1 and 2 as the paper states them, with the corrected formulas only."""
-        as_printed: dict[str, Any] = {
-            "segment_start": False,
-            "births": False,
-            "cut_past": False,
-            "keep_heavier_id": False,
-            "merge_correction": False,
-            "n_neighbours": None,
-            "merge_silent": True,
-            "split_age": 0,
-            "split_floor": 0.0,
-            "split_evidence": None,
-            "merge_evidence": None,
-            "coarseness": 0.0,
-            "learn_draws": False,
-            "motion": False,
-            "remember_silent": False,
-            "archive": False,
-            "n_sweeps": 1,
-            "start_sweeps": 500,
-            "start_patience": 50,
-        }
-        return cls(**(as_printed | choices))
 
 
 @dataclass(frozen=True)
@@ -174,18 +36,18 @@ class Batch:
         """Sum of the weights of the rows."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
 
-    def sample(self, max_n: int, key: int) -> tuple[Batch, float]:
-        """Return at most so many of the rows, at random, and how many each of them stands for."""
+    def sample(self, kernels: Kernels, max_n: int, key: int) -> tuple[Batch, float]:
+        """Return at most `max_n` random rows, and the number of rows that each one represents."""
         if self.n_rows <= max_n:
             return self, 1.0
-        picked = spaced_rows(key, self.n_rows, max_n)
+        picked = spaced_rows(kernels, key, self.n_rows, max_n)
         weight = None if self.weight is None else self.weight[picked]
         return Batch(self.rows[picked], self.time, weight), self.n_rows / max_n
 
 
 @dataclass(frozen=True)
 class Archive:
-    """Clusters that fell silent, as sharp as they were when they were heaviest."""
+    """Removed clusters, with the statistics they had when they were heaviest."""
 
     ids: NDArray[np.int64]  # (A,)
     stats: Array  # (A, P)
@@ -198,19 +60,9 @@ class Archive:
         return cls(none.astype(np.int64), np.zeros((0, n_stats)), none)
 
 
-class Frozen:
-    """A frozen dataclass that changes by copies."""
-
-    def replace(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed: `dataclasses.replace` without the ceremony."""
-        other = object.__new__(type(self))
-        object.__setattr__(other, "__dict__", self.__dict__ | changes)
-        return other
-
-
 @dataclass(frozen=True, eq=False)
-class State(Frozen):
-    """The mixture between two batches. A cluster is the sum of its two halves by construction."""
+class State:
+    """The mixture between two batches. A cluster is the sum of its two sub-clusters."""
 
     past: Array  # (K, 2, P) statistics of earlier batches, faded to `time`
     current: Array  # (K, 2, P) statistics of the newest batch
@@ -223,7 +75,7 @@ class State(Frozen):
     last_seen: Array  # (K,) time of the newest row
     peak: Array  # (K,) largest weight so far
     velocity: Array  # (K, D) per unit of time
-    velocity_noise: Array  # (K,) mean square of a velocity of chance alone, in spreads
+    velocity_noise: Array  # (K,) mean square of a velocity that is noise alone, in stds
     split_evidence: Array  # (K,) faded log evidence for two clusters in place of one
     merge_pairs: Labels  # (M, 2) ids of clusters that may be one
     merge_evidence: Array  # (M,) faded log evidence for one cluster in place of the two
@@ -286,8 +138,15 @@ class State(Frozen):
         return _locked(self.cluster_stats[:, 0].copy())
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed; sums of layers that stay are not made again."""
-        other = super().replace(**changes)
+        """Return a copy with some fields changed.
+
+        It is faster than `dataclasses.replace`, and keeps the cached sums of layers that stay.
+        """
+        if not changes.keys() <= self.__dataclass_fields__.keys():
+            unknown = min(changes.keys() - self.__dataclass_fields__.keys())
+            raise TypeError(f"State has no field {unknown!r}")
+        other = object.__new__(type(self))
+        object.__setattr__(other, "__dict__", self.__dict__ | changes)
         if "past" in changes or "current" in changes:
             for sums in ("subclusters", "cluster_stats", "weight"):
                 other.__dict__.pop(sums, None)
@@ -323,11 +182,11 @@ class Event:
     time : float
         Time of the batch in which it happened.
     id : int
-        The cluster; of a split or a merge the side that keeps its id.
+        The cluster. For a split or a merge, the cluster that keeps its id.
     weight : float
-        Faded number of rows of the cluster, and of a split that of the side that left.
+        Faded number of rows of the cluster; for a split, that of the new cluster.
     other : int or None
-        Of a split the new id, of a merge the id that was absorbed.
+        For a split the new id, for a merge the id that was absorbed.
 
     Examples
     --------
@@ -340,32 +199,55 @@ class Event:
     time: float
     id: int
     weight: float
-    other: int | None = None  # split: the new id; merged: the id that was absorbed
+    other: int | None = None
 
 
 @dataclass(frozen=True)
-class Transition(Frozen):
-    """A state in the making: what its rows are called so far, and what happened to it."""
+class Moves:
+    """Counts of split and merge proposals and of those that were accepted."""
+
+    split_proposals: int = 0
+    splits: int = 0
+    merge_proposals: int = 0
+    merges: int = 0
+
+    def __add__(self, other: Moves) -> Moves:
+        return Moves(
+            self.split_proposals + other.split_proposals,
+            self.splits + other.splits,
+            self.merge_proposals + other.merge_proposals,
+            self.merges + other.merges,
+        )
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A state that is being changed by a batch, the ids of its rows and what happened so far."""
 
     state: State
-    label_ids: Labels  # (K, 2) id that rows go by, for every half that they could choose last
+    label_ids: Labels  # (K, 2) id of the rows of every sub-cluster of the last pass
     events: tuple[Event, ...] = ()
+    moves: Moves = Moves()
     log_density: float = float("nan")  # sum over rows after the last pass, weights not normalised
 
     @classmethod
     def of(cls, state: State, *, log_density: float = float("nan")) -> Self:
-        """Begin with a state whose rows go by the ids of their clusters."""
+        """Begin with a state in which rows have the ids of their clusters."""
         return cls(state, state.ids.repeat(2).reshape(-1, 2), log_density=log_density)
 
-    def after(self, state: State, *events: Event, label_ids: Labels | None = None) -> Transition:
-        """Go on with a changed state."""
+    def to(self, state: State, *events: Event, label_ids: Labels | None = None) -> Transition:
+        """Go on to a changed state."""
         label_ids = self.label_ids if label_ids is None else label_ids
-        return self.replace(state=state, label_ids=label_ids, events=self.events + events)
+        return replace(self, state=state, label_ids=label_ids, events=self.events + events)
+
+    def after(self, earlier: Transition) -> Transition:
+        """Return this transition with the events and moves of an earlier one in front."""
+        return replace(self, events=earlier.events + self.events, moves=earlier.moves + self.moves)
 
 
 @dataclass(frozen=True)
 class Info:
-    """What happened in one step.
+    """What happened in one batch.
 
     Parameters
     ----------
@@ -375,6 +257,8 @@ class Info:
         Rows that belong to no cluster.
     mean_log_density : float
         Mean logarithm of the predictive density of the rows, after they were learned.
+    moves : Moves
+        How many splits and merges were proposed and accepted.
 
     Examples
     --------
@@ -384,27 +268,11 @@ class Info:
     """
 
     events: tuple[Event, ...] = ()
-    n_novel: int = 0  # rows that belong to no cluster
-    mean_log_density: float = float("nan")  # of the rows, after they were learned
+    n_novel: int = 0
+    mean_log_density: float = float("nan")
+    moves: Moves = Moves()
 
 
 def _locked(array: Array) -> Array:
     array.setflags(write=False)
     return array
-
-
-def check_config(config: Config) -> None:
-    """Raise `InputError` with a sentence for a choice that cannot work."""
-    for name in ("alpha", "birth_floor", "death_weight"):
-        value = getattr(config, name)
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"{name} must be a positive number, got {value!r}.")
-    for name in ("n_sweeps", "birth_sweeps", "split_age", "start_sweeps", "coarseness"):
-        if not getattr(config, name) >= 0:
-            raise InputError(f"{name} must not be negative, got {getattr(config, name)!r}.")
-    if config.max_clusters < 1:
-        raise InputError(f"max_clusters must be at least 1, got {config.max_clusters!r}.")
-    if config.late not in ("error", "add"):
-        raise InputError(f"late must be 'error' or 'add', got {config.late!r}.")
-    if config.precision not in ("float64", "float32"):
-        raise InputError(f"precision must be 'float64' or 'float32', got {config.precision!r}.")

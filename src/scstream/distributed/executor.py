@@ -81,7 +81,7 @@ class RayExecutor:
         deadline: float = 600.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        for name, value in {"n_workers": n_workers, "n_threads": n_threads}.items():
+        for name, value in {"n_workers": n_workers, "n_jobs": n_threads}.items():
             if value is not None and (type(value) is not int or value < 1):
                 raise InputError(f"{name} must be a whole number from 1, or None, got {value!r}.")
         if not deadline > 0:
@@ -177,7 +177,7 @@ class RayRows:
         """Return at most so many of the rows, at random, and how many each of them stands for."""
         if self._batch.n_rows <= max_n:
             return self, 1.0
-        batch, share = self._batch.sample(max_n, key)
+        batch, share = self._batch.sample(self._family.kernels, max_n, key)
         return self._executor.load(self._family, batch), share
 
     def assign(self, plan: AssignmentParams) -> AssignmentStats:
@@ -193,7 +193,7 @@ class RayRows:
         places = self._at_last(
             lambda: self._ask(lambda worker, share: worker.novel_places.remote(share, self._told))
         )
-        picked = sample_rows(key, np.concatenate(places), max_n)
+        picked = sample_rows(self._family.kernels, key, np.concatenate(places), max_n)
         rows = self._at_last(lambda: self._batch.rows[picked])
         weight = self._batch.weight
         return rows, None if weight is None else weight[picked]

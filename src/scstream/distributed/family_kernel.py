@@ -7,7 +7,6 @@ random numbers by its id, so that it does not matter who answers for which.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,33 +15,45 @@ import numpy as np
 from scstream.distributed.engine import put
 from scstream.distributed.shards import Asks
 from scstream.families.base import Array, Family, Labels
-from scstream.native import compiled
+from scstream.kernels.native import Native
 
 # Which arguments of a kernel have one row per cluster.
 _BY_CLUSTER = {
-    "drawn_tables": (0, 1),
+    "sample_cluster_params": (0, 1),
     "log_marginal": (0,),
     "log_split_ratio": (1, 2),
-    "predictive": (0,),
+    "predictive_params": (0,),
 }
 
 
 def with_kernels(family: Family, asks: Asks, *, n_parts: int, least: float) -> Family:
     """Return the family with a kernel that lets workers answer what is large."""
-    if family.kernel is None:
+    kernels = family.kernels
+    if family.compiled is None or not isinstance(kernels, Native):
         return family
-    other = copy(family)
-    kernel = SpreadKernel(family, asks, n_parts=n_parts, least=least)
-    other.__dict__["_twin"] = kernel
-    return other
+    return family.with_kernels(RemoteKernels(kernels, family, asks, n_parts=n_parts, least=least))
+
+
+class RemoteKernels(Native):
+    """Compiled kernels, some of whose work on clusters is done by workers."""
+
+    def __init__(
+        self, kernels: Native, family: Family, asks: Asks, *, n_parts: int, least: float
+    ) -> None:
+        super().__init__(kernels.module)
+        self._remote = SpreadKernel(family, asks, n_parts=n_parts, least=least)
+
+    def compile(self, family: Any) -> Any:
+        """Return the compiled form of the family that computes on workers, too."""
+        return self._remote
 
 
 class SpreadKernel:
-    """The compiled twin of a family, with help."""
+    """The compiled form of a family, with help from workers."""
 
     def __init__(self, family: Family, asks: Asks, *, n_parts: int, least: float) -> None:
         self._family = family
-        self._kernel = family.kernel
+        self._kernel = family.compiled
         self._asks = asks
         self._n_parts = n_parts
         self._least_groups = least / family.n_features**3
@@ -86,7 +97,7 @@ class SpreadKernel:
         if len(args[1]) < max(self._least_groups, 2):
             return here(*args)
         # The specification asks for marginals and unions one by one, and these are shared out.
-        raise compiled().Refused  # type: ignore[union-attr]
+        raise self._family.kernels.refused
 
     def _ask(self, name: str, arguments: Sequence[list[Any]]) -> list[Any]:
         def question(args: list[Any]) -> Callable[[Any], Any]:

@@ -20,13 +20,13 @@ from scstream.distributed.keyed_worker import Part, places
 from scstream.distributed.keyed_workers import Crew, number_of
 from scstream.distributed.partitions import N_PARTITIONS, Task, homes, partition_of
 from scstream.errors import EngineError, InputError
-from scstream.learner import Learner
-from scstream.native import in_use
+from scstream.kernels import kernels_in_use
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.entries import KeyedEntry, unpacked
-from scstream.stream.keyed import KeyOptions, Model, read_size, rows_by_key
+from scstream.stream.keyed import KeyedModel, KeyOptions, read_size, rows_by_key
 from scstream.stream.pool import ModelPool, index_bytes
 from scstream.stream.processor import Learned
 from scstream.stream.segments import Segment, extent_of
@@ -109,7 +109,7 @@ class RayPool(ModelPool):
 
     Parameters
     ----------
-    learner, steps, column
+    settings, steps, column
         As of `ModelPool`.
     store : Store
         Where models wait, and by which they move; all nodes of the cluster must reach it.
@@ -134,7 +134,7 @@ class RayPool(ModelPool):
 
     def __init__(
         self,
-        learner: Learner,
+        settings: Settings,
         steps: Steps,
         *,
         column: str,
@@ -144,13 +144,13 @@ class RayPool(ModelPool):
         keys = keys or RayKeys()
         self._replay = keys.replay_bytes
         self._crew = Crew(
-            lambda: (self._learner, self._steps, column, _anywhere(store), keys, in_use()),
+            lambda: (self._settings, self._steps, column, _anywhere(store), keys, kernels_in_use()),
             store,
             address=keys.address,
             n_wanted=keys.workers,
             deadline=float(keys.deadline),
         )
-        super().__init__(learner, steps, column=column, store=store, keys=keys)
+        super().__init__(settings, steps, column=column, store=store, keys=keys)
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ class RayPool(ModelPool):
         check_workers(workers)
         self._crew.n_wanted = workers
 
-    def model(self, key: str) -> Model:
+    def model(self, key: str) -> KeyedModel:
         """Return the model of a key; raises KeyError."""
         self._snapshot()
         return super().model(key)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scstream.core.state import Info
 from scstream.distributed.partitions import partition_of
 from scstream.families.base import Labels
-from scstream.learner import Learner
-from scstream.native import use
+from scstream.kernels import adopt_kernels
+from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
@@ -50,18 +50,18 @@ class Worker(ModelPool):
     --------
     >>> import tempfile
     >>> import numpy as np
-    >>> from scstream.learner import Learner
-    >>> from scstream.native import in_use
+    >>> from scstream.model import Settings
+    >>> from scstream.kernels import kernels_in_use
     >>> from scstream.preprocess.block import Block
     >>> from scstream.stream.keyed import KeyOptions
     >>> from scstream.preprocess import Steps
     >>> from scstream.distributed.keyed_worker import Worker
     >>> from scstream.stream.store import FolderStore
-    >>> learner = Learner({"random_state": 0})
+    >>> settings = Settings(random_state=0)
     >>> rows = Block.of(np.arange(12.0)[:, None] % 5, who=["a", "b"] * 6)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     make = lambda: Worker(
-    ...         learner, Steps(), "who", FolderStore(folder), KeyOptions(), in_use()
+    ...         settings, Steps(), "who", FolderStore(folder), KeyOptions(), kernels_in_use()
     ...     )
     ...     giver, taker = make(), make()
     ...     _ = giver.learn_part(rows, None, [])
@@ -71,18 +71,18 @@ class Worker(ModelPool):
 
     def __init__(
         self,
-        learner: Learner,
+        settings: Settings,
         steps: Steps,
         column: str,
         store: Store,
         keys: KeyOptions,
         kernels: str,
     ) -> None:
-        use(kernels)  # those of the driver: others would give other bits
+        adopt_kernels(kernels)  # those of the driver: others would give other bits
         bare = KeyOptions(
             memory=keys.memory, segment=keys.segment, max_keys=_NEVER, patience=_NEVER
         )
-        super().__init__(learner, steps, column=column, store=store, keys=bare)
+        super().__init__(settings, steps, column=column, store=store, keys=bare)
         self._told: dict[str, Extent | None] = {}  # where the driver believes models to be
 
     def sees(self, token: bytes) -> bool:

@@ -8,7 +8,7 @@ from threading import Event, Thread
 from typing import Any
 
 from scstream.stream.follower import NONE, Follower
-from scstream.stream.reading import Answer
+from scstream.stream.model_version import Answer, Request
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,19 @@ class Replica:
         version = NONE if self._follower is None else self._follower.version
         return Standing(version, self._trouble)
 
-    def ask(self, question: str, rows: Any, time: Any, at_least: int) -> Answer | Standing:
+    def ask(self, question: Request, rows: Any, time: Any, at_least: int) -> Answer | Standing:
         """Answer, or say how far it has come if that is not far enough."""
         follower = self._follower
         if follower is None or follower.version < max(at_least, 0):
             self._wanted.set()
             return self.standing()
-        return follower.ask(question, rows, time=time)
+        return follower.compute(question, rows, time=time)
 
     def _follow(self) -> None:
         while True:
             try:
                 if self._follower is None:
-                    how = {"options": self._options, "n_threads": self._n_threads}
+                    how = {"options": self._options, "n_jobs": self._n_threads}
                     self._follower = Follower.open(self._place, **how)
                 else:
                     self._follower.refresh()

@@ -9,14 +9,14 @@ import time as clock
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from scstream.distributed import engine
 from scstream.distributed.replica import Replica, Standing
 from scstream.distributed.seats import Seat, Seats
 from scstream.errors import EngineError, InputError
 from scstream.stream.follower import NONE
-from scstream.stream.reading import QUESTIONS, Answer
+from scstream.stream.model_version import Answer, Request
 
 _PAUSE = 0.01  # seconds between two looks at replicas of which none can answer
 _LONGEST_PAUSE = 0.1  # before a replica is asked again that was not new enough: it is busy reading
@@ -103,7 +103,7 @@ class Replicas:
         self.deadline = deadline
         self.seen = NONE  # highest version that an answer came from
         self._arguments = (place, dict(options or {}))
-        self._follow = {"every": every, "n_threads": n_threads}
+        self._follow = {"every": every, "n_jobs": n_threads}
         self._n_cpus, self._address = n_cpus, address
         self._seats = Seats(self._start, n, max_n)
         self._lock = Lock()
@@ -156,8 +156,9 @@ class Replicas:
         Pending
             Its `result` is the answer.
         """
-        if question not in QUESTIONS:
-            raise InputError(f"there is no question {question!r}; ask {' or '.join(QUESTIONS)}.")
+        if question not in get_args(Request):
+            known = " or ".join(get_args(Request))
+            raise InputError(f"there is no request {question!r}; use {known}.")
         return Pending(self, _Call(question, rows, time, at_least), self._until(deadline))
 
     def versions(self, *, deadline: float | None = None) -> list[int]:

@@ -17,8 +17,8 @@ from scstream.core.row_ranges import RowRange, add_row_ranges
 from scstream.core.state import Batch
 from scstream.distributed.engine import ray
 from scstream.families.base import Array, Labels, Rows
+from scstream.kernels import adopt_kernels
 from scstream.machine import usable_cores
-from scstream.native import threads, use
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Worker:
     """
 
     def __init__(self, n_threads: int | None, kernels: str) -> None:
-        use(kernels)
+        adopt_kernels(kernels)
         self._executor = ThreadExecutor(n_threads or usable_cores())
         self._batch = ""
         self._held: dict[int, Held] = {}  # by first slice
@@ -101,8 +101,9 @@ class Worker:
         """Answer for some clusters what the kernel of a family answers under this name."""
         if self._family[0] != family[0]:
             self._family = family[0], ray().get(family[0])
-        with one_blas_thread, threads(self._executor.n_threads):
-            return getattr(self._family[1].kernel, name)(*args)
+        known = self._family[1]
+        with one_blas_thread, known.kernels.threads(self._executor.n_threads):
+            return getattr(known.compiled, name)(*args)
 
     def _hold(self, share: Share) -> Held:
         if share.batch != self._batch:

@@ -11,7 +11,7 @@ from typing import Any
 from scstream.distributed.engine import connect, fault, lost, nodes, ray, said
 from scstream.distributed.worker import Worker
 from scstream.errors import EngineError
-from scstream.native import in_use
+from scstream.kernels import kernels_in_use
 
 _LOOK = 0.25  # seconds between two looks at who is late
 _LATE = 3.0  # times as long as the others took
@@ -85,9 +85,9 @@ class Crew:
 
     def _wanted(self) -> dict[tuple[str, str], Any]:
         if self.n_workers is not None:
-            return {(str(i), in_use()): "SPREAD" for i in range(self.n_workers)}
+            return {(str(i), kernels_in_use()): "SPREAD" for i in range(self.n_workers)}
         place = ray().util.scheduling_strategies.NodeAffinitySchedulingStrategy
-        return {(node, in_use()): place(node, soft=True) for node in nodes()}
+        return {(node, kernels_in_use()): place(node, soft=True) for node in nodes()}
 
     def _hire(self, strategy: Any) -> Any:
         # A worker that died comes back empty. What it was asked then is asked again, by `ask`.
@@ -98,7 +98,7 @@ class Crew:
             "scheduling_strategy": strategy,
             **self.options,
         }
-        return ray().remote(Worker).options(**options).remote(self.n_threads, in_use())
+        return ray().remote(Worker).options(**options).remote(self.n_threads, kernels_in_use())
 
 
 def _session() -> tuple[str, str]:

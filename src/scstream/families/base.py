@@ -10,15 +10,17 @@ Shapes: N rows, D features, G groups, P statistics, Q parameters, R predictive e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
-from types import ModuleType
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import InputError
-from scstream.native import compiled, twin
+from scstream.kernels import REFERENCE, Kernels
+from scstream.kernels.reference import accelerated
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -37,6 +39,7 @@ class Draws(Protocol):
         """Return logarithms of Gamma(shape, 1) variates for `shape` (G, n)."""
 
 
+@dataclass(frozen=True, eq=False)
 class Family(ABC):
     """An exponential family under a conjugate prior; the prior lives in the frozen instance.
 
@@ -48,6 +51,8 @@ class Family(ABC):
     handles_missing: ClassVar[bool] = False
     accepts_sparse: ClassVar[bool] = False
     supports_translation: ClassVar[bool] = False
+
+    kernels: Kernels = field(default=REFERENCE, kw_only=True, repr=False)
 
     @property
     @abstractmethod
@@ -106,30 +111,28 @@ class Family(ABC):
     def hyperparameters(self) -> dict[str, Any]:
         """Return the keyword arguments that rebuild this instance: numbers, strings and arrays."""
 
-    def compiled(self, native: ModuleType) -> Any:
-        """Return the twin of this family in the compiled module, or None where there is none."""
-        return None
-
-    @property
-    def kernel(self) -> Any:
-        """The compiled twin, where there is one and it is in use (see `scstream.native`)."""
-        return None if compiled() is None else self._twin
-
     @cached_property
-    def _twin(self) -> Any:
-        # A subclass may have changed what the kernel of its parent would do.
-        native = compiled() if "compiled" in vars(type(self)) else None
-        return None if native is None else self.compiled(native)
+    def compiled(self) -> Any:
+        """The compiled form of this family, None if there is none."""
+        return self.kernels.compile(self)
+
+    def with_kernels(self, kernels: Kernels) -> Self:
+        """Return this family with other kernels to compute with."""
+        other = copy(self)
+        for name in ("compiled", "prior_predictive"):
+            other.__dict__.pop(name, None)
+        object.__setattr__(other, "kernels", kernels)
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_twin"}
+        return {name: value for name, value in vars(self).items() if name != "compiled"}
 
     @cached_property
     def prior_predictive(self) -> Array:  # (1, R)
         """Predictive table of a group without rows."""
         return self.predictive_params(np.zeros((1, self.n_stats)))
 
-    @twin
+    @accelerated
     def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
         """Logarithm of the marginal likelihood of the unions of pairs of groups, shape (M,)."""
         step = max(1, _CHUNK // self.n_stats)
@@ -153,10 +156,6 @@ class Family(ABC):
             rest[:, 0] = np.maximum(rest[:, 0], np.finfo(float).tiny)
             out[rows] = marginal[group[rows]] - self.log_marginal(rest)
         return out
-
-    def expected(self, stats: Array) -> Array | None:  # (G, P) -> (G, Q)
-        """Parameters at their posterior mean, for the plug-in rule; None where not offered."""
-        return None
 
     def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Difference, per unit of weight, between the halves of each group and half of the group.

@@ -85,9 +85,6 @@ class Bernoulli(Family):
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, 2D), (N, D) -> (N, G)
         return self.log_likelihood(table, X)
 
-    def expected(self, stats: Array) -> Array:  # (G, P) -> (G, 2D)
-        return self.predictive_params(stats)
-
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         a, b = self._posterior(stats)
         return a / (a + b)

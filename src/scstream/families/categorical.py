@@ -96,9 +96,6 @@ class Categorical(Family):
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, L), (N, D) -> (N, G)
         return self.log_likelihood(table, X)
 
-    def expected(self, stats: Array) -> Array:  # (G, P) -> (G, L)
-        return self.predictive_params(stats)
-
     def probabilities(self, stats: Array) -> Array:  # (G, P) -> (G, L)
         """Posterior mean of the probability of every level of every column."""
         posterior = self.concentration + stats[:, 1:]

@@ -20,7 +20,7 @@ from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
 from scstream.families.columns import observed, positive
 from scstream.families.scales import feature_scales, spread_out
-from scstream.native import twin
+from scstream.kernels.reference import accelerated
 
 _LOG_PI = float(np.log(np.pi))
 
@@ -83,7 +83,7 @@ class Diagonal(Family):
     def n_stats(self) -> int:
         return 1 + 3 * self.n_features
 
-    @twin
+    @accelerated
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -91,7 +91,7 @@ class Diagonal(Family):
         values = np.column_stack([np.ones(len(centred)), present, centred, centred**2])
         return group_sums(values * unit_weight(X, weight)[:, None], group, n_groups)
 
-    @twin
+    @accelerated
     def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
         kappa, _, nu, scale = self._posterior(stats)
         features = (
@@ -108,7 +108,7 @@ class Diagonal(Family):
         nu = self.nu + self._moments(stats)[0]
         return self.parameters(stats, draws.normal(self.n_features), draws.log_gamma(0.5 * nu))
 
-    @twin
+    @accelerated
     def parameters(self, stats: Array, normals: Array, log_gammas: Array) -> Array:  # (G, 3D)
         """Make a draw of standard normals and gamma variates, (G, D) each."""
         kappa, mean, _, scale = self._posterior(stats)
@@ -118,7 +118,7 @@ class Diagonal(Family):
         constant = log_whiten - 0.5 * (np.log(2.0) + _LOG_PI)
         return np.concatenate([whiten, centre, constant], axis=1)
 
-    @twin
+    @accelerated
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, 3D), (N, D) -> (N, G)
         whiten, centre, constant = np.split(params, 3, axis=1)
         out = observed(X)[0] @ constant.T
@@ -126,7 +126,7 @@ class Diagonal(Family):
             out -= 0.5 * square
         return np.asarray(out)
 
-    @twin
+    @accelerated
     def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, 4D)
         """Student-t with df = nu, per feature constant - power log1p((w x - b)^2)."""
         kappa, mean, nu, scale = self._posterior(stats)
@@ -136,7 +136,7 @@ class Diagonal(Family):
         constant = gammaln(power) - gammaln(0.5 * nu) + 0.5 * (np.log(square) - _LOG_PI)
         return np.concatenate([whiten, whiten * mean, constant, power], axis=1)
 
-    @twin
+    @accelerated
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, 4D), (N, D) -> (N, G)
         whiten, centre, constant, power = np.split(table, 4, axis=1)
         out = observed(X)[0] @ constant.T
@@ -155,8 +155,8 @@ class Diagonal(Family):
     def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Cut through the mean of the feature that varies most in `along`, in prior units.
 
-        As in `Gaussian.bisect`, with the axis of one feature. The core multiplies by the count of the
-        group, but only the entries present in the feature move: hence their share of the count.
+        As in `Gaussian.bisect`, with the axis of one feature. The core multiplies by the count of
+        the group, but only entries that are present move: hence their share of the count.
         """
         d = self.n_features
         group = np.arange(len(stats))
@@ -221,7 +221,7 @@ class Diagonal(Family):
             "origin": self._origin,
         }
 
-    def compiled(self, native: ModuleType) -> Any:
+    def compiled_by(self, native: ModuleType) -> Any:
         return native.Diagonal(self.mean, self.kappa, float(self.nu), self.psi, self._origin)
 
     @property

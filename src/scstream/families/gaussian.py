@@ -18,7 +18,7 @@ from scipy.special import gammaln
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
 from scstream.families.scales import feature_scales, spread_out
-from scstream.native import twin
+from scstream.kernels.reference import accelerated
 
 _LOG_PI = float(np.log(np.pi))
 _CHUNK = 1 << 22  # doubles held by one chunk of whitened rows
@@ -81,7 +81,7 @@ class Gaussian(Family):
     def n_stats(self) -> int:
         return 1 + self.n_features + self.n_features * (self.n_features + 1) // 2
 
-    @twin
+    @accelerated
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -102,7 +102,7 @@ class Gaussian(Family):
             out[g, 1 + self.n_features :] = second[i, j]
         return out
 
-    @twin
+    @accelerated
     def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
         flat = stats.reshape(-1, self.n_stats)
         kappa, _, nu, scale = self._posterior(flat)
@@ -118,7 +118,7 @@ class Gaussian(Family):
         )
         return np.asarray(out.reshape(stats.shape[:-1]))
 
-    @twin
+    @accelerated
     def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
         """Draw (W, W mu, log|W|) with Sigma^-1 = W^T W by a reversed Bartlett decomposition."""
         kappa, mean, nu, scale = self._posterior(stats)
@@ -137,11 +137,11 @@ class Gaussian(Family):
         constant = _log_diagonal(whiten) - 0.5 * d * (np.log(2.0) + _LOG_PI)
         return self._pack(whiten, centre, constant)
 
-    @twin
+    @accelerated
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
         return params[:, -1] - 0.5 * self._square_distances(params, X)
 
-    @twin
+    @accelerated
     def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, R)
         """Student-t with nu - D + 1 degrees, as ``constant - power log1p(|W x - b|^2)``."""
         kappa, mean, nu, scale = self._posterior(stats)
@@ -160,15 +160,15 @@ class Gaussian(Family):
         centre = np.einsum("gij,gj->gi", whiten, mean)
         return np.column_stack([self._pack(whiten, centre, constant), power])
 
-    @twin
+    @accelerated
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         return table[:, -2] - table[:, -1] * np.log1p(self._square_distances(table[:, :-1], X))
 
-    @twin
+    @accelerated
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self._posterior_mean(stats)[1] + self._origin
 
-    @twin
+    @accelerated
     def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return np.asarray(np.sqrt(np.einsum("gii->gi", self.covariance(stats))))
 
@@ -196,7 +196,7 @@ class Gaussian(Family):
         out[:, 1 + self.n_features :] = 0.5 * (second + second.swapaxes(1, 2))[:, i, j]
         return out
 
-    @twin
+    @accelerated
     def translate(self, stats: Array, shift: Array) -> Array:  # (G, P), (G, D) -> (G, P)
         d = self.n_features
         count, first = stats[:, :1], stats[:, 1 : 1 + d]
@@ -264,7 +264,7 @@ class Gaussian(Family):
         super().check(X)
         spread_out(X, self._origin, np.sqrt(self.nu * np.diag(self.psi)))
 
-    def compiled(self, native: ModuleType) -> Any:
+    def compiled_by(self, native: ModuleType) -> Any:
         return native.Gaussian(self.mean, self.kappa, self.nu, self.psi, self._origin)
 
     @property

@@ -16,7 +16,7 @@ from scipy.special import gammaln, logsumexp
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Labels, Rows, unit_weight
-from scstream.native import twin
+from scstream.kernels.reference import accelerated
 
 _MOST_LEVELS = 32  # counts up to this one are summed level by level, larger ones by lgamma
 _CHUNK = 1 << 22
@@ -61,7 +61,7 @@ class Multinomial(Family):
     def n_stats(self) -> int:
         return 1 + self.n_features
 
-    @twin
+    @accelerated
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -71,7 +71,7 @@ class Multinomial(Family):
         counts = member @ sparse.csr_array(X)
         return np.column_stack([member.sum(axis=1), counts.toarray()])
 
-    @twin
+    @accelerated
     def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
         posterior = self.concentration + stats[..., 1:]
         prior = gammaln(self.concentration.sum()) - gammaln(self.concentration).sum()
@@ -81,19 +81,19 @@ class Multinomial(Family):
         """Draw log probabilities; in log space, since tiny concentrations underflow otherwise."""
         return self.parameters(draws.log_gamma(self.concentration + stats[:, 1:]))
 
-    @twin
+    @accelerated
     def parameters(self, log_gammas: Array) -> Array:  # (G, D) -> (G, D)
         """Make a draw of the logarithms of gamma variates."""
         return np.asarray(log_gammas - logsumexp(log_gammas, axis=1, keepdims=True))
 
-    @twin
+    @accelerated
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, D), (N, D) -> (N, G)
         return np.asarray(sparse.csr_array(X) @ params.T)
 
     def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self.concentration + stats[:, 1:]
 
-    @twin
+    @accelerated
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, D), (N, D) -> (N, G)
         """Dirichlet-multinomial: lgamma(A) - lgamma(A+n) + sum_j lgamma(d_j+x_j) - lgamma(d_j).
 
@@ -130,9 +130,6 @@ class Multinomial(Family):
         gain = gammaln(held) - gammaln(np.maximum(held - weight[row] * X.data, _TINY))
         out = gammaln(np.maximum(total - weight * X.sum(axis=1), _TINY)) - gammaln(total)
         return np.asarray(out + np.bincount(row, gain, minlength=len(out)))
-
-    def expected(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        return np.asarray(np.log(self.means(stats)))
 
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         posterior = self.predictive_params(stats)
@@ -183,7 +180,7 @@ class Multinomial(Family):
     def hyperparameters(self) -> dict[str, Any]:
         return {"concentration": self.concentration}
 
-    def compiled(self, native: ModuleType) -> Any:
+    def compiled_by(self, native: ModuleType) -> Any:
         return native.Multinomial(self.concentration)
 
 

@@ -94,9 +94,6 @@ class Poisson(Family):
             out += rising[inverse]
         return np.asarray(out)
 
-    def expected(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        return np.asarray(np.log(self.means(stats)))
-
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         shape, rate = self._posterior(stats)
         return shape / rate

@@ -23,6 +23,7 @@ from scstream.families.diagonal import Diagonal
 from scstream.families.gaussian import Gaussian
 from scstream.families.multinomial import Multinomial
 from scstream.families.poisson import Poisson
+from scstream.kernels import Kernels
 
 Part: TypeAlias = tuple[Family, tuple[int, ...]]
 
@@ -119,6 +120,10 @@ class Product(Family):
             )
         return product
 
+    def with_kernels(self, kernels: Kernels) -> Self:
+        parts = tuple((family.with_kernels(kernels), columns) for family, columns in self.parts)
+        return replace(self, parts=parts, kernels=kernels)
+
     @property
     def n_features(self) -> int:
         return sum(len(columns) for _, columns in self.parts)
@@ -153,15 +158,6 @@ class Product(Family):
 
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         return self._log_density("log_predictive", table, self._table_ends, X)
-
-    def expected(self, stats: Array) -> Array | None:  # (G, P) -> (G, Q)
-        """Parameters of the parts at their posterior mean, None if a part does not offer them."""
-        blocks = [
-            family.expected(block)
-            for family, block in self._families_with(stats[:, 1:], self._stats_ends)
-        ]
-        offered = [block for block in blocks if block is not None]
-        return np.concatenate(offered, axis=1) if len(offered) == len(blocks) else None
 
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self._joined("means", stats)[:, self._order]

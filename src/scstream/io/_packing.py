@@ -1,19 +1,16 @@
-"""Values to and from a sealed file: plain JSON, arrays beside it, checksums over both.
+"""Values as JSON, with arrays beside it and checksums over both.
 
-Everything here refuses with `ValueError`, or with what a wrong type or a missing key raises by
-itself; `scstream.io.checkpoint` turns all of that into one error.
+Functions raise `ValueError`, or what a wrong type or a missing key raises by itself;
+`scstream.io.model_file` turns all of that into one error.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -24,7 +21,6 @@ from safetensors.numpy import save
 
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, family_from
-from scstream.io.disk import MachineDisk, write_all
 
 Tensors = dict[str, NDArray[Any]]
 T = TypeVar("T")
@@ -147,24 +143,6 @@ def record(cls: type[T], values: Any, **ready: Any) -> T:
 def _hints(cls: type[Any]) -> dict[str, Any]:
     """Types of the fields of a dataclass; to look them up takes a millisecond."""
     return get_type_hints(cls)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that appears complete or not at all, even if the power fails."""
-    disk = MachineDisk()
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # for whom umask says
-        try:
-            write_all(disk, handle, content)
-            disk.sync(handle)
-        finally:
-            disk.close(handle)
-        disk.replace(draft, path)
-    except BaseException:
-        disk.remove(draft)
-        raise
-    disk.sync_folder(path.parent)
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -7,6 +7,7 @@ what was not synced.
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 from typing import Protocol
 
@@ -196,3 +197,21 @@ def write_whole(disk: Disk, path: Path, content: bytes) -> None:
         disk.sync(handle)
     finally:
         disk.close(handle)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file that appears complete or not at all, even if the power fails."""
+    disk = MachineDisk()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # umask applies
+        try:
+            write_all(disk, handle, content)
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+        disk.replace(temporary, path)
+    except BaseException:
+        disk.remove(temporary)
+        raise
+    disk.sync_folder(path.parent)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from scstream import __version__
 from scstream.errors import missing_extra
-from scstream.native import compiled
+from scstream.kernels import kernels_in_use
 from scstream.observe.catalogue import (
     ALERTS,
     EVENTS,
@@ -96,10 +96,7 @@ class Metrics:
         if registry is None:
             ProcessCollector(registry=self._registry)
         self._registry.register(cast(Any, _LagOf(self)))
-        kernels = compiled()
-        self._gauge("scstream_info").labels(
-            version=__version__, kernels="numpy" if kernels is None else kernels.isa()
-        ).set(1)
+        self._gauge("scstream_info").labels(version=__version__, kernels=kernels_in_use()).set(1)
         self._show("scstream_info")
         if max_clusters is not None:
             self._set("scstream_clusters_limit", max_clusters)

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels, Rows
-from scstream.io.checkpoint import Snapshot
+from scstream.model import Model
 from scstream.plot.looks import given_or_new
 from scstream.plot.picture import Picture
-from scstream.plot.reading import rows_of, snapshot_of
+from scstream.plot.reading import model_of, rows_of
 from scstream.plot.scatter import clusters, given_labels, thinned
 
 _ROOM = 0.04  # around what is drawn, as a share of its width
@@ -29,7 +29,7 @@ class Frame:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : Model
         What the model knew.
     rows : array or CSR array of shape (N, D)
         The rows that are drawn.
@@ -44,7 +44,7 @@ class Frame:
     array([0])
     """
 
-    snapshot: Snapshot
+    snapshot: Model
     rows: Rows  # (N, D)
     labels: Labels  # (N,)
 
@@ -54,7 +54,7 @@ def frame(model: Any, X: Any, *, labels: Any = None, max_rows: int = 500) -> Fra
 
     Parameters
     ----------
-    model : ScStream, Learner or Snapshot
+    model : ScStream or Model
         A model that has learned at least one batch.
     X : array, table or CSR matrix of shape (N, D)
         Rows to draw.
@@ -76,7 +76,7 @@ def frame(model: Any, X: Any, *, labels: Any = None, max_rows: int = 500) -> Fra
     array([[0.1],
            [0.3]])
     """
-    snapshot, rows = snapshot_of(model), rows_of(X)
+    snapshot, rows = model_of(model), rows_of(X)
     places = thinned(np.arange(rows.shape[0]), max_rows)
     if labels is not None:
         return Frame(snapshot, rows[places], given_labels(snapshot, rows, labels)[places])

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from scstream.core.forgetting import unfade_inactive
 from scstream.families.base import Array, Labels, Rows
-from scstream.io.checkpoint import Snapshot
+from scstream.model import Model
 from scstream.view.columns import Columns, columns_of
 from scstream.view.projection import Projection
 
@@ -24,7 +23,7 @@ class Picture:
     axis_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, snapshots: Sequence[Snapshot]) -> Picture:
+    def of(cls, snapshots: Sequence[Model]) -> Picture:
         """Choose the picture in which the clusters of all these snapshots differ most."""
         columns = columns_of(snapshots[0].family)
         stats = np.concatenate([shapes(each) for each in snapshots])
@@ -34,7 +33,7 @@ class Picture:
         projection = Projection.of(
             columns.centres(stats), weight, unit=columns.unit(pooled), stds=pooled
         )
-        names = projection.words(columns.names(snapshots[0].names))
+        names = projection.words(columns.names(snapshots[0].feature_names))
         return cls(columns, projection, tuple(names))
 
     @property
@@ -42,15 +41,15 @@ class Picture:
         """Whether rows have one column, which is the horizontal axis."""
         return self.projection.kind == "line"
 
-    def centres(self, snapshot: Snapshot) -> Array:  # (K, A)
+    def centres(self, snapshot: Model) -> Array:  # (K, A)
         """Where the clusters are."""
         return self.projection.place(self.columns.centres(shapes(snapshot)))
 
-    def covariances(self, snapshot: Snapshot) -> Array:  # (K, A, A)
+    def covariances(self, snapshot: Model) -> Array:  # (K, A, A)
         """How the rows of each cluster scatter."""
         return self.columns.covariances(shapes(snapshot), self.projection.lens)
 
-    def points(self, snapshot: Snapshot, X: Rows, labels: Labels) -> Array:  # (N, A)
+    def points(self, snapshot: Model, X: Rows, labels: Labels) -> Array:  # (N, A)
         """Where rows are. A missing entry is drawn at the mean of the cluster of its row."""
         rows = self.columns.rows(X)
         if sparse.issparse(rows):
@@ -66,12 +65,12 @@ class Picture:
         return self.projection.place(rows)
 
 
-def shapes(snapshot: Snapshot) -> Array:  # (K, P)
+def shapes(snapshot: Model) -> Array:  # (K, P)
     """Statistics of the clusters; silent ones as they were when last heard of."""
-    return unfade_inactive(snapshot.config, snapshot.state).cluster_stats
+    return snapshot.shapes
 
 
-def _places(snapshot: Snapshot, labels: Labels) -> Labels:
+def _places(snapshot: Model, labels: Labels) -> Labels:
     """Place of each label among the clusters; after the last for none."""
     ids = snapshot.state.ids
     place = np.minimum(np.searchsorted(ids, labels), len(ids) - 1)

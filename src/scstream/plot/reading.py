@@ -1,4 +1,4 @@
-"""Reading a model, whatever its face: the estimator, river's adapter, a learner or a file."""
+"""The model and the rows that a plot is given, in any form that users have them."""
 
 from __future__ import annotations
 
@@ -9,35 +9,25 @@ from scipy import sparse
 
 from scstream.errors import InputError
 from scstream.families.base import Rows
-from scstream.io.checkpoint import Snapshot
 from scstream.io.frames import is_table, table_rows
+from scstream.model import Model
 
 
-def snapshot_of(model: Any) -> Snapshot:
-    """Return what a model knows, which later batches do not change."""
-    if hasattr(model, "state_"):
-        names = getattr(model, "feature_names_in_", None)
-        return Snapshot(
-            family=model.family_,
-            config=model.config_,
-            state=model.state_,
-            info=model.info_,
-            events=tuple(model.events_),
-            feature_names=None if names is None else tuple(str(name) for name in names),
-        )
-    if hasattr(getattr(model, "model", None), "state_"):
-        return snapshot_of(model.model)
-    snapshot = getattr(model, "snapshot", model)
-    if not isinstance(snapshot, Snapshot) or snapshot.state.is_new:
+def model_of(model: Any) -> Model:
+    """Return the `Model` inside an estimator or an adapter; later batches do not change it."""
+    for inner in (getattr(model, "model_", None), getattr(model, "model", None)):
+        if inner is not None:
+            return model_of(inner)
+    if not isinstance(model, Model) or model.state.is_new:
         raise InputError(
             f"this {type(model).__name__} has learned nothing yet, or is no model of scstream; "
             "learn a batch with partial_fit first."
         )
-    return snapshot
+    return model
 
 
 def rows_of(X: Any) -> Rows:
-    """Return rows as float64, in CSR where they are sparse."""
+    """Return rows as float64, in CSR if they are sparse."""
     if sparse.issparse(X):
         return sparse.csr_array(X, dtype=np.float64)
     if not isinstance(X, np.ndarray | list | tuple) and is_table(X):

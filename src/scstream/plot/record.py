@@ -11,8 +11,8 @@ import numpy as np
 from scstream.core.state import Event
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels
-from scstream.io.checkpoint import Snapshot
-from scstream.plot.reading import snapshot_of
+from scstream.model import Model
+from scstream.plot.reading import model_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +64,10 @@ class History:
 
         Parameters
         ----------
-        model : ScStream, Learner or Snapshot
+        model : ScStream or Model
             A model that has learned at least one batch.
         """
-        snapshot = snapshot_of(model)
+        snapshot = model_of(model)
         last = self._moments[-1] if self._moments else None
         number = snapshot.state.n_batches
         if last is not None and number < last.number:
@@ -166,7 +166,7 @@ def seen(history: History) -> History:
     return history
 
 
-def _moment(snapshot: Snapshot) -> Moment:
+def _moment(snapshot: Model) -> Moment:
     state = snapshot.state
     rows = state.current[:, :, 0].sum(axis=1)  # (K,)
     total = float(rows.sum()) + state.unassigned_now
@@ -181,7 +181,7 @@ def _moment(snapshot: Snapshot) -> Moment:
     )
 
 
-def _new_events(snapshot: Snapshot, last: Moment | None) -> tuple[Event, ...]:
+def _new_events(snapshot: Model, last: Moment | None) -> tuple[Event, ...]:
     """What happened since the batch that was seen last, as far as the model remembers it."""
     if last is None:
         return snapshot.events

@@ -9,14 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Ellipse
 
-from scstream.core.query import Mixture
 from scstream.core.state import NOVEL
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels, Rows
-from scstream.io.checkpoint import Snapshot
+from scstream.model import Model
 from scstream.plot.looks import colour_of, given_or_new, halo, ink, marker_of, tidy
 from scstream.plot.picture import Picture
-from scstream.plot.reading import rows_of, snapshot_of
+from scstream.plot.reading import model_of, rows_of
 
 _MOST_NAMED = 40  # clusters whose ids are written: more could not be read
 _ONE_WIDTH = 1e-9  # least variance of an ellipse, as a share of the largest
@@ -42,7 +41,7 @@ def clusters(
 
     Parameters
     ----------
-    model : ScStream, Learner, Snapshot or Frame
+    model : ScStream, Model or Frame
         A model that has learned at least one batch.
     X : array, table or CSR matrix of shape (N, D), optional
         Rows to draw; none by default.
@@ -95,14 +94,14 @@ def clusters(
     return ax
 
 
-def _what(model: Any, X: Any, labels: Any) -> tuple[Snapshot, Any, Any]:
+def _what(model: Any, X: Any, labels: Any) -> tuple[Model, Any, Any]:
     """Return the model and the rows of a frame, or what was given."""
     if hasattr(model, "rows") and X is None:
         return model.snapshot, model.rows, model.labels
-    return snapshot_of(model), X, labels
+    return model_of(model), X, labels
 
 
-def given_labels(snapshot: Snapshot, rows: Rows, labels: Any) -> Labels:  # (N,)
+def given_labels(snapshot: Model, rows: Rows, labels: Any) -> Labels:  # (N,)
     """Labels as they are given, one for every row, or those of the model."""
     if labels is None:
         snapshot.family.check(rows)
@@ -113,12 +112,9 @@ def given_labels(snapshot: Snapshot, rows: Rows, labels: Any) -> Labels:  # (N,)
     return given
 
 
-def label_rows(snapshot: Snapshot, rows: Rows) -> Labels:  # (N,)
+def label_rows(snapshot: Model, rows: Rows) -> Labels:  # (N,)
     """Most probable cluster of every row at the time of the last batch."""
-    mixture = Mixture.expected(
-        snapshot.family, snapshot.config, snapshot.state, snapshot.state.time
-    )
-    return mixture.labels(rows)
+    return snapshot.at(snapshot.state.time).labels(rows)
 
 
 def thinned(places: Labels, max_n: int) -> Labels:
@@ -141,7 +137,7 @@ def _draw_rows(ax: Axes, points: Array, labels: Labels) -> None:
         ax.scatter(x, y, s=size, marker=marker_of(identity), label=name, zorder=2, **look)
 
 
-def _draw_clusters(ax: Axes, snapshot: Snapshot, picture: Picture, n_std: float) -> None:
+def _draw_clusters(ax: Axes, snapshot: Model, picture: Picture, n_std: float) -> None:
     state = snapshot.state
     centres, covariances = picture.centres(snapshot), picture.covariances(snapshot)
     silent = state.current[:, :, 0].sum(axis=1) <= 0

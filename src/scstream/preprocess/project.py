@@ -10,9 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from scstream.compute.threads import one_blas_thread
-from scstream.core.rng import key_for, normals, uniforms
+from scstream.core.rng import key_for
 from scstream.errors import InputError
 from scstream.families.base import Array
+from scstream.kernels import REFERENCE
 from scstream.preprocess.base import Names, Step, check_option, is_whole, reject_missing
 from scstream.preprocess.block import Block
 
@@ -41,7 +42,8 @@ class RandomProjection(Step):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.preprocess.block import Block
+    >>> from scstream.kernels import REFERENCE
+    from scstream.preprocess.block import Block
     >>> from scstream.preprocess.project import RandomProjection
     >>> _, block = RandomProjection(n=2, seed=1).apply(Block.of(np.eye(5)), time=None)
     >>> block.X.shape
@@ -80,12 +82,12 @@ def projection_matrix(n_columns: int, n: int, seed: int, kind: str) -> Any:  # (
     column = np.arange(n_columns)
     if kind == "gaussian":
         # Rounded, because the last bits of normals differ between mathematical libraries.
-        matrix = np.round(normals(key, column, 0, n) * _GRID) / _GRID / np.sqrt(n)
+        matrix = np.round(REFERENCE.normals(key, column, 0, n) * _GRID) / _GRID / np.sqrt(n)
         matrix.setflags(write=False)
         return matrix
     density = 1.0 / np.sqrt(n_columns)
     output = np.tile(np.arange(n), n_columns)
-    pairs = uniforms(key, np.repeat(column, n), output).reshape(n_columns, n, 2)
+    pairs = REFERENCE.uniforms(key, np.repeat(column, n), output).reshape(n_columns, n, 2)
     signs = np.where(pairs[..., 0] < density, np.where(pairs[..., 1] < 0.5, -1.0, 1.0), 0.0)
     return sparse.csr_array(signs / np.sqrt(density * n))
 
@@ -106,7 +108,8 @@ class Pca(Step):
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.preprocess.block import Block
+    >>> from scstream.kernels import REFERENCE
+    from scstream.preprocess.block import Block
     >>> from scstream.preprocess.project import Pca
     >>> rows = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
     >>> step, block = Pca(n=1).apply(Block.of(rows), time=None)

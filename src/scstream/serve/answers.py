@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from scstream.core.query import Verdict
+from scstream.core.predictor import Prediction
 from scstream.core.state import NOVEL
 from scstream.errors import missing_extra
 from scstream.families.base import Array, Labels
 from scstream.serve.bodies import ARROW, JSON
 from scstream.serve.refusals import Headers
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 try:
     import orjson
@@ -22,20 +22,20 @@ except ImportError as error:
 
 
 def verdict_answer(
-    reading: Reading, verdict: Verdict, probabilities: Array | None = None, *, arrow: bool
+    reading: ModelVersion, verdict: Prediction, probabilities: Array | None = None, *, arrow: bool
 ) -> tuple[bytes, bytes]:
     """Return content and type of the answer to a question about rows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.answers import verdict_answer
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> reading = Reading(7, 1, 0.0, None, learner, Steps())
-    >>> verdict = reading.ask("verdict", [[900.0]]).values
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> reading = ModelVersion(7, 1, 0.0, None, model, Steps())
+    >>> verdict = reading.compute("predict", [[900.0]]).values
     >>> verdict_answer(reading, verdict, arrow=False)[0]
     b'{"cluster":[-1],"probability":[1.0],"novelty":[1.0],"log_density":[-25.3...],"version":7,...}'
     """
@@ -45,7 +45,7 @@ def verdict_answer(
         "novelty": verdict.novelty,
         "log_density": verdict.log_density,
     }
-    ids = None if probabilities is None else np.append(reading.mixture.ids, NOVEL)
+    ids = None if probabilities is None else np.append(reading.model.state.ids, NOVEL)
     if arrow:
         return _arrow(columns, ids, probabilities), ARROW
     columns |= {"version": reading.version, "batch": reading.batch}
@@ -67,18 +67,18 @@ def to_json(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def origin(reading: Reading) -> Headers:
+def origin(reading: ModelVersion) -> Headers:
     """Return the headers that tell which state answered.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.answers import origin
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> origin(Reading(7, 300, 0.0, None, learner, Steps()))
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> origin(ModelVersion(7, 300, 0.0, None, model, Steps()))
     [(b'scstream-version', b'7'), (b'scstream-batch', b'300')]
     """
     return [

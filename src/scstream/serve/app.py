@@ -11,12 +11,12 @@ from scstream.errors import ScStreamError, StreamError, missing_extra
 from scstream.serve.asking import Learn, Predict
 from scstream.serve.docs import STYLE, page
 from scstream.serve.limits import DEFECT, App, Limits, Receive, Scope, Send
-from scstream.serve.model import Model
+from scstream.serve.model import ModelProvider
 from scstream.serve.openapi import describe
 from scstream.serve.refusals import Refusal, refusal_of
 from scstream.serve.routes import look_routes
 from scstream.serve.service import Service
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 from scstream.stream.runner import EventCallback, ignore_event
 
 try:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def create_app(
-    model: Model,
-    settings: Settings | None = None,
+    model: ModelProvider,
+    settings: ServiceSettings | None = None,
     *,
     live: Live | None = None,
     metrics: Metrics | None = None,
@@ -73,7 +73,7 @@ def create_app(
     >>> app.state.service.settings.rows
     100000
     """
-    settings = settings or Settings()
+    settings = settings or ServiceSettings()
     service = Service(model, settings, live=live, metrics=metrics, emit=emit)
     direct: dict[str, App] = {"/predict": Predict(service), "/learn": Learn(service)}
     app = _Guarded(service, direct, around)
@@ -123,7 +123,7 @@ class Described:
         """Return what there is, or a new one."""
         family = None
         with suppress(StreamError):
-            family = self._service.model.current().snapshot.family
+            family = self._service.model.current().model.family
         if self._known is None or self._known[0] is not family:
             self._known = (family, describe(self._app, self._service))
         return self._known[1]

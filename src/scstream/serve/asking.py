@@ -20,8 +20,8 @@ class Predict:
     >>> from scstream.serve.asking import Predict
     >>> from scstream.serve.model import Owned
     >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import Settings
-    >>> Predict(Service(Owned(), Settings())).service.settings.learn
+    >>> from scstream.serve.settings import ServiceSettings
+    >>> Predict(Service(Owned(), ServiceSettings())).service.settings.learn
     False
     """
 
@@ -47,8 +47,8 @@ class Learn:
     >>> from scstream.serve.asking import Learn
     >>> from scstream.serve.model import Owned
     >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import Settings
-    >>> Learn(Service(Owned(), Settings(learn=True))).service.settings.learn
+    >>> from scstream.serve.settings import ServiceSettings
+    >>> Learn(Service(Owned(), ServiceSettings(learn=True))).service.settings.learn
     True
     """
 
@@ -67,8 +67,8 @@ class Learn:
         reading, visit.rows = lesson.reading, len(lesson.labels)
         answer = {
             "cluster": lesson.labels,
-            "clusters": len(reading.mixture.ids),
-            "events": [asdict(event) for event in reading.snapshot.info.events],
+            "clusters": len(reading.model.state.ids),
+            "events": [asdict(event) for event in reading.model.info.events],
             "version": reading.version,
             "batch": reading.batch,
         }

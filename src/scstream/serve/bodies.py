@@ -16,7 +16,7 @@ from scstream.preprocess.block import Block
 from scstream.serve.model import text_of
 from scstream.serve.refusals import Refusal
 from scstream.stream.checks import NUMBERS, number_column, quoted, text_column
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.schema import Schema
 
 try:
@@ -56,9 +56,9 @@ class Form:
     missing: bool = False
 
     @classmethod
-    def of(cls, reading: Reading) -> Self:
+    def of(cls, reading: ModelVersion) -> Self:
         """Return the form of the rows of a model, as they are before its steps."""
-        family = reading.mixture.family
+        family = reading.model.family
         text = text_of(reading)
         if text is not None:
             return cls((), text=text)

@@ -13,7 +13,7 @@ from scstream.core.state import NOVEL, Event
 from scstream.families.base import Labels
 from scstream.serve.memory import N_SHARES, Lives, Moment, Moments
 from scstream.serve.picture import clock_of, heaviest, weights_of
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 N_EVENTS = 500
 N_LIVES = 400
@@ -47,13 +47,13 @@ class Chronicle:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.chronicle import Chronicle, Known
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, labels = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, labels, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
     >>> chronicle = Chronicle(600)
-    >>> _ = chronicle.note(Reading(0, 1, 0.0, None, learner, Steps()), labels)
+    >>> _ = chronicle.note(ModelVersion(0, 1, 0.0, None, model, Steps()), labels)
     >>> chronicle.close_moment()
     >>> news = chronicle.news(Known())
     >>> [(moment["batch"], moment["rows"]) for moment in news["moments"]]
@@ -64,14 +64,14 @@ class Chronicle:
 
     def __init__(self, n_moments: int) -> None:
         self.n_moments = n_moments
-        self.reading: Reading | None = None
+        self.reading: ModelVersion | None = None
         self._epoch = 0
         self._moments, self._lives = Moments(n_moments), Lives(N_LIVES)
         self._events: deque[Event] = deque(maxlen=N_EVENTS)
         self._n_events = 0
         self.pending: Moment | None = None  # what was counted since the last moment
 
-    def note(self, reading: Reading, labels: Labels | None) -> Sequence[Event]:
+    def note(self, reading: ModelVersion, labels: Labels | None) -> Sequence[Event]:
         """Take in a state and the labels of its last batch; return what happened since the last.
 
         A state that is not newer than the last is no batch; an older one begins another chronicle.
@@ -81,7 +81,7 @@ class Chronicle:
             self._begin()
             before = None
         self.reading = reading
-        if reading.snapshot.state.is_new or (before and reading.batch == before.batch):
+        if reading.model.state.is_new or (before and reading.batch == before.batch):
             return ()
         events = _events_since(before, reading)
         self._events.extend(events)
@@ -97,7 +97,7 @@ class Chronicle:
         """Add what was counted to the moments, with the shares of now."""
         if self.pending is None or self.reading is None:
             return
-        state = self.reading.snapshot.state
+        state = self.reading.model.state
         _, share = weights_of(state)
         top = np.sort(heaviest(state.ids, share, N_SHARES))
         shares = dict(zip(state.ids[top].tolist(), share[top].tolist(), strict=True))
@@ -136,19 +136,19 @@ class Chronicle:
         self.pending = None
 
 
-def _events_since(before: Reading | None, reading: Reading) -> list[Event]:
+def _events_since(before: ModelVersion | None, reading: ModelVersion) -> list[Event]:
     """What happened between two states, as far as it is remembered."""
-    snapshot = reading.snapshot
+    snapshot = reading.model
     if before is None:
         return list(snapshot.events)
     if reading.batch == before.batch + 1:
         return list(snapshot.info.events)
-    return [event for event in snapshot.events if event.time > before.snapshot.state.time]
+    return [event for event in snapshot.events if event.time > before.model.state.time]
 
 
-def _moment(reading: Reading, labels: Labels | None) -> Moment:
+def _moment(reading: ModelVersion, labels: Labels | None) -> Moment:
     """What the last batch of a state was like; without its labels from what the state knows."""
-    state, info = reading.snapshot.state, reading.snapshot.info
+    state, info = reading.model.state, reading.model.info
     if labels is None:
         rows, novel = (
             float(state.current[:, :, 0].sum()) + state.unassigned_now,

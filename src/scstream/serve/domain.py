@@ -9,13 +9,13 @@ from collections.abc import Callable
 from scstream.errors import InputError
 from scstream.families.base import Array
 from scstream.io.schema import LARGEST
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 Range = tuple[float, float]
 _MOST = 32  # columns that are looked into
 
 
-def domain(reading: Reading) -> list[Range] | None:
+def domain(reading: ModelVersion) -> list[Range] | None:
     """Return the least and the largest entry of every column that the model takes.
 
     Found by asking; None where that would take long, or where the steps or the family do not take
@@ -24,16 +24,16 @@ def domain(reading: Reading) -> list[Range] | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.domain import domain
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> [(low, high)] = domain(Reading(0, 1, 0.0, None, learner, Steps()))
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> [(low, high)] = domain(ModelVersion(0, 1, 0.0, None, model, Steps()))
     >>> -1e8 < low < high < 1e8
     True
     """
-    state, family = reading.snapshot.state, reading.snapshot.family
+    state, family = reading.model.state, reading.model.family
     if reading.steps.steps or not state.n_clusters or family.n_features > _MOST:
         return None
     heaviest = state.cluster_stats[[int(state.weight.argmax())]]
@@ -43,7 +43,7 @@ def domain(reading: Reading) -> list[Range] | None:
     return [_range(reading, middle, j) for j in range(middle.shape[1])]
 
 
-def _range(reading: Reading, middle: Array, j: int) -> Range:
+def _range(reading: ModelVersion, middle: Array, j: int) -> Range:
     def takes(entry: float) -> bool:
         row = middle.copy()
         row[0, j] = entry
@@ -53,7 +53,7 @@ def _range(reading: Reading, middle: Array, j: int) -> Range:
     return _last(takes, at, -LARGEST), _last(takes, at, LARGEST)
 
 
-def _is_taken(reading: Reading, row: Array) -> bool:
+def _is_taken(reading: ModelVersion, row: Array) -> bool:
     try:
         reading.prepared(row)
     except InputError:

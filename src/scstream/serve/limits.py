@@ -14,7 +14,7 @@ from typing import Any
 from scstream.errors import ScStreamError
 from scstream.serve.clients import Buckets
 from scstream.serve.refusals import Headers, Refusal, refusal_of
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -68,14 +68,14 @@ class Limits:
     --------
     >>> import asyncio
     >>> from scstream.serve.limits import Limits
-    >>> from scstream.serve.settings import Settings
+    >>> from scstream.serve.settings import ServiceSettings
     >>> async def app(scope, receive, send):
     ...     raise AssertionError("nobody comes here")
     >>> async def receive():
     ...     return {"type": "http.request"}
     >>> async def send(message):
     ...     print(message.get("status", message.get("body")))
-    >>> limits = Limits(app, Settings(body_bytes=10))
+    >>> limits = Limits(app, ServiceSettings(body_bytes=10))
     >>> headers = [(b"host", b"localhost"), (b"content-length", b"11")]
     >>> scope = {"type": "http", "method": "POST", "path": "/predict", "headers": headers}
     >>> asyncio.run(limits(scope, receive, send))
@@ -87,7 +87,7 @@ class Limits:
     def __init__(
         self,
         app: App,
-        settings: Settings,
+        settings: ServiceSettings,
         *,
         direct: Mapping[str, App] | None = None,
         draining: Callable[[], bool] = lambda: False,
@@ -335,7 +335,7 @@ class Visit:
                 left -= len(message.get("body", b""))
 
 
-def _own_names(settings: Settings) -> frozenset[bytes] | None:
+def _own_names(settings: ServiceSettings) -> frozenset[bytes] | None:
     """Return the names by which the service may be asked; None for any."""
     if not settings.is_local and not settings.hosts:
         return None

@@ -27,7 +27,7 @@ from scstream.families.base import Labels
 from scstream.serve.chronicle import Chronicle, Known
 from scstream.serve.memory import Recent, Told, spaced
 from scstream.serve.picture import Drawing, draw
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 try:
     from starlette.requests import Request
@@ -66,14 +66,14 @@ class Live:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.live import Live
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
+    >>> from scstream.stream.model_version import ModelVersion
     >>> rows = np.random.default_rng(0).normal(size=(50, 2))
-    >>> learner, labels = Learner({"random_state": 0}).learn(rows)
+    >>> model, labels, _ = Settings(random_state=0).update(rows)
     >>> live = Live()
-    >>> live.see(Reading(0, 1, 0.0, None, learner, Steps()), X=rows, labels=labels)
+    >>> live.see(ModelVersion(0, 1, 0.0, None, model, Steps()), X=rows, labels=labels)
     >>> live.picture()["clusters"], live.picture()["kind"]
     (1, 'columns')
     """
@@ -99,14 +99,14 @@ class Live:
         self._seen_due = self._asked_due = self._draw_due = -np.inf
         self._drawing, self._encoded, self._drawn = Drawing({}), "{}", 0
 
-    def see(self, reading: Reading, *, X: Any = None, labels: Labels | None = None) -> None:
+    def see(self, reading: ModelVersion, *, X: Any = None, labels: Labels | None = None) -> None:
         """Be told of a new state of the model, and of the rows that it learned last.
 
         Every call counts, but what costs anything is done five times a second at most.
 
         Parameters
         ----------
-        reading : Reading
+        reading : ModelVersion
             The model.
         X : array or CSR array of shape (N, D), optional
             Rows as the model learned them, after the steps.

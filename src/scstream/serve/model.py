@@ -10,23 +10,24 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Protocol, Self
 
-from scstream import __version__
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.families.base import Labels, Rows
-from scstream.io._packing import read_header, write_atomically
-from scstream.io.checkpoint import DAMAGE, model_bytes
+from scstream.io._packing import read_header
+from scstream.io.disk import write_atomically
+from scstream.io.model_file import DAMAGE
+from scstream.model import Model, read_checkpoint
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
-from scstream.stream.processor import checkpoint_from, learn_block
-from scstream.stream.reading import Reading, frozen
+from scstream.stream.model_version import ModelVersion, frozen
+from scstream.stream.processor import learn_block
 from scstream.stream.runner import EventCallback, ignore_event
 
 
-class Model(Protocol):
+class ModelProvider(Protocol):
     """What the service asks; `scstream.stream.follower.Follower` is one."""
 
-    def current(self) -> Reading:
+    def current(self) -> ModelVersion:
         """Return the state that answers now; raises `StreamError` while there is none."""
         ...
 
@@ -41,7 +42,7 @@ class Lesson:
 
     Parameters
     ----------
-    reading : Reading
+    reading : ModelVersion
         The model after it.
     labels : array of shape (N,)
         Ids of the clusters of the rows.
@@ -55,7 +56,7 @@ class Lesson:
     ('reading', 'labels', 'X')
     """
 
-    reading: Reading
+    reading: ModelVersion
     labels: Labels
     X: Rows
 
@@ -65,7 +66,7 @@ class Owned:
 
     Parameters
     ----------
-    reading : Reading or None
+    reading : ModelVersion or None
         The state to begin with; None until `publish` gives one.
     steps : Steps, optional
         What prepares rows that are learned, where it goes on learning itself; by default the
@@ -74,19 +75,19 @@ class Owned:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.model import Owned
     >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> model = Owned(Reading(0, 1, 0.0, None, learner, Steps()))
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> model = Owned(ModelVersion(0, 1, 0.0, None, model, Steps()))
     >>> lesson = model.learn(Block.of(np.arange(10.0)[:, None] % 7))
     >>> model.current().version, len(lesson.labels)
     (1, 10)
     """
 
-    def __init__(self, reading: Reading | None = None, *, steps: Steps | None = None) -> None:
+    def __init__(self, reading: ModelVersion | None = None, *, steps: Steps | None = None) -> None:
         self._reading = reading
         self._steps = steps
         self._learning = Lock()
@@ -109,15 +110,15 @@ class Owned:
                 f"{name} is no model file, or a damaged one; restore an older copy, or make one "
                 "with scstream fit."
             ) from error
-        reading = Reading.of(content, name=name)
+        reading = ModelVersion.of(content, name=name)
         if reading is None:
             raise InputError(
                 f"{name} holds no model yet; take a checkpoint that was written after a batch."
             )
-        _, pipeline = checkpoint_from(content, name=name)
+        _, pipeline = read_checkpoint(content, name=name)
         return cls(reading, steps=Steps.load(pipeline["steps"]) if pipeline else None)
 
-    def current(self) -> Reading:
+    def current(self) -> ModelVersion:
         """Return the state that answers now."""
         reading = self._reading
         if reading is None:
@@ -128,7 +129,7 @@ class Owned:
         """Return False: who learns publishes."""
         return False
 
-    def publish(self, reading: Reading) -> None:
+    def publish(self, reading: ModelVersion) -> None:
         """Let another state answer from now on; questions under way end with the one before."""
         self._reading = reading
 
@@ -150,7 +151,8 @@ class Owned:
         with self._learning:
             before = self.current()
             steps = before.steps if self._steps is None else self._steps
-            learner, steps, block, labels = learn_block(before.learner, steps, rows, time=time)
+            model, steps, block, labels = learn_block(before.model, steps, rows, time=time)
+            assert isinstance(model, Model)
             if block.rejects:
                 first = block.rejects[0]
                 raise InputError(
@@ -163,10 +165,10 @@ class Owned:
                 version=before.version + 1,
                 batch=before.batch + 1,
                 at=clock.time(),
-                learner=learner,
+                model=model,
                 steps=frozen(steps),
             )
-            _ = after.mixture  # now, and not while somebody waits for an answer
+            after.model.at()  # compute the predictor now, not during the first request
             self._steps, self._reading = steps, after
             return Lesson(after, labels, block.X)
 
@@ -177,7 +179,7 @@ class Owned:
         write_atomically(Path(path), content_of(reading, steps=steps))
 
 
-def content_of(reading: Reading, *, steps: Steps | None = None) -> bytes:
+def content_of(reading: ModelVersion, *, steps: Steps | None = None) -> bytes:
     """Return a state as the content of a model file.
 
     It holds the steps before the model, and no position of a source: it is a model to ask or to
@@ -186,38 +188,37 @@ def content_of(reading: Reading, *, steps: Steps | None = None) -> bytes:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.model import content_of
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> content = content_of(Reading(0, 1, 0.0, None, learner, Steps()))
-    >>> Reading.of(content, name="model").batch
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> content = content_of(ModelVersion(0, 1, 0.0, None, model, Steps()))
+    >>> ModelVersion.of(content, name="model").batch
     1
     """
-    snapshot = reading.snapshot
     pipeline: dict[str, Any] = {}
-    if reading.steps.steps or snapshot.pipeline:
+    if reading.steps.steps or reading.pipeline:
         columns = None if reading.columns is None else list(reading.columns)
         schema = {"features": columns, "text": text_of(reading)}
         progress = {"batch": reading.batch, "at": reading.at, "schema": schema}
         pipeline = {"progress": progress, "steps": (steps or reading.steps).save()}
-    return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
+    return reading.model.to_bytes(pipeline)
 
 
-def text_of(reading: Reading) -> str | None:
+def text_of(reading: ModelVersion) -> str | None:
     """Return the column of text that the steps of a model read; None where they read none.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.model import text_of
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
     >>> steps = Steps.build([{"step": "hash_text", "column": "title"}])
-    >>> text_of(Reading(0, 1, 0.0, None, learner, steps))
+    >>> text_of(ModelVersion(0, 1, 0.0, None, model, steps))
     'title'
     """
     first = reading.steps.steps[:1]
@@ -249,10 +250,10 @@ class Following:
 
     def __init__(
         self,
-        model: Model,
+        model: ModelProvider,
         *,
         every: float = 2.0,
-        changed: Callable[[Reading], None] = lambda reading: None,
+        changed: Callable[[ModelVersion], None] = lambda reading: None,
         emit: EventCallback = ignore_event,
     ) -> None:
         self._model = model

@@ -12,7 +12,7 @@ from scipy import sparse
 from scstream.core.state import State
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.serve.memory import Told, in_short
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 from scstream.view.columns import Columns, columns_of
 from scstream.view.projection import Projection
 
@@ -39,7 +39,7 @@ class Drawing:
 
 
 def draw(
-    reading: Reading,
+    reading: ModelVersion,
     *,
     learned: Told | None = None,
     asked: Told | None = None,
@@ -49,7 +49,7 @@ def draw(
 
     Parameters
     ----------
-    reading : Reading
+    reading : ModelVersion
         The model.
     learned, asked : Told, optional
         Prepared rows and their labels.
@@ -64,21 +64,21 @@ def draw(
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.memory import Told
     >>> from scstream.serve.picture import draw
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
+    >>> from scstream.stream.model_version import ModelVersion
     >>> rows = np.random.default_rng(0).normal(size=(50, 3))
-    >>> learner, labels = Learner({"random_state": 0}).learn(rows)
+    >>> model, labels, _ = Settings(random_state=0).update(rows)
     >>> told = Told(rows, labels, np.arange(50.0))
-    >>> drawing = draw(Reading(0, 1, 0.0, None, learner, Steps()), learned=told)
+    >>> drawing = draw(ModelVersion(0, 1, 0.0, None, model, Steps()), learned=told)
     >>> drawing.values["kind"], drawing.values["clusters"], len(drawing.values["rows"]["id"])
     ('plane', 1, 50)
     """
-    snapshot = reading.snapshot
+    snapshot = reading.model
     family, state = snapshot.family, snapshot.state
-    features = snapshot.names
+    features = snapshot.feature_names
     facts = _facts(reading, features)
     if not state.n_clusters:
         return Drawing(facts | {"shown": [], "rows": None})
@@ -147,8 +147,8 @@ def heaviest(ids: Labels, share: Array, n: int) -> Labels:  # (K,), (K,) -> (n,)
     return picked[np.lexsort((ids[picked], -share[picked]))]
 
 
-def _facts(reading: Reading, features: Sequence[str]) -> dict[str, Any]:
-    snapshot = reading.snapshot
+def _facts(reading: ModelVersion, features: Sequence[str]) -> dict[str, Any]:
+    snapshot = reading.model
     state = snapshot.state
     return {
         "version": reading.version,
@@ -160,21 +160,21 @@ def _facts(reading: Reading, features: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def clock_of(reading: Reading) -> str:
+def clock_of(reading: ModelVersion) -> str:
     """Tell what the times of a model are: "batch" for numbers of batches, "date", or "number".
 
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.picture import clock_of
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7, time=1.7e9)
-    >>> clock_of(Reading(0, 1, 0.0, None, learner, Steps()))
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7, time=1.7e9)
+    >>> clock_of(ModelVersion(0, 1, 0.0, None, model, Steps()))
     'date'
     """
-    state = reading.snapshot.state
+    state = reading.model.state
     if state.time == state.n_batches - 1 == reading.batch - 1:
         return "batch"
     return "date" if _YEARS[0] < state.time < _YEARS[1] else "number"

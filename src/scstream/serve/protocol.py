@@ -7,7 +7,7 @@ from typing import Any
 
 from scstream.errors import missing_extra
 from scstream.serve.refusals import Refusal
-from scstream.serve.settings import Settings
+from scstream.serve.settings import ServiceSettings
 
 try:
     import httptools
@@ -28,12 +28,12 @@ class BoundedConfig(uvicorn.Config):
     Examples
     --------
     >>> from scstream.serve.protocol import BoundedConfig
-    >>> from scstream.serve.settings import Settings
-    >>> BoundedConfig(print, Settings(idle_seconds=5.0)).timeout_keep_alive
+    >>> from scstream.serve.settings import ServiceSettings
+    >>> BoundedConfig(print, ServiceSettings(idle_seconds=5.0)).timeout_keep_alive
     5.0
     """
 
-    def __init__(self, app: Any, settings: Settings) -> None:
+    def __init__(self, app: Any, settings: ServiceSettings) -> None:
         self.bounds = settings
         super().__init__(
             app,

@@ -17,7 +17,7 @@ from scstream.serve.model import content_of
 from scstream.serve.refusals import Refusal
 from scstream.serve.service import Service
 from scstream.stream.checks import quoted
-from scstream.stream.reading import Reading
+from scstream.stream.model_version import ModelVersion
 
 try:
     from fastapi import APIRouter, Depends, Path, Query, Request
@@ -59,8 +59,8 @@ def look_routes(service: Service) -> APIRouter:
     >>> from scstream.serve.model import Owned
     >>> from scstream.serve.routes import look_routes
     >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import Settings
-    >>> [route.path for route in look_routes(Service(Owned(), Settings())).routes]
+    >>> from scstream.serve.settings import ServiceSettings
+    >>> [route.path for route in look_routes(Service(Owned(), ServiceSettings())).routes]
     ['/clusters', '/clusters/{id}', '/events', '/model', '/healthz', '/readyz', '/metrics']
     """
     looks = Looks(service)
@@ -85,14 +85,14 @@ class Looks:
     >>> from scstream.serve.model import Owned
     >>> from scstream.serve.routes import Looks
     >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import Settings
-    >>> asyncio.run(Looks(Service(Owned(), Settings())).healthz()).body
+    >>> from scstream.serve.settings import ServiceSettings
+    >>> asyncio.run(Looks(Service(Owned(), ServiceSettings())).healthz()).body
     b'{"status":"ok"}'
     """
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._table: tuple[Reading | None, ClusterTable | None] = (None, None)
+        self._table: tuple[ModelVersion | None, ClusterTable | None] = (None, None)
 
     async def clusters(
         self, *, limit: Limit = 50, offset: Offset = 0, sort: Sort = "weight"
@@ -113,7 +113,7 @@ class Looks:
         reading = self._service.model.current()
         found = [
             event
-            for event in reversed(reading.snapshot.events)
+            for event in reversed(reading.model.events)
             if (since is None or event.time > since) and (kind is None or event.kind == kind)
         ]
         shown = [asdict(event) for event in found[:limit]]
@@ -161,7 +161,7 @@ class Looks:
         content, kind = metrics.exposition()
         return Response(content, headers={"Content-Type": kind})
 
-    def _page(self, reading: Reading, limit: int, offset: int, sort: str) -> Response:
+    def _page(self, reading: ModelVersion, limit: int, offset: int, sort: str) -> Response:
         table = self._table_of(reading)
         order = np.argsort(-table.weight, kind="stable") if sort == "weight" else range(len(table))
         page = [_row(table, int(k)) for k in order[offset : offset + limit]]
@@ -174,7 +174,7 @@ class Looks:
             clusters=page,
         )
 
-    def _one(self, reading: Reading, id: int) -> Response:
+    def _one(self, reading: ModelVersion, id: int) -> Response:
         table = self._table_of(reading)
         found = np.flatnonzero(table.id == id)
         if not len(found):
@@ -182,7 +182,7 @@ class Looks:
                 "NotFound",
                 f"there is no cluster {id} now; /events says whether it died or was merged.",
             )
-        events = [asdict(each) for each in reading.snapshot.events if id in (each.id, each.other)]
+        events = [asdict(each) for each in reading.model.events if id in (each.id, each.other)]
         return _json(
             reading,
             columns=table.feature_names,
@@ -190,12 +190,12 @@ class Looks:
             events=events,
         )
 
-    def _table_of(self, reading: Reading) -> ClusterTable:
+    def _table_of(self, reading: ModelVersion) -> ClusterTable:
         """Return the clusters of a state; those of the last one are kept."""
         known, table = self._table
         if table is None or known is not reading:
-            snapshot = reading.snapshot
-            table = ClusterTable.of(snapshot.family, snapshot.state, snapshot.names)
+            snapshot = reading.model
+            table = ClusterTable.of(snapshot.family, snapshot.state, snapshot.feature_names)
             self._table = (reading, table)
         return table
 
@@ -210,8 +210,8 @@ async def only_known(request: Request) -> None:
     >>> from scstream.serve.model import Owned
     >>> from scstream.serve.routes import look_routes, only_known
     >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import Settings
-    >>> route = look_routes(Service(Owned(), Settings())).routes[2]
+    >>> from scstream.serve.settings import ServiceSettings
+    >>> route = look_routes(Service(Owned(), ServiceSettings())).routes[2]
     >>> scope = {"type": "http", "query_string": b"kinds=born", "route": route}
     >>> asyncio.run(only_known(Request(scope)))
     Traceback (most recent call last):
@@ -271,7 +271,7 @@ def _row(table: ClusterTable, k: int) -> dict[str, Any]:
     return plain | {"mean": table.mean[k], "std": table.std[k]}
 
 
-def _json(reading: Reading, **values: Any) -> Response:
+def _json(reading: ModelVersion, **values: Any) -> Response:
     content = to_json({**values, "version": reading.version, "batch": reading.batch})
     return Response(content, media_type="application/json")
 

@@ -20,10 +20,10 @@ from scstream.observe.catalogue import OTHER, ROUTES
 from scstream.serve.answers import verdict_answer
 from scstream.serve.bodies import ARROW, Form, Question, read_arrow, read_json
 from scstream.serve.limits import Visit
-from scstream.serve.model import Lesson, Model, Owned
+from scstream.serve.model import Lesson, ModelProvider, Owned
 from scstream.serve.refusals import Refusal
-from scstream.serve.settings import Settings
-from scstream.stream.reading import Reading
+from scstream.serve.settings import ServiceSettings
+from scstream.stream.model_version import ModelVersion
 from scstream.stream.runner import EventCallback, ignore_event
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     kind: bytes
     rows: int
     novel: int  # rows that belong to no cluster
-    reading: Reading  # who answered
+    reading: ModelVersion  # who answered
 
 
 class Service:
@@ -62,14 +62,14 @@ class Service:
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.serve.model import Owned
     >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import Settings
+    >>> from scstream.serve.settings import ServiceSettings
     >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.reading import Reading
-    >>> learner, _ = Learner({"random_state": 0}).learn(np.arange(20.0)[:, None] % 7)
-    >>> service = Service(Owned(Reading(0, 1, 0.0, None, learner, Steps())), Settings())
+    >>> from scstream.stream.model_version import ModelVersion
+    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
+    >>> service = Service(Owned(ModelVersion(0, 1, 0.0, None, model, Steps())), ServiceSettings())
     >>> answer = service.predict(b'{"rows": [[900.0]]}', b"application/json")
     >>> answer.content[:15], answer.rows, answer.novel
     (b'{"cluster":[-1]', 1, 1)
@@ -77,8 +77,8 @@ class Service:
 
     def __init__(
         self,
-        model: Model,
-        settings: Settings,
+        model: ModelProvider,
+        settings: ServiceSettings,
         *,
         live: Live | None = None,
         metrics: Metrics | None = None,
@@ -94,9 +94,9 @@ class Service:
         self._writer = ThreadPoolExecutor(1, "scstream-learning")
         self.downloads = asyncio.Semaphore(1)  # model files in the making
         self._waiting = 0  # batches that wait to be learned
-        self._form: tuple[Reading | None, Form] = (None, Form(()))
+        self._form: tuple[ModelVersion | None, Form] = (None, Form(()))
 
-    def form(self, reading: Reading) -> Form:
+    def form(self, reading: ModelVersion) -> Form:
         """Return what rows for a state must look like."""
         known, form = self._form
         if known is not reading:
@@ -104,7 +104,7 @@ class Service:
             self._form = (reading, form)
         return form
 
-    def question(self, reading: Reading, body: bytes, kind: bytes) -> Question:
+    def question(self, reading: ModelVersion, body: bytes, kind: bytes) -> Question:
         """Read a body of one of the types that are known."""
         read = read_arrow if kind == ARROW else read_json
         return read(body, self.form(reading), max_n=self.settings.rows)
@@ -114,15 +114,15 @@ class Service:
         reading = self.model.current()
         return self.verdict(reading, self.question(reading, body, kind), arrow=arrow)
 
-    def verdict(self, reading: Reading, question: Question, *, arrow: bool = False) -> Answer:
+    def verdict(self, reading: ModelVersion, question: Question, *, arrow: bool = False) -> Answer:
         """Answer a question, on the thread of the caller."""
         if question.probabilities:
-            self._check_cells(question.n_rows * (len(reading.mixture.ids) + 1))
+            self._check_cells(question.n_rows * (len(reading.model.state.ids) + 1))
         X = reading.prepared(question.rows)
-        verdict = reading.answer("verdict", X, time=question.time)
+        verdict = reading.predicted("predict", X, time=question.time)
         each = None
         if question.probabilities:
-            each = reading.answer("probabilities", X, time=question.time)
+            each = reading.predicted("probabilities", X, time=question.time)
         if self.live is not None:
             self.live.asked(X, verdict.label)
         content, kind = verdict_answer(reading, verdict, each, arrow=arrow)
@@ -135,7 +135,7 @@ class Service:
             return await self.run(partial(self.predict, body, kind, arrow=arrow))
         reading = self.model.current()
         question = self.question(reading, body, kind)
-        is_long = len(body) * (len(reading.mixture.ids) + 1) > _SMALL_TASK
+        is_long = len(body) * (len(reading.model.state.ids) + 1) > _SMALL_TASK
         if is_long or question.time is not None or question.probabilities:
             return await self.run(partial(self.verdict, reading, question, arrow=arrow))
         return self.verdict(reading, question, arrow=arrow)
@@ -167,7 +167,7 @@ class Service:
             batch=lesson.reading.batch,
             version=lesson.reading.version,
             rows=question.n_rows,
-            clusters=len(lesson.reading.mixture.ids),
+            clusters=len(lesson.reading.model.state.ids),
             seconds=time.perf_counter() - began,
         )
         return lesson
@@ -178,16 +178,16 @@ class Service:
             self.changed(self.model.current())
 
     def changed(
-        self, reading: Reading, *, X: Rows | None = None, labels: Labels | None = None
+        self, reading: ModelVersion, *, X: Rows | None = None, labels: Labels | None = None
     ) -> None:
         """Tell those who look on that another state answers, and of rows that were learned."""
         if self.live is not None:
             self.live.see(reading, X=X, labels=labels)
         if self.metrics is not None:
-            n_clusters = len(reading.mixture.ids)
+            n_clusters = len(reading.model.state.ids)
             at = reading.at or nan  # a file does not tell
             self.metrics.model(reading.version, reading.batch, at=at, clusters=n_clusters)
-            self.metrics.shares(reading.snapshot.state.share)
+            self.metrics.shares(reading.model.state.share)
 
     async def run(self, task: Callable[[], T]) -> T:
         """Do something on a thread for large questions; what takes too long is not waited for."""

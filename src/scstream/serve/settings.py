@@ -14,7 +14,7 @@ EXPOSED = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """What the service allows.
 
     Parameters
@@ -74,10 +74,13 @@ class Settings:
 
     Examples
     --------
-    >>> from scstream.serve.settings import Settings
-    >>> Settings(token="hunter2").is_local, "hunter2" in repr(Settings(token="hunter2"))
+    >>> from scstream.serve.settings import ServiceSettings
+    >>> (
+    ...     ServiceSettings(token="hunter2").is_local,
+    ...     "hunter2" in repr(ServiceSettings(token="hunter2")),
+    ... )
     (True, False)
-    >>> Settings(rows=0)
+    >>> ServiceSettings(rows=0)
     Traceback (most recent call last):
     ...
     scstream.errors.InputError: rows of the service must be 1 or more, got 0.
@@ -134,6 +137,6 @@ class Settings:
 
 _LEAST = {
     each.name: 1 if each.type == "int" and each.name != "port" else 0
-    for each in fields(Settings)
+    for each in fields(ServiceSettings)
     if each.type in ("int", "float")
 }

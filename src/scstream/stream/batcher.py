@@ -183,7 +183,7 @@ class Batcher:
     >>> cut.rows
     {'': 3}
     >>> batcher.take(cut).stop
-    {'': Place(position=0, row=3)}
+    {'': Offset(position=0, row=3)}
     """
 
     batching: Batching
@@ -376,7 +376,7 @@ def offsets_to_dict(mark: Offsets) -> dict[str, Any]:
     >>> offsets_to_dict({"": Offset(4, 2)})
     {'': [4, 2]}
     >>> offsets_from_dict(offsets_to_dict({"": Offset(4, 2)}))
-    {'': Place(position=4, row=2)}
+    {'': Offset(position=4, row=2)}
     """
     return {partition: [place.position, place.row] for partition, place in mark.items()}
 

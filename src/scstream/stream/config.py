@@ -13,8 +13,8 @@ from itertools import combinations
 from typing import Any
 
 from scstream.errors import InputError
-from scstream.io.choices import family_kind, seed_for
-from scstream.learner import PARAMETERS, Learner, config_of
+from scstream.io.parameters import family_kind, seed_for
+from scstream.model import PARAMETERS, Settings
 from scstream.observe.address import check_address
 from scstream.observe.alarm import Alarm
 from scstream.preprocess import Steps
@@ -46,7 +46,7 @@ SECTIONS = (
 # Labels depend on what is in sections that are decisive, but not on options that are indifferent.
 _DECISIVE = ("schema", "steps", "model", "batch", "keys")
 _RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray cluster
-_INDIFFERENT = ("n_threads", "executor", "max_events", "memory", "segment", "retry", *_RAY)
+_INDIFFERENT = ("n_jobs", "executor", "max_events", "memory", "segment", "retry", *_RAY)
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
 POSTED = ("webhook", "token")  # options of alerts that are for whoever runs the pipeline
 SCHEMA = ("features", "keep", "key", "time", "text")
@@ -123,7 +123,7 @@ def _source(options: Mapping[str, Any]) -> tuple[Source, str]:
         raise InputError(f"source.kind is missing; it is one of {', '.join(connectors.SOURCES)}.")
     own = dict(options)
     message_format = own.get("format", FORMAT)
-    if not connectors.takes("source", own["kind"], "format"):
+    if not connectors.has_option("source", own["kind"], "format"):
         own.pop("format", None)
     return connectors.source(**own), message_format
 
@@ -190,7 +190,7 @@ def _model(settings: Mapping[str, Any], job: str) -> dict[str, Any]:
     model = dict(_section(settings, "model"))
     _refuse_unknown("model", model, [name for name in PARAMETERS if name != "kernel"])
     model = {**PARAMETERS, "random_state": seed_for(job), **model}
-    config_of(model)  # refused here, and not with the first row
+    Settings.of(model).to_config()  # raises an error now, and not with the first row
     return model
 
 
@@ -202,7 +202,7 @@ def _processor(
     if column is None:
         if keys:
             raise InputError("keys needs schema.key, the column that says which model is meant.")
-        return OneModel(Learner(model), steps)
+        return OneModel(Settings.of(model), steps)
     if any(name in keys for name in _RAY):
         from scstream.distributed.keyed_pool import RayPool
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.stream.keyed import Model
+from scstream.stream.keyed import KeyedModel
 from scstream.stream.segments import Extent, Segment, extent_of, used
 
 
@@ -29,7 +29,7 @@ class KeyedEntry:
     __slots__ = ("extent", "model", "n_bytes", "n_clusters", "n_freezes")
 
     def __init__(self, *, n_clusters: int = 0, n_freezes: int = 0) -> None:
-        self.model: Model | None = None
+        self.model: KeyedModel | None = None
         self.extent: Extent | None = None
         self.n_bytes = 0
         self.n_clusters = n_clusters

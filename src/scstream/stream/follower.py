@@ -14,7 +14,7 @@ from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError, Str
 from scstream.stream import connectors
 from scstream.stream.checkpoint_log import VERSION, CheckpointLog
 from scstream.stream.clock import Clock, SystemClock
-from scstream.stream.reading import Answer, Reading
+from scstream.stream.model_version import Answer, ModelVersion, Request
 from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.store import Store
 
@@ -38,7 +38,7 @@ class Follower:
         "too_new" with the `name` of a checkpoint that was passed over and the `reason`.
     clock : Clock
         What time it is.
-    n_threads : int
+    n_jobs : int
         Most threads for a question, -1 for one per core. Small questions stay on one.
 
     Examples
@@ -70,13 +70,13 @@ class Follower:
         *,
         emit: EventCallback = ignore_event,
         clock: Clock | None = None,
-        n_threads: int = -1,
+        n_jobs: int = -1,
     ) -> None:
         self.store = store
         self._emit = emit
         self._clock = clock or SystemClock()
-        self._n_threads = n_threads
-        self._reading: Reading | None = None
+        self._n_jobs = n_jobs
+        self._reading: ModelVersion | None = None
         self._looked = NONE  # newest version that was looked at, sound or not
         self._held = False
         self._refreshing = Lock()
@@ -145,7 +145,7 @@ class Follower:
         Answer
             Ids of clusters, -1 for a row that more probably belongs to a cluster not seen yet.
         """
-        return self.ask("predict", rows, time=time)
+        return self.compute("labels", rows, time=time)
 
     def score(self, rows: Any, *, time: Any = None) -> Answer:
         """Log predictive density of every prepared row under the whole mixture: low is unusual.
@@ -160,11 +160,11 @@ class Follower:
         Answer
             Natural logarithms of densities, as `scstream.ScStream.score_samples` gives them.
         """
-        return self.ask("score", rows, time=time)
+        return self.compute("log_density", rows, time=time)
 
-    def ask(self, question: str, rows: Any, *, time: Any = None) -> Answer:
-        """Answer one of `QUESTIONS`, by its name."""
-        return self.current().ask(question, rows, time=time, n_threads=self._n_threads)
+    def compute(self, request: Request, rows: Any, *, time: Any = None) -> Answer:
+        """Compute one of the predictions that `ModelVersion.compute` offers."""
+        return self.current().compute(request, rows, time=time, n_jobs=self._n_jobs)
 
     def refresh(self) -> bool:
         """Take a newer sound checkpoint if there is one, and tell whether.
@@ -223,7 +223,7 @@ class Follower:
         self._emit("following", version=found.version, batch=found.batch)
         return True
 
-    def _newest_sound(self) -> Reading | None:
+    def _newest_sound(self) -> ModelVersion | None:
         for name, content in CheckpointLog(self.store).checkpoints():
             if _number(name) <= self._looked:
                 break
@@ -237,10 +237,10 @@ class Follower:
                 return found
         return None
 
-    def _read(self, name: str, content: bytes) -> Reading | None:
-        return Reading.of(content, name=name, version=_number(name))
+    def _read(self, name: str, content: bytes) -> ModelVersion | None:
+        return ModelVersion.of(content, name=name, version=_number(name))
 
-    def current(self) -> Reading:
+    def current(self) -> ModelVersion:
         """Return the checkpoint in use; raises `StreamError` while there is none."""
         reading = self._reading
         if reading is None:

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import CheckpointCorrupt, InputError
-from scstream.io.choices import seed_for
-from scstream.learner import Learner, read_only
+from scstream.io.parameters import seed_for
+from scstream.model import Model, Settings, checkpoint_bytes, read_checkpoint
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
-from scstream.stream.processor import checkpoint_bytes, checkpoint_from
 
 LONGEST = 256  # characters of a key; the index holds every key
 _OVERHEAD = 16_384  # bytes of a model beside its arrays, measured: benchmarks/runtime/keys.py
@@ -193,70 +192,67 @@ def seed_of(seed: int, key: str) -> int:
     return seed_for(f"{seed}/{key}")
 
 
-class Model(NamedTuple):
-    """The model of a key and the steps before it; never changed."""
+class KeyedModel(NamedTuple):
+    """The model of a key, or its settings before the first batch, and its preprocessing."""
 
-    learner: Learner
+    model: Model | Settings
     steps: Steps
 
     @property
     def n_clusters(self) -> int:
         """Number of clusters now."""
-        snapshot = self.learner.snapshot
-        return snapshot.state.n_clusters if snapshot else 0
+        return self.model.state.n_clusters if isinstance(self.model, Model) else 0
 
 
-def model_file(model: Model, key: str) -> bytes:
+def model_file(model: KeyedModel, key: str) -> bytes:
     """Return the model of a key as a file that `ScStream.load` can read too.
 
     Examples
     --------
-    >>> from scstream.learner import Learner
-    >>> from scstream.stream.keyed import Model, model_file, model_of
+    >>> from scstream.model import Settings
+    >>> from scstream.stream.keyed import KeyedModel, model_file, model_of
     >>> from scstream.preprocess import Steps
-    >>> blank = Model(Learner({"random_state": 0}), Steps())
-    >>> model_of(model_file(blank, "a"), "a", blank=blank).learner.params
-    {'random_state': 0}
+    >>> blank = KeyedModel(Settings(random_state=0), Steps())
+    >>> model_of(model_file(blank, "a"), "a", blank=blank).model.random_state
+    0
     """
     pipeline = {"key": key, "steps": model.steps.save()}
-    return checkpoint_bytes(model.learner.snapshot, pipeline)
+    return checkpoint_bytes(model.model if isinstance(model.model, Model) else None, pipeline)
 
 
-def model_of(content: bytes, key: str, *, blank: Model) -> Model:
+def model_of(content: bytes, key: str, *, blank: KeyedModel) -> KeyedModel:
     """Undo `model_file`; `blank` is the model of the key before its first batch."""
     name = f"the model of key {key!r}"
-    snapshot, pipeline = checkpoint_from(content, name=name)
+    model, pipeline = read_checkpoint(content, name=name)
     if pipeline.get("key") != key:
         raise CheckpointCorrupt(f"{name} is not where it should be; restore an older checkpoint.")
-    learner, steps = blank.learner, Steps.load(pipeline["steps"])
-    if snapshot is None:
-        return Model(learner, steps)
-    read_only(snapshot.state)
-    # What all models share is held once: thousands of copies of it would be most of the memory.
-    snapshot = replace(snapshot, params=learner.params, feature_names=learner.names, pipeline={})
-    return Model(replace(learner, snapshot=snapshot), steps)
+    steps = Steps.load(pipeline["steps"])
+    if model is None:
+        return KeyedModel(blank.model, steps)
+    # All models share one settings object: thousands of copies would be most of the memory.
+    settings = blank.model.settings if isinstance(blank.model, Model) else blank.model
+    return KeyedModel(replace(model, settings=settings), steps)
 
 
-def n_bytes_of(model: Model) -> int:
+def n_bytes_of(model: KeyedModel) -> int:
     """Return about how much memory a model takes.
 
     Examples
     --------
-    >>> from scstream.learner import Learner
-    >>> from scstream.stream.keyed import Model, n_bytes_of
+    >>> from scstream.model import Settings
+    >>> from scstream.stream.keyed import KeyedModel, n_bytes_of
     >>> from scstream.preprocess import Steps
-    >>> n_bytes_of(Model(Learner({}), Steps()))
+    >>> n_bytes_of(KeyedModel(Settings(), Steps()))
     16384
     """
     size: int = _OVERHEAD + sum(_size(step.learned) for step in model.steps.steps)
-    snapshot = model.learner.snapshot
-    if snapshot is None:
+    if not isinstance(model.model, Model):
         return size
-    state = snapshot.state
+    state = model.model.state
     size += sum(v.nbytes for v in vars(state).values() if isinstance(v, np.ndarray))
     size += sum(v.nbytes for v in vars(state.archive).values())
-    # A family holds its arrays a second time in its compiled twin.
-    return size + 2 * _size(snapshot.family) + _EVENT * len(snapshot.events)
+    # The compiled form of a family holds its arrays a second time.
+    return size + 2 * _size(model.model.family) + _EVENT * len(model.model.events)
 
 
 def _size(value: Any) -> int:

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from scstream.core.state import Info
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
-from scstream.io.checkpoint import DAMAGE
-from scstream.learner import PARAMETERS, Learner
+from scstream.io.model_file import DAMAGE, pack_pipeline, unpack_pipeline
+from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.entries import KeyedEntry, PoolState, packed, unpacked
 from scstream.stream.keyed import (
+    KeyedModel,
     KeyOptions,
-    Model,
     model_file,
     model_of,
     n_bytes_of,
@@ -34,7 +34,7 @@ from scstream.stream.keyed import (
     rows_by_key,
     seed_of,
 )
-from scstream.stream.processor import Learned, learn_block, pipeline_bytes, pipeline_from
+from scstream.stream.processor import Learned, learn_block
 from scstream.stream.segments import SegmentLog, known_segments, segment_name
 from scstream.stream.store import Store
 
@@ -44,8 +44,8 @@ class ModelPool:
 
     Parameters
     ----------
-    learner : Learner
-        What a model is before its first batch; `random_state` must be a whole number, from which
+    settings : Settings
+        Parameters of the models.
         and from the key the seed of a model is made.
     steps : Steps
         Preprocessing, of which every key has its own.
@@ -78,18 +78,18 @@ class ModelPool:
 
     def __init__(
         self,
-        learner: Learner,
+        settings: Settings,
         steps: Steps,
         *,
         column: str,
         store: Store,
         keys: KeyOptions | None = None,
     ) -> None:
-        if not isinstance(learner.params.get("random_state"), int | np.integer):
+        if not isinstance(settings.random_state, int | np.integer):
             raise InputError("random_state must be a whole number: every key makes its seed of it.")
-        if learner.params.get("kernel") is not None:
+        if settings.kernel is not None:
             raise InputError("a model with a kernel of your own cannot be written; use half_life.")
-        self._learner = replace(learner, params={**PARAMETERS, **learner.params})
+        self._settings = settings
         self._steps = steps
         self._column = column
         self._limits = keys or KeyOptions()
@@ -108,7 +108,9 @@ class ModelPool:
         unknown = [name for name in options if name not in known]
         if unknown:
             raise InputError(f"there is no keys {unknown[0]!r}; there are: {', '.join(known)}.")
-        return cls(Learner(model), steps, column=column, store=store, keys=cls.options(**options))
+        return cls(
+            Settings.of(model), steps, column=column, store=store, keys=cls.options(**options)
+        )
 
     @property
     def keys(self) -> list[str]:
@@ -126,7 +128,7 @@ class ModelPool:
         """Bytes that models take in memory, those included that a checkpoint waits for."""
         return self._n_bytes + self._ghost_bytes
 
-    def model(self, key: str) -> Model:
+    def model(self, key: str) -> KeyedModel:
         """Return the model of a key, from wherever it is; raises KeyError."""
         entry = self._index[key]
         return entry.model or model_of(self._read(key, entry), key, blank=self._blank(key))
@@ -136,7 +138,7 @@ class ModelPool:
         self._names = names
         if names is not None:
             self._steps = self._steps.with_columns(names)
-            self._learner = replace(self._learner, names=self._steps.feature_names(names))
+            self._settings = self._settings.named(self._steps.feature_names(names))
 
     def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch, the rows of every key by themselves.
@@ -152,19 +154,19 @@ class ModelPool:
         infos: list[tuple[int, Info]] = []
         for key, model in self._in_turn(admitted, block, refused):
             try:
-                learner, steps, after, own = learn_block(
-                    model.learner, model.steps, part(block, admitted[key]), time=source_batch.time
+                learned, steps, after, own = learn_block(
+                    model.model, model.steps, part(block, admitted[key]), time=source_batch.time
                 )
             except Exception as error:
                 self._failures[key] = self._failures.get(key, 0) + 1
                 refused += _refused(block, admitted[key], f"key {key!r} has failed: {error}")
                 continue
             self._failures.pop(key, None)
-            self._keep(key, Model(learner, steps))
+            self._keep(key, KeyedModel(learned, steps))
             labels[after.row] = own
             refused += after.rejects
-            if len(own) and learner.snapshot:
-                infos.append((len(own), learner.snapshot.info))
+            if len(own) and isinstance(learned, Model):
+                infos.append((len(own), learned.info))
         self._forget()
         block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
@@ -177,7 +179,7 @@ class ModelPool:
 
     def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
         """Go on from a checkpoint; models are read when rows of their keys come."""
-        pipeline = pipeline_from(content, name=name)
+        pipeline = unpack_pipeline(content, name=name)
         if pipeline is None or "pool" not in pipeline:
             raise InputError(
                 f"{name} holds one model, not one for every key; give the pipeline with keys a "
@@ -248,7 +250,7 @@ class ModelPool:
 
     def _in_turn(
         self, wanted: Mapping[str, Any], block: Block, refused: list[Reject]
-    ) -> Iterator[tuple[str, Model]]:
+    ) -> Iterator[tuple[str, KeyedModel]]:
         """Models of keys: those in memory first, before they make room for the others."""
         waiting = []
         for key in wanted:
@@ -272,7 +274,7 @@ class ModelPool:
                 self.n_loaded += 1
                 yield key, self._admit(key, entry, model)
 
-    def _loaded(self, key: str, entry: KeyedEntry, content: bytes) -> Model:
+    def _loaded(self, key: str, entry: KeyedEntry, content: bytes) -> KeyedModel:
         """Model from its file; one that does not look sound is read once more."""
         blank = self._blank(key)
         try:
@@ -295,13 +297,12 @@ class ModelPool:
                     "deletes from its checkpoints. Start it again."
                 ) from None
 
-    def _blank(self, key: str) -> Model:
+    def _blank(self, key: str) -> KeyedModel:
         """Return the model of a key before its first batch."""
-        params = self._learner.params
-        seed = seed_of(int(params["random_state"]), key)
-        return Model(replace(self._learner, params={**params, "random_state": seed}), self._steps)
+        seed = seed_of(int(self._settings.random_state), key)
+        return KeyedModel(replace(self._settings, random_state=seed), self._steps)
 
-    def _admit(self, key: str, entry: KeyedEntry, model: Model) -> Model:
+    def _admit(self, key: str, entry: KeyedEntry, model: KeyedModel) -> KeyedModel:
         """Take a model into memory."""
         entry.model, entry.n_bytes = model, n_bytes_of(model)
         self._resident[key] = entry
@@ -309,7 +310,7 @@ class ModelPool:
         self._make_room()
         return model
 
-    def _keep(self, key: str, model: Model) -> None:
+    def _keep(self, key: str, model: KeyedModel) -> None:
         """Replace the model of a key, which is in memory."""
         before = self._index[key]
         if before.model and all(a is b for a, b in zip(model, before.model, strict=True)):
@@ -407,7 +408,7 @@ class ModelPool:
 def index_bytes(frozen: PoolState, progress: Mapping[str, Any]) -> bytes:
     """Return the content of a checkpoint of models that are all in segments."""
     segments, index = packed(frozen)
-    return pipeline_bytes({"progress": progress, "segments": segments, "pool": index})
+    return pack_pipeline({"progress": progress, "segments": segments, "pool": index})
 
 
 def _refused(block: Block, places: NDArray[np.intp], why: str) -> list[Reject]:

@@ -10,19 +10,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scstream import __version__
 from scstream.core.state import Info
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Labels, Rows
-from scstream.io._packing import Tensors, pack, read_header, seal, unpack, unseal
-from scstream.io.checkpoint import DAMAGE, SCHEMA, Snapshot, model_bytes, model_from
-from scstream.learner import Learner, begin
+from scstream.io.model_file import DAMAGE
+from scstream.model import Model, Settings, checkpoint_bytes, read_checkpoint
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
-_FREE = ("n_threads", "executor", "max_events")  # may differ from what the checkpoint has
+_FREE = ("n_jobs", "executor", "max_events")  # may differ from what the checkpoint has
 
 
 @dataclass(frozen=True)
@@ -104,62 +102,66 @@ class OneModel:
 
     Parameters
     ----------
-    learner : Learner
-        The model.
+    model : Model or Settings
+        The model, or its settings before the first batch.
     steps : Steps
         Preprocessing.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from scstream.learner import Learner
+    >>> from scstream.model import Settings
     >>> from scstream.stream.batcher import SourceBatch
     >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess import Steps
     >>> from scstream.stream.processor import OneModel
-    >>> model = OneModel(Learner({"random_state": 0}), Steps())
+    >>> model = OneModel(Settings(random_state=0), Steps())
     >>> rows = Block.of(np.array([[0.1], [0.2], [0.3], [0.4], [0.5]]))
     >>> model.learn(SourceBatch(0, {}, None, rows, ())).labels
     array([0, 0, 0, 0, 0])
     """
 
-    def __init__(self, learner: Learner, steps: Steps) -> None:
-        self.learner = learner
+    def __init__(self, model: Model | Settings, steps: Steps) -> None:
+        self.model = model
         self.steps = steps
 
+    @property
+    def settings(self) -> Settings:
+        """Parameters of the model."""
+        return self.model.settings if isinstance(self.model, Model) else self.model
+
     def set_columns(self, names: tuple[str, ...] | None) -> None:
-        """Be told the names of the columns."""
+        """Set the names of the columns."""
         if names is not None:
             self.steps = self.steps.with_columns(names)
-            self.learner = replace(self.learner, names=self.steps.feature_names(names))
+            self.model = self.model.named(self.steps.feature_names(names))
 
     def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch."""
-        self.learner, self.steps, block, labels = learn_block(
-            self.learner, self.steps, source_batch.block, time=source_batch.time
+        self.model, self.steps, block, labels = learn_block(
+            self.model, self.steps, source_batch.block, time=source_batch.time
         )
-        snapshot = self.learner.snapshot
-        n_clusters = snapshot.state.n_clusters if snapshot else 0
-        infos = [(len(labels), snapshot.info)] if snapshot and len(labels) else []
-        return Learned(block, labels, n_clusters, infos)
+        if not isinstance(self.model, Model):
+            return Learned(block, labels, 0)
+        infos = [(len(labels), self.model.info)] if len(labels) else []
+        return Learned(block, labels, self.model.state.n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
         """Fix the state; everything in it is immutable, so that this costs nothing."""
-        snapshot, steps = self.learner.snapshot, self.steps
+        model = self.model if isinstance(self.model, Model) else None
+        steps = self.steps
 
         def write(progress: Mapping[str, Any]) -> bytes:
-            return checkpoint_bytes(snapshot, {"progress": progress, "steps": steps.save()})
+            return checkpoint_bytes(model, {"progress": progress, "steps": steps.save()})
 
         return write
 
     def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
-        """Go on from a model file, or from the beginning if it holds no model yet."""
-        snapshot, pipeline = checkpoint_from(content, name=name)
-        if snapshot is not None:
-            free = {
-                name: self.learner.params[name] for name in _FREE if name in self.learner.params
-            }
-            self.learner = Learner.of(replace(snapshot, params={**snapshot.params, **free}))
+        """Continue from a checkpoint, or from the beginning if it holds no model yet."""
+        model, pipeline = read_checkpoint(content, name=name)
+        if model is not None:
+            free = {name: getattr(self.settings, name) for name in _FREE}
+            self.model = model.with_parameters(**free)
         try:
             self.steps = Steps.load(pipeline["steps"])
             progress: Mapping[str, Any] = pipeline["progress"]
@@ -171,98 +173,34 @@ class OneModel:
         """Do nothing: the model is in this process."""
 
 
-def pipeline_bytes(pipeline: Mapping[str, Any]) -> bytes:
-    """Return the content of a checkpoint that holds no model.
-
-    Examples
-    --------
-    >>> from scstream.stream.processor import pipeline_bytes, pipeline_from
-    >>> pipeline_from(pipeline_bytes({"progress": {"batch": 0}}), name="c")
-    {'progress': {'batch': 0}}
-    """
-    tensors: Tensors = {}
-    header = {"schema": SCHEMA, "writer": __version__, "model": False}
-    return seal(header | {"pipeline": pack(pipeline, "pipeline", tensors)}, tensors)
-
-
-def pipeline_from(content: bytes, *, name: str) -> dict[str, Any] | None:
-    """Undo `pipeline_bytes`; None for the content of a model file, which is not looked into."""
-    try:
-        if read_header(content).get("model", True):
-            return None
-        header, tensors = unseal(content)
-        pipeline: dict[str, Any] = unpack(header["pipeline"], tensors)
-        return pipeline
-    except DAMAGE as error:
-        raise CheckpointCorrupt(
-            f"{name} is not a sound checkpoint: {error}; an older one is used if there is one."
-        ) from error
-
-
-def checkpoint_bytes(snapshot: Snapshot | None, pipeline: Mapping[str, Any]) -> bytes:
-    """Return the content of a checkpoint: a model file, or none yet, and what goes with it.
-
-    Examples
-    --------
-    >>> from scstream.stream.processor import checkpoint_bytes, checkpoint_from
-    >>> checkpoint_from(checkpoint_bytes(None, {"progress": {"batch": 0}}), name="c")
-    (None, {'progress': {'batch': 0}})
-    """
-    if snapshot is None:
-        return pipeline_bytes(pipeline)
-    return model_bytes(replace(snapshot, pipeline=pipeline), writer=__version__)
-
-
-def checkpoint_from(content: bytes, *, name: str) -> tuple[Snapshot | None, Mapping[str, Any]]:
-    """Undo `checkpoint_bytes`; raises `CheckpointCorrupt`."""
-    pipeline = pipeline_from(content, name=name)
-    if pipeline is not None:
-        return None, pipeline
-    snapshot = model_from(content, name=name)
-    return snapshot, snapshot.pipeline
-
-
 def learn_block(
-    learner: Learner, steps: Steps, block: Block, *, time: float | None
-) -> tuple[Learner, Steps, Block, Labels]:
-    """Prepare and learn rows; those outside the domain of the family are refused one by one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.learner import Learner
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.processor import learn_block
-    >>> counts = Block.of(np.array([[1.0, 2.0], [3.0, -1.0], [2.0, 2.0]]))
-    >>> learner = Learner({"family": "multinomial", "random_state": 0})
-    >>> _, _, block, labels = learn_block(learner, Steps(), counts, time=None)
-    >>> block.rejects[0].row, len(labels)
-    (1, 2)
-    """
+    model: Model | Settings, steps: Steps, block: Block, *, time: float | None
+) -> tuple[Model | Settings, Steps, Block, Labels]:
+    """Preprocess and learn rows; rows outside the domain of the family are rejected one by one."""
     if len(block.row):
         steps, block = steps.apply(block, time=time)
-        if learner.snapshot is None and learner.names is None:  # words are known only now
-            learner = replace(learner, names=steps.feature_names(None))
+        if isinstance(model, Settings) and model.feature_names is None:  # words are known only now
+            model = model.named(steps.feature_names(None))
     if not len(block.row):
-        return _let_time_pass(learner, time), steps, block, _NONE
+        return _pass_time(model, time), steps, block, _NONE
     try:
-        learner, labels = learner.learn(block.X, time=time)
+        learned = model.update(block.X, time=time)
     except InputError:
-        refused = unsuitable(_check_of(learner), block.X)
+        refused = unsuitable(_check_of(model), block.X)
         if not refused:
             raise
         block = block.reject([Reject(int(block.row[i]), why) for i, why in refused])
         if not len(block.row):
-            return _let_time_pass(learner, time), steps, block, _NONE
-        learner, labels = learner.learn(block.X, time=time)
-    return learner, steps, block, labels
+            return _pass_time(model, time), steps, block, _NONE
+        learned = model.update(block.X, time=time)
+    return learned.model, steps, block, learned.labels
 
 
-def _let_time_pass(learner: Learner, time: float | None) -> Learner:
-    if time is None or learner.snapshot is None:
-        return learner
-    return learner.learn(np.zeros((0, learner.snapshot.family.n_features)), time=time)[0]
+def _pass_time(model: Model | Settings, time: float | None) -> Model | Settings:
+    """Learn a batch without rows: only time passes."""
+    if time is None or isinstance(model, Settings):
+        return model
+    return model.update(np.zeros((0, model.family.n_features)), time=time).model
 
 
 def unsuitable(check: Callable[[Rows], None], X: Rows) -> list[tuple[int, str]]:
@@ -294,8 +232,8 @@ def unsuitable(check: Callable[[Rows], None], X: Rows) -> list[tuple[int, str]]:
     return found
 
 
-def _check_of(learner: Learner) -> Callable[[Rows], None]:
-    if learner.snapshot is not None:
-        return learner.snapshot.family.check
-    vague = {**learner.params, "prior": "vague"}
-    return lambda rows: begin(vague, rows, None, names=learner.names).family.check(rows)
+def _check_of(model: Model | Settings) -> Callable[[Rows], None]:
+    if isinstance(model, Model):
+        return model.family.check
+    weak = replace(model, prior="weak")
+    return lambda rows: weak.start(rows).family.check(rows)

@@ -1,4 +1,4 @@
-"""A law about to be checked, and how it tells what it saw."""
+"""Checks the laws of a conformance kit, and reports the first one that is broken."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Case:
     """What is checked, and by which law."""
 
     law = ""
-    name = "it"  # until one was made
+    name = "it"  # until an instance was built
 
     def ensure(self, condition: bool, what: str) -> None:
-        """Raise what was seen unless the condition holds."""
+        """Raise an error with what was observed unless the condition holds."""
         if not condition:
             raise AssertionError(f"{self.name} breaks the law {self.law!r}: {what}.")
 
@@ -27,7 +27,7 @@ C = TypeVar("C", bound=Case)
 def check_laws(
     case: C, known: Mapping[str, Callable[[C], None]], laws: Iterable[str] | None
 ) -> None:
-    """Check laws in the order in which they are known: the last ones leave traces."""
+    """Check laws in their fixed order: the last ones change the data."""
     wanted = set(known if laws is None else laws)
     if unknown := wanted - set(known):
         raise InputError(f"there is no law {min(unknown)!r}; there are: {', '.join(known)}.")
@@ -40,26 +40,26 @@ def check_laws(
             raise
         except Exception as error:
             raise AssertionError(
-                f"{case.name} breaks the law {case.law!r}: it raised {named(error)}."
+                f"{case.name} breaks the law {case.law!r}: it raised {describe(error)}."
             ) from error
 
 
 def through_json(value: Any) -> Any:
-    """As it comes out of a checkpoint; what cannot go in is left as it is, for a law to refuse."""
+    """Return a value as read from a checkpoint; unchanged if JSON cannot represent it."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError):
         return value
 
 
-def is_plain(value: Any) -> bool:
-    """Whether it is the same after a way through JSON: no tuples, arrays, NaN or odd keys."""
+def is_json(value: Any) -> bool:
+    """Return whether JSON preserves the value: no tuples, arrays, NaN or keys that are not text."""
     try:
         return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
     except (TypeError, ValueError):
         return False
 
 
-def named(error: Exception) -> str:
-    """What was raised, in words."""
+def describe(error: Exception) -> str:
+    """Return type and message of an error."""
     return f"{type(error).__name__} ({error})"

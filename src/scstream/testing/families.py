@@ -1,8 +1,7 @@
-"""The laws that every family obeys, and `check_family`, which tells the one that is broken.
+"""The laws of families, and `check_family`, which reports the first one that is broken.
 
-Algebraic laws hold to a relative 1e-9 of the size of what is added up, those about logarithms to
-1e-9 nats at least. The one statistical law, that draws come from the posterior, argues its
-tolerance in `_law_draws`.
+Algebraic laws hold to a relative 1e-9 of the size of the summands, those about logarithms to 1e-9
+nats at least. The one statistical law, `_law_posterior_samples`, justifies its tolerance.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from scstream.families import FAMILIES, Family, family_from
 from scstream.families.base import Array, Labels, Rows
 
 _N_GROUPS = 3
-_MOST_ROWS = 12  # rows of the laws that compare every row with every group
+_MAX_ROWS = 12  # of the laws that compare every row with every group
 _N_DRAWS = 4000
 _FOURTH_MOMENT = 30.0
-_ERRORS = 6.0  # standard errors that a mean of draws may be off
+_MAX_ERRORS = 6.0  # allowed deviation of a mean of draws, in standard errors
 
 
 def check_family(
@@ -42,9 +41,9 @@ def check_family(
     family : Family
         The family to check, with its prior.
     X : array of shape (N, D), or CSR
-        At least four rows of its domain; with missing entries if it handles them.
+        At least four rows of its domain, with missing entries if it supports them.
     seed : int
-        Seed of the random groups, weights and draws; the same seed checks the same things.
+        Seed of the random groups, weights and draws.
     rtol : float
         Relative tolerance of the algebraic laws.
     laws : iterable of str, optional
@@ -53,7 +52,7 @@ def check_family(
     Raises
     ------
     AssertionError
-        Names the first law that is broken, and by how much.
+        Names the first law that is broken, and the deviation.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def check_family(
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """One law about to be checked on one family and some of its rows."""
+    """One law that is checked on one family and some of its rows."""
 
     family: Family
     X: Rows
@@ -81,16 +80,16 @@ class _Case:
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """Random numbers of this law, whichever others are checked."""
+        """Random numbers of this law, independent of the other laws."""
         return np.random.default_rng([self.seed, crc32(self.law.encode())])
 
     @cached_property
     def few(self) -> Rows:
-        return self.X[: min(_MOST_ROWS, self.X.shape[0])]
+        return self.X[: min(_MAX_ROWS, self.X.shape[0])]
 
     @cached_property
     def groups(self) -> Labels:
-        """Some group for every row; some rows have none."""
+        """A random group for every row; -1 for no group."""
         return np.asarray(self.rng.integers(-1, _N_GROUPS, self.X.shape[0]))
 
     @cached_property
@@ -99,11 +98,11 @@ class _Case:
 
     @cached_property
     def stats(self) -> Array:
-        """Groups of fractional weight, the last one empty."""
+        """Statistics of groups with fractional weights; the last one is empty."""
         return self.family.stats(self.X, self.groups, _N_GROUPS + 1, self.weights)
 
     def each(self, X: Rows) -> Array:  # (N, P)
-        """Statistics of every row by itself."""
+        """Return the statistics of every single row."""
         return self.family.stats(X, np.arange(X.shape[0]), X.shape[0])
 
     def all(self, condition: Any, what: str) -> None:
@@ -111,7 +110,7 @@ class _Case:
             raise AssertionError(f"{self.family.name} breaks the law '{self.law}': {what}.")
 
     def shape(self, value: Any, shape: tuple[int | None, ...], what: str) -> None:
-        """The value is an array of this shape (None: any length) without NaN or infinity."""
+        """Check that an array has this shape (None: any length) and finite values."""
         same = len(value.shape) == len(shape) and all(
             wanted in (None, length) for length, wanted in zip(value.shape, shape, strict=True)
         )
@@ -119,7 +118,7 @@ class _Case:
         self.all(np.isfinite(value), f"{what} is not finite")
 
     def equal(self, left: Array, right: Array, what: str, *, size: Array | float = 1.0) -> None:
-        """Both are equal relative to their size, or to the `size` of what was added up."""
+        """Check that arrays are equal relative to their size, or to the `size` of the summands."""
         self.shape(left, right.shape, what)
         size = np.maximum(np.maximum(np.abs(right), size), np.finfo(float).tiny)
         worst = float(np.max(np.abs(left - right) / size, initial=0.0))
@@ -127,7 +126,7 @@ class _Case:
 
 
 def _law_additivity(case: _Case) -> None:
-    """Statistics of rows are the sum of those of any parts of them, in any order."""
+    """The statistics of rows are the sum of the statistics of their parts, in any order."""
     family, X, group = case.family, case.X, case.groups
     n = X.shape[0]
     stats = family.stats(X, group, _N_GROUPS)
@@ -140,14 +139,14 @@ def _law_additivity(case: _Case) -> None:
     case.equal(without, stats, "rows with group -1 are left out", size=size)
     part = case.rng.random(n) < 0.5
     parts = [family.stats(X[np.flatnonzero(p)], group[p], _N_GROUPS) for p in (part, ~part)]
-    case.equal(parts[0] + parts[1], stats, "two parts add up to the whole", size=size)
+    case.equal(parts[0] + parts[1], stats, "two parts add up to the total", size=size)
     order = case.rng.permutation(n)
     shuffled = family.stats(X[order], group[order], _N_GROUPS)
     case.equal(shuffled, stats, "the order of the rows is irrelevant", size=size)
 
 
 def _law_weights(case: _Case) -> None:
-    """Statistics are linear in the weights; a whole weight repeats the row."""
+    """Statistics are linear in the weights; an integer weight repeats the row."""
     family, X, group = case.family, case.X, case.groups
     size = np.abs(case.each(X)).sum(axis=0) * 4.0
     other = case.rng.uniform(0.0, 1.0, X.shape[0])
@@ -158,16 +157,18 @@ def _law_weights(case: _Case) -> None:
     again = np.repeat(np.arange(X.shape[0]), times)
     weighted = family.stats(X, group, _N_GROUPS, times.astype(np.float64))
     repeated = family.stats(X[again], group[again], _N_GROUPS)
-    case.equal(weighted, repeated, "a whole weight repeats the row", size=size)
+    case.equal(weighted, repeated, "an integer weight repeats the row", size=size)
 
 
 def _law_empty(case: _Case) -> None:
-    """A group of no rows has statistics zero and marginal likelihood one."""
+    """A group without rows has zero statistics and marginal likelihood one."""
     family = case.family
-    nobody = np.full(case.X.shape[0], -1)
-    stats = family.stats(case.X, nobody, 2)
-    case.all(stats == 0.0, "the statistics of no rows are not zero")
-    case.equal(family.log_marginal(stats), np.zeros(2), "the marginal likelihood of no rows is one")
+    no_group = np.full(case.X.shape[0], -1)
+    stats = family.stats(case.X, no_group, 2)
+    case.all(stats == 0.0, "the statistics of an empty group are not zero")
+    case.equal(
+        family.log_marginal(stats), np.zeros(2), "the marginal likelihood of an empty group is one"
+    )
     case.shape(family.predictive_params(stats[:0]), (0, None), "the predictive table of no groups")
     several = np.stack([case.stats, 2.0 * case.stats])
     marginals = np.stack([family.log_marginal(stats) for stats in several])
@@ -175,7 +176,7 @@ def _law_empty(case: _Case) -> None:
 
 
 def _law_marginal(case: _Case) -> None:
-    """The marginal likelihood is the product of the predictives, row after row, in any order."""
+    """The marginal likelihood is the product of the predictives of the rows, in any order."""
     family, X = case.family, case.few
     n = X.shape[0]
     start = 0.3 * case.stats[:1]
@@ -192,65 +193,68 @@ def _law_marginal(case: _Case) -> None:
             case.equal(steps.sum()[None], whole, claim, size=size)
 
 
-def _law_gain(case: _Case) -> None:
-    """What a row adds to its group is the marginal with it less the marginal without it."""
+def _law_leave_one_out(case: _Case) -> None:
+    """`log_leave_one_out` is the log marginal with the row minus the one without it."""
     family, X, n = case.family, case.few, case.few.shape[0]
     group, weight = np.arange(n) % 2, case.weights[:n]
     stats = case.stats[:2] + family.stats(X, group, 2, weight)
-    gain = family.log_leave_one_out(X, weight, group, stats)
-    rest = stats[group] - family.stats(X, np.arange(n), n, weight)
+    found = family.log_leave_one_out(X, weight, group, stats)
+    each = family.stats(X, np.arange(n), n, weight)
     marginal = family.log_marginal(stats)[group]
     size = 1.0 + np.abs(marginal)
-    case.equal(gain, marginal - family.log_marginal(rest), "log_gain", size=size)
+    without = family.log_marginal(stats[group] - each)
+    case.equal(found, marginal - without, "log_leave_one_out", size=size)
 
 
-def _law_draws(case: _Case) -> None:
+def _law_posterior_samples(case: _Case) -> None:
     """The mean likelihood over posterior draws is the predictive.
 
-    More generally the mean of prod f(x_i)^w_i over the posterior of statistics s is
-    marginal(s + sum w_i t_i) / marginal(s), t_i being the statistics of row i. Single rows, pairs
-    and all rows together are tried, from the prior and from the rows themselves. Twice and four
-    times the weights give the second and the fourth moment exactly, so the standard error of the
-    mean is known; weights are halved until the relative fourth moment is at most 30. By that
-    moment a right family is off by six standard errors less than once in 400 means whatever it
-    looks like, and once in 5e8 if the mean of 4000 draws is as good as normal.
+    More generally, the mean of prod f(x_i)^w_i over the posterior given statistics s is
+    marginal(s + sum w_i t_i) / marginal(s), where t_i are the statistics of row i. The law checks
+    single rows, pairs and all rows together, from the prior and from the rows themselves. Twice
+    and four times the weights give the second and fourth moment exactly, so the standard error of
+    the mean is known; weights are halved until the relative fourth moment is at most 30. With that
+    bound, a mean of a correct family deviates by six standard errors with probability below 1/400
+    for any distribution, and 2e-9 if the mean of 4000 draws is approximately normal.
     """
     family, X = case.family, case.few
     n, each = X.shape[0], case.each(X)
     weights = np.vstack([np.eye(n), 0.5 * (np.eye(n) + np.eye(n, k=1)), np.ones((1, n))])
     for past in (np.zeros_like(case.stats[:1]), case.family.stats(case.X, 0 * case.groups, 1)):
-        power, log_mean, variance = _tame(family, past, weights, each)
+        power, log_mean, variance = _bounded_weights(family, past, weights, each)
         draws = _NumpyDraws(_N_DRAWS, case.rng)
         params = family.sample_posterior(past.repeat(_N_DRAWS, axis=0), draws)
-        case.shape(params, (_N_DRAWS, None), "draw")
+        case.shape(params, (_N_DRAWS, None), "sample_posterior")
         log_f = family.log_likelihood(params, X)
         case.shape(log_f, (n, _N_DRAWS), "log_likelihood")
         ratio = np.exp(power @ log_f - log_mean[:, None]).mean(axis=1)
-        allowed = _ERRORS * np.sqrt(variance / _N_DRAWS) + case.rtol
+        allowed = _MAX_ERRORS * np.sqrt(variance / _N_DRAWS) + case.rtol
         worst = float(np.max(np.abs(ratio - 1.0) / allowed))
         case.all(
             worst <= 1.0,
-            f"the mean likelihood of the draws is {_ERRORS * worst:.1f} standard errors "
+            f"the mean likelihood of the draws is {_MAX_ERRORS * worst:.1f} standard errors "
             "from the predictive",
         )
 
 
-def _tame(family: Family, past: Array, weights: Array, each: Array) -> tuple[Array, Array, Array]:
-    """Halve weights until draws of prod f^w have a small fourth moment; log mean and variance."""
+def _bounded_weights(
+    family: Family, past: Array, weights: Array, each: Array
+) -> tuple[Array, Array, Array]:
+    """Halve weights until the fourth moment is small; return weights, log mean and variance."""
     prior = family.log_marginal(past)
     while True:
         log_mean, log_second, log_fourth = (
             family.log_marginal(past + power * (weights @ each)) - prior for power in (1, 2, 4)
         )
-        wild = ~(log_fourth - 4.0 * log_mean <= np.log(_FOURTH_MOMENT))
-        if not wild.any() or weights.max() < 1e-6:
+        too_large = ~(log_fourth - 4.0 * log_mean <= np.log(_FOURTH_MOMENT))
+        if not too_large.any() or weights.max() < 1e-6:
             variance = np.maximum(np.expm1(log_second - 2.0 * log_mean), 0.0)
             return weights, log_mean, variance
-        weights = np.where(wild[:, None], 0.5 * weights, weights)
+        weights = np.where(too_large[:, None], 0.5 * weights, weights)
 
 
 class _NumpyDraws:
-    """`Draws` from a numpy generator."""
+    """Draws from a numpy generator."""
 
     def __init__(self, n_groups: int, rng: np.random.Generator) -> None:
         self._n_groups, self._rng = n_groups, rng
@@ -264,8 +268,8 @@ class _NumpyDraws:
         return np.asarray(np.log(self._rng.standard_gamma(shape + 1.0)) + np.log(uniform) / shape)
 
 
-def _law_tables(case: _Case) -> None:
-    """A row's density under a group depends on no other row or group."""
+def _law_independence(case: _Case) -> None:
+    """The density of a row in a group does not depend on other rows or groups."""
     family, X = case.family, case.few
     some, groups = np.array([2, 0]), np.array([1, 3, 0])
     params = family.sample_posterior(case.stats, _NumpyDraws(len(case.stats), case.rng))
@@ -276,29 +280,29 @@ def _law_tables(case: _Case) -> None:
         log_p = density(table, X)
         case.shape(log_p, (X.shape[0], len(table)), density.__name__)
         name = density.__name__
-        case.equal(density(table[groups], X), log_p[:, groups], f"{name} takes any groups")
-        case.equal(density(table, X[some]), log_p[some], f"{name} takes any rows")
+        case.equal(density(table[groups], X), log_p[:, groups], f"{name} of some of the groups")
+        case.equal(density(table, X[some]), log_p[some], f"{name} of some of the rows")
         case.shape(density(table[:0], X), (X.shape[0], 0), f"{name} of no groups")
 
 
 def _law_bisect(case: _Case) -> None:
-    """A cut gives each half half the count, and halves that could be groups."""
+    """`bisect` gives each half the same count, and halves that are valid groups."""
     family, stats = case.family, case.stats
     for along in (stats, stats[::-1].copy()):
         offset = family.bisect(stats, along)
-        case.shape(offset, stats.shape, "cut")
-        case.all(offset[:, 0] == 0.0, "a cut gives its halves different counts")
-        case.all(stats[-1, 0] * offset[-1] == 0.0, "a cut makes something of an empty group")
+        case.shape(offset, stats.shape, "bisect")
+        case.all(offset[:, 0] == 0.0, "bisect gives its halves different counts")
+        case.all(stats[-1, 0] * offset[-1] == 0.0, "bisect changes an empty group")
         for sign in (1.0, -1.0):
             half = stats / 2 + sign * stats[:, :1] * offset
             case.shape(family.log_marginal(half), (len(stats),), "log_marginal of a half")
             log_p = family.log_predictive(family.predictive_params(half), case.few)
             case.shape(log_p, (case.few.shape[0], len(stats)), "log_predictive of a half")
-    case.shape(family.bisect(stats[:0], stats[:0]), (0, stats.shape[1]), "cut of no groups")
+    case.shape(family.bisect(stats[:0], stats[:0]), (0, stats.shape[1]), "bisect of no groups")
 
 
 def _law_translation(case: _Case) -> None:
-    """Statistics of moved rows are the moved statistics."""
+    """`translate` returns the statistics of translated rows."""
     family = case.family
     if not family.supports_translation:
         return
@@ -308,34 +312,38 @@ def _law_translation(case: _Case) -> None:
     size = np.abs(case.each(moved)).sum(axis=0) + np.abs(case.each(X)).sum(axis=0)
     left = family.translate(family.stats(X, group, _N_GROUPS), shift)
     right = family.stats(moved, group, _N_GROUPS)
-    case.equal(left, right, "translate gives the statistics of the moved rows", size=size)
+    case.equal(left, right, "translate returns the statistics of the moved rows", size=size)
 
 
 def _law_missing(case: _Case) -> None:
-    """Missing entries are marginalised: what is seen of a row and the rest multiply to the row."""
+    """Missing entries are integrated out: the parts of a row multiply to the row."""
     family, X = case.family, case.few
     if not family.handles_missing:
         return
-    nothing = np.full_like(X, np.nan)
-    gone = family.log_marginal(case.stats) - family.log_marginal(case.stats + case.each(nothing)[0])
-    case.all(gone == 0.0, "a row without entries changes the marginal likelihood")
+    nocsrg = np.full_like(X, np.nan)
+    change = family.log_marginal(case.stats) - family.log_marginal(
+        case.stats + case.each(nocsrg)[0]
+    )
+    case.all(change == 0.0, "a row without entries changes the marginal likelihood")
     params = family.sample_posterior(case.stats, _NumpyDraws(len(case.stats), case.rng))
     table = family.predictive_params(case.stats)
     for density, rows in ((family.log_likelihood, params), (family.log_predictive, table)):
-        case.all(density(rows, nothing) == 0.0, f"{density.__name__} of nothing is not 0")
+        case.all(
+            density(rows, nocsrg) == 0.0, f"{density.__name__} of a row without entries is not 0"
+        )
     past = case.stats[:1]
     for column in range(family.n_features):
-        seen, rest = X.copy(), X.copy()
-        seen[:, column] = np.nan
-        rest[:, np.arange(family.n_features) != column] = np.nan
-        if not (_in_domain(family, seen) and _in_domain(family, rest)):
+        others, single = X.copy(), X.copy()
+        others[:, column] = np.nan
+        single[:, np.arange(family.n_features) != column] = np.nan
+        if not (_in_domain(family, others) and _in_domain(family, single)):
             continue
-        what = f"column {column} cannot be marginalised from"
+        what = f"column {column} cannot be integrated out of"
         for density, rows in ((family.log_likelihood, params), (family.log_predictive, table)):
-            both = density(rows, seen) + density(rows, rest)
+            both = density(rows, others) + density(rows, single)
             case.equal(both, density(rows, X), f"{what} {density.__name__}")
-        apart = family.log_marginal(past + case.each(seen) + case.each(rest))
-        case.equal(apart, family.log_marginal(past + case.each(X)), f"{what} log_marginal")
+        parts = family.log_marginal(past + case.each(others) + case.each(single))
+        case.equal(parts, family.log_marginal(past + case.each(X)), f"{what} log_marginal")
 
 
 def _in_domain(family: Family, X: Rows) -> bool:
@@ -347,12 +355,12 @@ def _in_domain(family: Family, X: Rows) -> bool:
 
 
 def _law_sparse(case: _Case) -> None:
-    """CSR rows are treated like dense ones."""
+    """CSR rows give the same results as dense rows."""
     family = case.family
     if not family.accepts_sparse:
         return
-    thin = sparse.csr_array(case.X)
-    dense = thin.toarray()
+    csr = sparse.csr_array(case.X)
+    dense = csr.toarray()
     table = family.predictive_params(case.stats)
     params = family.sample_posterior(case.stats, _NumpyDraws(len(case.stats), case.rng))
     computations: tuple[tuple[str, Callable[[Rows], Array]], ...] = (
@@ -363,11 +371,11 @@ def _law_sparse(case: _Case) -> None:
         ("coordinates", family.coordinates),
     )
     for name, compute in computations:
-        case.equal(compute(thin), compute(dense), f"{name} of CSR rows is that of dense ones")
+        case.equal(compute(csr), compute(dense), f"{name} of CSR rows equals that of dense rows")
 
 
 def _law_hyperparameters(case: _Case) -> None:
-    """The hyperparameters, plain numbers, strings and arrays, rebuild the family."""
+    """The hyperparameters are numbers, strings and arrays, and rebuild the family."""
     family = case.family
     described = family.hyperparameters()
     case.all(_is_plain(described), "hyperparameters are numbers, strings, arrays, lists or dicts")
@@ -389,8 +397,8 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str | np.ndarray)
 
 
-def _law_candidates(case: _Case) -> None:
-    """Candidates are the same family under other priors, on the same statistics."""
+def _law_prior_grid(case: _Case) -> None:
+    """`prior_grid` returns the same family with other priors and the same statistics."""
     stats = case.stats[case.stats[:, 0] > 0]
     for candidate in case.family.prior_grid(stats):
         case.all(type(candidate) is type(case.family), "a candidate is of another family")
@@ -400,24 +408,21 @@ def _law_candidates(case: _Case) -> None:
         case.all(theirs == case.stats, "a candidate has other statistics of the same rows")
 
 
-def _law_reports(case: _Case) -> None:
-    """Locations, spreads and coordinates are finite and of the right shape."""
+def _law_summaries(case: _Case) -> None:
+    """Means, standard deviations and coordinates are finite and have the right shape."""
     family, X, stats = case.family, case.X, case.stats
     n, g, d = X.shape[0], len(stats), family.n_features
-    case.shape(family.means(stats), (g, d), "location")
-    case.shape(family.stds(stats), (g, d), "spread")
-    case.all(family.stds(stats) >= 0.0, "a spread is negative")
+    case.shape(family.means(stats), (g, d), "means")
+    case.shape(family.stds(stats), (g, d), "stds")
+    case.all(family.stds(stats) >= 0.0, "a standard deviation is negative")
     case.shape(family.log_base(X), (n,), "log_base")
     points = family.coordinates(X)
     case.shape(points, (n, None), "coordinates")
     case.shape(family.coordinates_of(stats), (g, points.shape[1]), "coordinates_of")
-    expected = family.expected(stats)
-    if expected is not None:
-        case.shape(family.log_likelihood(expected, X), (n, g), "log_likelihood at `expected`")
 
 
 def _law_domain(case: _Case) -> None:
-    """The door lets these rows in, and no table with another number of columns."""
+    """`check` accepts these rows, and rejects a table with one column more."""
     case.family.check(case.X)
     dense = case.X.toarray() if sparse.issparse(case.X) else case.X
     wider = np.column_stack([dense, dense[:, :1]])
@@ -430,14 +435,14 @@ FAMILY_LAWS: dict[str, Callable[[_Case], None]] = {
     "weights": _law_weights,
     "empty": _law_empty,
     "marginal": _law_marginal,
-    "gain": _law_gain,
-    "draws": _law_draws,
-    "tables": _law_tables,
+    "leave_one_out": _law_leave_one_out,
+    "posterior_samples": _law_posterior_samples,
+    "independence": _law_independence,
     "bisect": _law_bisect,
     "translation": _law_translation,
     "missing": _law_missing,
     "sparse": _law_sparse,
     "hyperparameters": _law_hyperparameters,
-    "candidates": _law_candidates,
-    "reports": _law_reports,
+    "prior_grid": _law_prior_grid,
+    "summaries": _law_summaries,
 }

@@ -1,38 +1,88 @@
-"""The laws that every sink obeys."""
+"""The laws of sinks, and `check_sink`, which reports the first one that is broken.
+
+It acts like a pipeline that is stopped at any moment and continues from its checkpoint.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from scstream.errors import SinkError
+from scstream.errors import InputError, SinkError
 from scstream.stream.sink import Delivery, Sink, SinkPosition, plain_rows
-from scstream.testing.case import Case, is_plain, through_json
+from scstream.testing.case import Case, check_laws, is_json, through_json
 
-USED = ("refused", "emptied", "kept", "matched")
+_EXISTING = ("rejected", "deleted", "kept", "matched")
 _JOB = "check"
 
 
+def check_sink(
+    make: Callable[[], Sink],
+    read: Callable[[], Sequence[Mapping[str, Any]]],
+    *,
+    existing: Literal["rejected", "deleted", "kept", "matched"] = "rejected",
+    laws: Iterable[str] | None = None,
+) -> None:
+    """Check that a sink keeps every delivery once and in order, after any replay.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a sink that is not opened yet; every call one for the same place, which is empty at
+        first.
+    read : callable
+        Returns the rows of that place in their order, with the names of the columns and the values
+        that were written; it may add columns. If the place has no order, sort by "batch" and
+        "index".
+    existing : {"rejected", "deleted", "kept", "matched"}
+        What happens to existing rows when the sink is opened without a position: `SinkError` is
+        raised, they are deleted, or they are kept; "matched" if they are kept and not written
+        again.
+    laws : iterable of str, optional
+        Which of `SINK_LAWS` to check; all by default.
+
+    Raises
+    ------
+    AssertionError
+        Names the first law that is broken, and what was observed.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from scstream.stream.connectors.files import FileSink
+    >>> from scstream.testing import check_sink
+    >>> def read():
+    ...     return [json.loads(line) for line in path.read_text().splitlines()]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "labels.jsonl"
+    ...     check_sink(lambda: FileSink(path=path), read)
+    """
+    if existing not in _EXISTING:
+        raise InputError(f"existing is {existing!r}; choose one of {', '.join(_EXISTING)}.")
+    check_laws(SinkCase(make, read, existing), SINK_LAWS, laws)
+
+
 class SinkCase(Case):
-    """A sink that is checked, what was written to it, and positions in between."""
+    """A sink that is checked, what was written to it, and the positions after each batch."""
 
     def __init__(
         self,
         make: Callable[[], Sink],
         read: Callable[[], Sequence[Mapping[str, Any]]],
-        used: str,
+        existing: str,
     ) -> None:
         self._make, self._read = make, read
-        self.used = used
+        self.existing = existing
         self.deliveries: list[Delivery] = []
 
     @cached_property
     def points(self) -> list[SinkPosition]:
-        """Positions, the first before all deliveries and one after each of them."""
+        """Positions: the first before all deliveries, and one after each of them."""
         with self.opened(None) as sink:
             points = [self.flushed(sink)]
             self.check("open without a position")
@@ -44,14 +94,14 @@ class SinkCase(Case):
         return points
 
     def made(self) -> Sink:
-        """Build one more sink of the same place."""
+        """Build one more sink for the same place."""
         sink = self._make()
         self.name = type(sink).__name__
         return sink
 
     @contextmanager
     def opened(self, position: SinkPosition | None) -> Iterator[Sink]:
-        """Open one at a position from a checkpoint, and close it."""
+        """Open a sink at a position from a checkpoint, and close it."""
         sink = self.made()
         try:
             sink.open(through_json(position))
@@ -60,13 +110,13 @@ class SinkCase(Case):
             sink.close()
 
     def flushed(self, sink: Sink) -> SinkPosition:
-        """Flush, and return the position if it can go into a checkpoint."""
+        """Flush, and return the position if a checkpoint can contain it."""
         position = sink.flush()
-        self.ensure(is_plain(position), f"flush returned {position!r}, which is no plain JSON")
+        self.ensure(is_json(position), f"flush returned {position!r}, which is not JSON")
         return position
 
     def add(self, delivery: Delivery) -> None:
-        """Write one more delivery behind the others, and go back to before it once."""
+        """Write one more delivery, and then replay it."""
         with self.opened(self.points[-1]) as sink:
             self.deliveries.append(delivery)
             sink.write(delivery)
@@ -75,7 +125,7 @@ class SinkCase(Case):
         self.replay(len(self.deliveries) - 1)
 
     def replay(self, first: int) -> None:
-        """Go back to before a delivery, twice, the first time to be stopped half-way."""
+        """Go back to before a delivery, twice; the first replay is stopped half-way."""
         again = self.deliveries[first:]
         with self.opened(self.points[first]) as sink:
             for delivery in again[: (len(again) + 1) // 2]:
@@ -87,16 +137,16 @@ class SinkCase(Case):
         self.check(f"a replay from batch {first} on" if again else "it was opened at its end")
 
     def check(self, when: str, *, empty: bool = False) -> None:
-        """Every row that was written is there once, in its order and with its values."""
+        """Check that every written row exists once, in its order and with its values."""
         expected = [] if empty else [row for d in self.deliveries for row in plain_rows(d)]
         found = list(self._read())
         keys = [(row["batch"], row["index"]) for row in found]
-        due = [(row["batch"], row["index"]) for row in expected]
-        for batch, index in dict.fromkeys([*due, *keys]):
-            n_times, wanted = keys.count((batch, index)), due.count((batch, index))
-            what = f"row {index} of batch {batch} is there {n_times} times after {when}"
+        wanted_keys = [(row["batch"], row["index"]) for row in expected]
+        for batch, index in dict.fromkeys([*wanted_keys, *keys]):
+            n_times, wanted = keys.count((batch, index)), wanted_keys.count((batch, index))
+            what = f"row {index} of batch {batch} exists {n_times} times after {when}"
             self.ensure(n_times == wanted, what)
-        self.ensure(keys == due, f"the order of rows is {keys} after {when}")
+        self.ensure(keys == wanted_keys, f"the order of rows is {keys} after {when}")
         for row, wanted_row in zip(found, expected, strict=True):
             for name, value in wanted_row.items():
                 what = f"{name!r} is {row.get(name)!r} instead of {value!r} after {when}"
@@ -106,40 +156,40 @@ class SinkCase(Case):
 def _delivery(
     batch: int, n_rows: int = 3, *, columns: Mapping[str, list[Any]] | None = None
 ) -> Delivery:
-    """Rows of a batch with a column of each kind; what is given takes the place of their values."""
-    plain = {
+    """Return a batch with a column of each type; `columns` replaces their values."""
+    defaults = {
         "cluster": [index + batch for index in range(n_rows)],
         "weight": [index + 0.5 for index in range(n_rows)],
         "name": [f"row {batch}/{index}" for index in range(n_rows)],
     }
     kinds = {"cluster": np.int64, "weight": np.float64, "name": object}
-    given = {**plain, **(columns or {})}
-    values = {name: np.array(given[name], dtype=kinds[name]) for name in plain}
+    given = {**defaults, **(columns or {})}
+    values = {name: np.array(given[name], dtype=kinds[name]) for name in defaults}
     keys = {"batch": np.full(n_rows, batch), "index": np.arange(n_rows)}
     return Delivery(_JOB, batch, {**keys, **values})
 
 
-def _law_once(case: SinkCase) -> None:
-    """What was flushed is there once and in order, also for others."""
+def _law_exactly_once(case: SinkCase) -> None:
+    """Flushed rows exist once and in order, also for other readers."""
     _ = case.points
     case.check("close")
 
 
-def _law_replay_of_sink(case: SinkCase) -> None:
-    """From every position on, what is written again is there once, and nothing is lost."""
+def _law_replay(case: SinkCase) -> None:
+    """After a replay from any position, every row exists once, and nothing is lost."""
     for first in reversed(range(len(case.points))):
         case.replay(first)
 
 
-def _law_empty(case: SinkCase) -> None:
-    """A delivery without rows leaves nothing, and others follow it; it may also be left out."""
+def _law_empty_batch(case: SinkCase) -> None:
+    """A delivery without rows writes nothing, and may also be left out."""
     _ = case.points
     case.add(_delivery(len(case.deliveries), 0))
     case.add(_delivery(len(case.deliveries) + 1))
 
 
 def _law_values(case: SinkCase) -> None:
-    """Whole numbers, floats, text and None come back as they were."""
+    """Integers, floats, text and None are written unchanged."""
     _ = case.points
     batch = case.deliveries[-1].batch + 1
     hard: dict[str, list[Any]] = {
@@ -151,8 +201,8 @@ def _law_values(case: SinkCase) -> None:
     case.add(_delivery(batch + 1, columns={"name": [None] * 3}))
 
 
-def _law_close(case: SinkCase) -> None:
-    """A sink may be closed before it is open, twice, and opened again."""
+def _law_reopen(case: SinkCase) -> None:
+    """A sink may be closed before it was opened, closed twice, and opened again."""
     end = case.points[-1]
     sink = case.made()
     sink.close()
@@ -164,27 +214,27 @@ def _law_close(case: SinkCase) -> None:
     case.check("it was closed twice and opened again")
 
 
-def _law_used(case: SinkCase) -> None:
-    """Rows of an earlier pipeline are refused, removed or left alone; none of them in part."""
+def _law_existing_rows(case: SinkCase) -> None:
+    """Rows of an earlier pipeline are rejected, deleted or kept, but never in part."""
     _ = case.points
-    when = "a used place was opened without a position"
+    when = "a place with rows was opened without a position"
     try:
         with case.opened(None) as sink:
-            for delivery in case.deliveries if case.used == "matched" else ():
+            for delivery in case.deliveries if case.existing == "matched" else ():
                 sink.write(delivery)
             case.flushed(sink)
     except SinkError:
-        case.ensure(case.used == "refused", f"SinkError was raised when {when}")
+        case.ensure(case.existing == "rejected", f"SinkError was raised when {when}")
     else:
-        case.ensure(case.used != "refused", f"no SinkError was raised when {when}")
-    case.check(when, empty=case.used == "emptied")
+        case.ensure(case.existing != "rejected", f"no SinkError was raised when {when}")
+    case.check(when, empty=case.existing == "deleted")
 
 
 SINK_LAWS: dict[str, Callable[[SinkCase], None]] = {
-    "once": _law_once,
-    "replay": _law_replay_of_sink,
-    "empty": _law_empty,
+    "exactly_once": _law_exactly_once,
+    "replay": _law_replay,
+    "empty_batch": _law_empty_batch,
     "values": _law_values,
-    "close": _law_close,
-    "used": _law_used,
+    "reopen": _law_reopen,
+    "existing_rows": _law_existing_rows,
 }

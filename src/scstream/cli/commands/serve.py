@@ -82,10 +82,10 @@ def serve(
     """
     from scstream.cli.serve import ModelSource, serve_model
     from scstream.cli.token import read_token
-    from scstream.serve.settings import Settings
+    from scstream.serve.settings import ServiceSettings
 
     token = read_token(token_file, ctx.obj)
-    settings = Settings(
+    settings = ServiceSettings(
         host=host,
         port=port,
         token=token,

@@ -1,4 +1,4 @@
-"""Sources and sinks, one system per file; a file imports the client library of its system."""
+"""Sources, sinks and stores; each system has a file or folder, which imports its library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scstream.stream.sink import Sink
 from scstream.stream.source import Source
 from scstream.stream.store import FolderStore, Store
 
-_ROOM = "scstream.stream.connectors."
+_PACKAGE = "scstream.stream.connectors."
 SOURCES: Mapping[str, str] = {
     "file": "files.FileSource",
     "http": "http.HttpSource",
@@ -44,7 +44,7 @@ def source(kind: str, **options: Any) -> Source:
     Returns
     -------
     Source
-        Ready to be opened; nothing is connected yet.
+        Not opened yet.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def sink(kind: str, **options: Any) -> Sink:
     Returns
     -------
     Sink
-        Ready to be opened; nothing is connected yet.
+        Not opened yet.
 
     Examples
     --------
@@ -86,19 +86,19 @@ def sink(kind: str, **options: Any) -> Sink:
 
 
 def store(place: str, **options: Any) -> Store:
-    """Open a store: a folder, or an object store by its address.
+    """Open a store: a folder, or an object store at an address.
 
     Parameters
     ----------
     place : str
         Path of a folder, or an address such as ``s3://bucket/prefix``.
     **options : object
-        For an address: what `S3Store` takes.
+        Options of `S3Store`, for an address.
 
     Returns
     -------
     Store
-        Where objects appear whole or not at all.
+        Its objects are written atomically.
 
     Examples
     --------
@@ -115,15 +115,8 @@ def store(place: str, **options: Any) -> Store:
     return S3Store(place, **options)
 
 
-def takes(role: str, kind: str, option: str) -> bool:
-    """Whether a connector has an option.
-
-    Examples
-    --------
-    >>> from scstream.stream.connectors import takes
-    >>> takes("sink", "file", "path")
-    True
-    """
+def has_option(role: str, kind: str, option: str) -> bool:
+    """Return whether a connector has an option."""
     known = SOURCES if role == "source" else SINKS
     return option in inspect.signature(_connector(role, known, kind)).parameters
 
@@ -132,7 +125,7 @@ def _connector(role: str, known: Mapping[str, str], kind: str) -> Any:
     if kind not in known:
         raise InputError(f"there is no {role} {kind!r}; there are: {', '.join(known)}.")
     module, _, name = known[kind].partition(".")
-    return getattr(import_module(_ROOM + module), name)
+    return getattr(import_module(_PACKAGE + module), name)
 
 
 def _build(role: str, known: Mapping[str, str], kind: str, options: Mapping[str, Any]) -> Any:
@@ -145,5 +138,5 @@ def _build(role: str, known: Mapping[str, str], kind: str, options: Mapping[str,
         )
     try:
         return connector(**options)
-    except TypeError as error:  # an option that must be given
+    except TypeError as error:  # a required option is missing
         raise InputError(f"the {kind} {role} cannot be built: {error}.") from error

@@ -1,4 +1,4 @@
-"""Standard input as a source and standard output as a sink: for shells, without a way back."""
+"""Standard input as a source and standard output as a sink, for shells; neither can go back."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from typing import BinaryIO
 from scstream.errors import InputError, SourceChanged
 from scstream.preprocess.block import Block
 from scstream.stream.checks import shown
-from scstream.stream.connectors.files import CsvReader, csv_line, json_lines
+from scstream.stream.connectors.files import CsvReader, csv_rows, json_lines
 from scstream.stream.findings import Finding
 from scstream.stream.messages import reader
 from scstream.stream.schema import Reader, Schema
-from scstream.stream.sink import Delivery, SinkPosition, plain_rows
+from scstream.stream.sink import Delivery, SinkPosition
 from scstream.stream.source import Positions, Record, Resume
 
 _CHUNK = 65_536  # bytes
-_AHEAD = 16  # chunks that may wait
+_MAX_CHUNKS = 16  # in the queue
 _POLL = 0.05  # seconds
 
 
 class StdinSource:
-    r"""Lines of standard input.
+    r"""Read lines of standard input.
 
-    What went through a pipe cannot be read again: the position counts lines of this run, and a
-    checkpoint of an earlier run is refused, unless a gap is accepted. A crash therefore loses the
-    rows since the last checkpoint; write them to a file first where that matters.
+    A pipe cannot be read again: the position counts lines of this run, and a checkpoint of an
+    earlier run is rejected, unless a gap is accepted. A crash therefore loses the rows since the
+    last checkpoint; write them to a file first if that matters.
 
-    Like `FileSource` it has a method `reader(schema)`, as it knows its format.
+    Like `FileSource` it has a method `reader(schema)`, because it knows its format.
 
     Parameters
     ----------
     format : {"jsonl", "csv"}
-        What the lines are; the first line of CSV has the names of the columns.
+        Format of the lines; the first line of CSV has the names of the columns.
     max_line : int
-        Bytes of a line beyond which it is refused.
+        Maximum number of bytes of a line; longer lines are rejected.
     descriptor : int
         The open file to read; 0 is standard input.
 
@@ -66,7 +66,7 @@ class StdinSource:
         self._max_line = max_line
         self._descriptor = descriptor
         self._run = uuid.uuid4().hex
-        self._lines: Queue[bytes | Block | Exception] = Queue(_AHEAD)  # an empty one is the end
+        self._lines: Queue[bytes | Block | Exception] = Queue(_MAX_CHUNKS)  # b"": the end
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._header: bytes | None = b"" if format == "jsonl" else None
@@ -74,17 +74,17 @@ class StdinSource:
         self._finished = False
 
     def identity(self) -> Mapping[str, str]:
-        """Return a name that no other run has."""
+        """Return an identity that no other run has."""
         return {"pipe": "standard input", "run": self._run}
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
-        """Begin to read; a checkpoint of an earlier run cannot be gone on from."""
+        """Start to read; a checkpoint of an earlier run is rejected."""
         if resume is not None and not accept_gap and dict(resume.identity) != self.identity():
             raise SourceChanged(
                 f"standard input cannot be read again: the checkpoint is from another run, at line "
                 f"{resume.positions.get('', 0)}, and this one begins at line 0. Start with "
-                "--accept-gap to go on with the lines that come now, or with a new checkpoint "
-                "folder; to go on where it stopped, read from a file."
+                "--accept-gap to continue with the lines that come now, or use a new checkpoint "
+                "folder; to continue where a run stopped, read from a file."
             )
         if self._thread is None:
             self._thread = threading.Thread(
@@ -93,7 +93,7 @@ class StdinSource:
             self._thread.start()
 
     def read(self, max_n: int, timeout: float) -> list[Record]:
-        """Return the lines that came, some 64 kB of them in a record."""
+        """Return the available lines, about 64 kB of them in a record."""
         records: list[Record] = []
         while len(records) < max_n and not self._finished:
             try:
@@ -109,15 +109,15 @@ class StdinSource:
         return records
 
     def reader(self, schema: Schema) -> Reader:
-        """Return what reads these records."""
+        """Return the reader for these records."""
         return CsvReader(schema) if self._format == "csv" else reader("json", schema)
 
     def acknowledge(self, positions: Positions) -> None:
-        """Do nothing: a pipe remembers nothing."""
+        """Do nothing: a pipe has no position to keep."""
 
     @property
     def done(self) -> bool:
-        """Whether the other end was closed and everything was read."""
+        """Whether the writer has closed the pipe and everything was read."""
         return self._finished
 
     def lag(self) -> int | None:
@@ -125,14 +125,14 @@ class StdinSource:
         return None
 
     def close(self) -> None:
-        """Stop reading ahead."""
+        """Stop the thread that reads."""
         self._closed.set()
 
     def doctor(self) -> list[Finding]:
-        """Say what a pipe cannot promise."""
+        """Explain what a pipe cannot guarantee."""
         detail = (
             "standard input cannot be read again: rows since the last checkpoint are lost when the "
-            "pipeline stops. Use a file, HTTP or a broker for each row exactly once."
+            "pipeline stops. Use a file, HTTP or a broker to learn each row exactly once."
         )
         return [Finding("warn", "replay", detail)]
 
@@ -158,7 +158,7 @@ class StdinSource:
             self._put(error)
 
     def _runs(self) -> Iterator[bytes | Block]:
-        """Yield whole lines. It reads the descriptor: a daemon must not hold a lock of stdin."""
+        """Yield whole lines. Read the descriptor: a daemon thread must not lock `sys.stdin`."""
         rest = b""
         while chunk := os.read(self._descriptor, _CHUNK):
             whole, newline, rest = (rest + chunk).rpartition(b"\n")
@@ -167,12 +167,12 @@ class StdinSource:
             if len(rest) > self._max_line:
                 reason = f"a line of standard input is longer than {self._max_line} bytes."
                 yield Block.rejected(reason, shown(rest))
-                rest = self._behind_line()
+                rest = self._skip_line()
         if rest:
             yield rest
 
-    def _behind_line(self) -> bytes:
-        """Read to the end of a line and return what follows it."""
+    def _skip_line(self) -> bytes:
+        """Read to the end of a line and return what comes after it."""
         while chunk := os.read(self._descriptor, _CHUNK):
             if b"\n" in chunk:
                 return chunk.partition(b"\n")[2]
@@ -189,15 +189,15 @@ class StdinSource:
 
 
 class StdoutSink:
-    r"""Labels to standard output, at least once.
+    r"""Write labels to standard output, at least once.
 
-    What was printed cannot be taken back: after a crash the rows since the last checkpoint are
-    printed a second time, with the same batch and index, by which a reader can drop them.
+    Printed rows cannot be undone: after a crash the rows since the last checkpoint are printed a
+    second time, with the same batch and index, so that a reader can drop them.
 
     Parameters
     ----------
     format : {"jsonl", "csv"}
-        How to print a row.
+        Format of the rows.
     stream : binary file, optional
         Where to print; by default standard output.
 
@@ -223,7 +223,7 @@ class StdoutSink:
         self._columns: list[str] | None = None
 
     def open(self, position: SinkPosition | None) -> None:
-        """Go on counting rows."""
+        """Continue to count rows."""
         self._n_rows = position or 0
 
     def write(self, delivery: Delivery) -> None:
@@ -238,7 +238,7 @@ class StdoutSink:
         self._n_rows += delivery.n_rows
 
     def flush(self) -> SinkPosition:
-        """Pass on what was printed; return the number of rows so far."""
+        """Flush the stream; return the number of rows so far."""
         try:
             self._out.flush()
         except OSError as error:
@@ -246,13 +246,11 @@ class StdoutSink:
         return self._n_rows
 
     def close(self) -> None:
-        """Leave standard output open: it is not ours."""
+        """Leave standard output open."""
 
     def doctor(self) -> list[Finding]:
-        """Say what standard output cannot promise."""
-        detail = (
-            "printed rows cannot be taken back: after a crash some come twice, with the same key."
-        )
+        """Explain what standard output cannot guarantee."""
+        detail = "after a crash some rows are printed twice, with the same key."
         return [Finding("warn", "exactly once", detail)]
 
     @property
@@ -260,21 +258,18 @@ class StdoutSink:
         return self._stream or sys.stdout.buffer
 
     def _csv(self, delivery: Delivery) -> bytes:
-        head = b""
-        if self._columns is None:
-            self._columns = list(delivery.columns)
-            head = csv_line(self._columns)
-        rows = ([row.get(name) for name in self._columns or ()] for row in plain_rows(delivery))
-        return head + b"".join(map(csv_line, rows))
+        is_first = self._columns is None
+        self._columns = self._columns or list(delivery.columns)
+        return csv_rows(delivery, self._columns, header=is_first)
 
 
 def _n_lines(lines: bytes) -> int:
-    """Return how many lines these are; the last of a pipe may lack its line break."""
+    """Return the number of lines; the last line of a pipe may have no line break."""
     return lines.count(b"\n") + (not lines.endswith(b"\n") if lines else 0)
 
 
 def _failed(error: OSError) -> OSError:
     detail = (
-        f"labels could not be printed ({error.strerror}): whoever reads standard output is gone"
+        f"labels could not be printed ({error.strerror}): the reader of standard output is gone"
     )
     return OSError(error.errno or 0, detail)

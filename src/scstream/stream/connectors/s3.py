@@ -1,4 +1,4 @@
-"""Checkpoints in an object store that speaks S3; `If-None-Match` is the compare-and-set."""
+"""Checkpoints in an S3 object store; `If-None-Match` is the compare-and-set."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from scstream.errors import InputError, StreamError, missing_extra
+from scstream.stream.connectors.outage import Outage
 from scstream.stream.findings import Finding
 from scstream.stream.secrets import masked
 from scstream.stream.store import checked_name
@@ -30,33 +31,32 @@ except ImportError as error:
 _T = TypeVar("_T")
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
-_PASSING = {"408", "409", "429"}  # refusals that are worth another try
-_MARK = "scstream-writer"
-_LONGEST_PAUSE = 2.0
+_TEMPORARY = {"408", "409", "429"}
+_TOKEN = "scstream-writer"
 
 
 class S3Store:
-    """A store under a prefix of a bucket.
+    """Store objects under a prefix of a bucket.
 
-    `put_new` asks the server to refuse a name that is taken (`If-None-Match: *`), in the same
-    request that writes. Every attempt carries a mark of its own: where the answer to a write was
-    lost, the mark tells whether the content that is there now is ours. A server that ignores
-    `If-None-Match` cannot fence; `doctor` tries whether yours obeys it.
+    `put_new` asks the server to reject an existing name (`If-None-Match: *`) in the same request
+    that writes. Every attempt has its own token: if the answer to a write was lost, the token shows
+    whether this attempt wrote the object. A server that ignores `If-None-Match` cannot fence old
+    instances; `doctor` tests yours.
 
-    How safe a content is when a write returns is up to the server.
+    The server decides how durable an object is when a write returns.
 
     Parameters
     ----------
     url : str
         "s3://bucket/prefix". Several pipelines may share a bucket, but not a prefix.
-        "memory:///" is a store inside of this object, for tests.
-    patience : float
-        Seconds that a server that is away is waited for before an operation fails.
+        "memory:///" is a store inside this object, for tests.
+    retry_timeout : float
+        Seconds to wait for an unavailable server before an operation fails.
     allow_http : bool
-        Whether the connection may be without encryption.
+        Whether the connection may be unencrypted.
     **options
-        Whatever obstore takes: `endpoint`, `region`, `access_key_id`, `secret_access_key`,
-        `client_options` and so on. What is not given comes from the environment, as in
+        Options of obstore: `endpoint`, `region`, `access_key_id`, `secret_access_key`,
+        `client_options` and so on. Missing ones come from the environment, such as
         `AWS_ACCESS_KEY_ID`.
 
     Examples
@@ -70,20 +70,20 @@ class S3Store:
     """
 
     def __init__(
-        self, url: str, *, patience: float = 300.0, allow_http: bool = False, **options: Any
+        self, url: str, *, retry_timeout: float = 300.0, allow_http: bool = False, **options: Any
     ) -> None:
         if url.startswith("file:"):
             raise InputError(
-                f"{url} would be written without fsync, so that a power failure may lose "
-                "checkpoints; give the path of the folder instead."
+                f"{url} would be written without fsync, so a power failure may lose checkpoints; "
+                "give the path of the folder instead."
             )
         if not url.startswith(("s3:", "memory:")):
-            raise InputError(f"{masked(url)} is no store of objects; write s3://bucket/prefix.")
+            raise InputError(f"{masked(url)} is not an object store; write s3://bucket/prefix.")
         self.url = masked(url)
-        self.patience = patience
+        self._retry_timeout = retry_timeout
         if allow_http:
             options["client_options"] = {**options.get("client_options", {}), "allow_http": True}
-        options.setdefault("retry_config", {"max_retries": 2})  # more of them are up to `patience`
+        options.setdefault("retry_config", {"max_retries": 2})  # `_retry` repeats the rest
         try:
             is_bucket = url.startswith("s3:")
             self._store = Bucket.from_url(url, **options) if is_bucket else MemoryStore()
@@ -94,15 +94,15 @@ class S3Store:
         return f"S3Store({self.url!r})"
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a content, in place of one that may be there."""
+        """Write an object; replace an existing one."""
         key = checked_name(name)
-        self._patiently(
+        self._retry(
             f"write {name}", lambda: obstore.put(self._store, key, content, use_multipart=False)
         )
 
     def put_new(self, name: str, content: bytes) -> bool:
-        """Write a content unless the name is taken."""
-        key, mark = checked_name(name), secrets.token_hex(16)
+        """Write an object unless the name exists; return whether it was written."""
+        key, token = checked_name(name), secrets.token_hex(16)
 
         def attempt() -> bool:
             try:
@@ -112,19 +112,19 @@ class S3Store:
                     content,
                     mode="create",
                     use_multipart=False,
-                    attributes={_MARK: mark},
+                    attributes={_TOKEN: token},
                 )
             except AlreadyExistsError:
-                # Ours if an earlier attempt got through and its answer was lost. Not there at
-                # all: the server met two writers at once and wants this one to ask again.
-                there = obstore.get(self._store, key, options={"head": True}).attributes
-                return there.get(_MARK) == mark
+                # Ours if an earlier attempt succeeded and its answer was lost. If the object does
+                # not exist, the server had two writers at once and this one must try again.
+                found = obstore.get(self._store, key, options={"head": True}).attributes
+                return found.get(_TOKEN) == token
             return True
 
-        return self._patiently(f"write {name}", attempt, absent_is_passing=True)
+        return self._retry(f"write {name}", attempt, retry_missing=True)
 
     def get(self, name: str, start: int = 0, length: int = -1) -> bytes:
-        """Read a content."""
+        """Read an object, or a range of its bytes."""
         key = checked_name(name)
 
         def attempt() -> bytes:
@@ -137,31 +137,31 @@ class S3Store:
             return obstore.get_range(self._store, key, start=start, end=stop).to_bytes()
 
         try:
-            return self._patiently(f"read {name}", attempt)
+            return self._retry(f"read {name}", attempt)
         except FileNotFoundError:
             raise KeyError(name) from None
 
     def names(self, prefix: str = "") -> list[str]:
-        """Names that begin so."""
-        found = self._patiently("list names", lambda: obstore.list_with_delimiter(self._store))
+        """Return the names that begin with `prefix`."""
+        found = self._retry("list names", lambda: obstore.list_with_delimiter(self._store))
         names = [entry["path"] for entry in found["objects"]]
         return sorted(name for name in names if name.startswith(prefix) and _is_name(name))
 
     def delete(self, name: str) -> None:
-        """Remove a name."""
+        """Delete an object."""
         key = checked_name(name)
         with contextlib.suppress(FileNotFoundError):
-            self._patiently(f"delete {name}", lambda: obstore.delete(self._store, key))
+            self._retry(f"delete {name}", lambda: obstore.delete(self._store, key))
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
-        """Do nothing: who is on another machine is kept out by the versions alone."""
+        """Do nothing: versions alone exclude instances on other machines."""
         return contextlib.nullcontext()
 
     def sweep(self) -> None:
         """Do nothing: an object appears whole or not at all."""
 
     def doctor(self) -> list[Finding]:
-        """Say whether the server refuses a name that is taken; writes and deletes one object."""
+        """Test whether the server rejects an existing name; writes and deletes one object."""
         name = f"doctor-{secrets.token_hex(8)}"
         try:
             wins = [self.put_new(name, b"first"), self.put_new(name, b"second")]
@@ -169,50 +169,47 @@ class S3Store:
         finally:
             self.delete(name)
         if wins == [True, False] and kept == b"first":
-            detail = "obeyed: an instance that was replaced cannot write checkpoints any more."
-            return [Finding("ok", "If-None-Match", detail)]
-        detail = (
+            text = "obeyed: an instance that was replaced cannot write checkpoints any more."
+            return [Finding("ok", "If-None-Match", text)]
+        text = (
             "ignored by this server: two instances could both commit. Use a server that obeys it, "
             "or a folder on a disk."
         )
-        return [Finding("warn", "If-None-Match", detail)]
+        return [Finding("warn", "If-None-Match", text)]
 
-    def _patiently(
-        self, what: str, attempt: Callable[[], _T], *, absent_is_passing: bool = False
-    ) -> _T:
-        """Try until it works, the server refuses for good, or patience is over."""
-        until, pause = time.monotonic() + self.patience, 0.05
+    def _retry(self, what: str, attempt: Callable[[], _T], *, retry_missing: bool = False) -> _T:
+        """Repeat an operation until it succeeds, fails permanently, or the timeout is over."""
+        outage = Outage(self.url, self._retry_timeout)
         while True:
             try:
                 return attempt()
             except (BaseError, OSError) as error:
-                absent = isinstance(error, FileNotFoundError)
-                if absent and not absent_is_passing and not _no_bucket(error):
+                is_missing = isinstance(error, FileNotFoundError) and not _no_bucket(error)
+                if is_missing and not retry_missing:
                     raise FileNotFoundError from None
-                passing = not _no_bucket(error) if absent else _is_passing(error)
-                if not passing or time.monotonic() + pause > until:
+                reason = f"cannot {what}: {_reason(error)}"
+                if not is_missing and not _is_temporary(error):
                     raise StreamError(
-                        f"{self.url}: cannot {what}: {_reason(error)}. Check the address, the "
-                        "bucket and the credentials."
+                        f"{self.url}: {reason}. Check the address, the bucket and the credentials."
                     ) from None
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            outage.failed(reason)
+            time.sleep(outage.pause)
 
 
 def _is_name(name: str) -> bool:
-    """Whether a key of the bucket may be one of ours."""
+    """Return whether a key of the bucket may be a name of this store."""
     try:
         return checked_name(name) == name
     except InputError:
         return False
 
 
-def _is_passing(error: Exception) -> bool:
-    """Whether the next try may succeed: no connection, or trouble inside of the server."""
-    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
+def _is_temporary(error: Exception) -> bool:
+    """Return whether the next attempt may succeed: no connection, or an error of the server."""
+    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or _no_bucket(error):
         return False
     status = _STATUS.search(str(error))
-    return status is None or status[1][0] == "5" or status[1] in _PASSING
+    return status is None or status[1][0] == "5" or status[1] in _TEMPORARY
 
 
 def _no_bucket(error: Exception) -> bool:
@@ -220,7 +217,7 @@ def _no_bucket(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return what the server said in its own code; its prose may repeat the key that was used."""
+    """Return status and code of an error; the text of the server may repeat the access key."""
     status, code = _STATUS.search(str(error)), _CODE.search(str(error))
     if status is None:
         return "the server does not answer"

@@ -1,4 +1,4 @@
-"""Lines of CSV to rows and back; a line is a row, no text goes over a line break."""
+"""Read and write lines of CSV; a line is a row, so fields cannot have line breaks."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from scstream.stream.checks import (
     with_broken_lines,
 )
 from scstream.stream.schema import Schema
+from scstream.stream.sink import Delivery, plain_rows
 
 
 def csv_line(values: Sequence[Any], delimiter: str = ",") -> bytes:
-    r"""Return one line of CSV; nothing is an empty field.
-
-    Examples
-    --------
-    >>> from scstream.stream.connectors.files import csv_line
-    >>> csv_line([1.5, None, "a,b"])
-    b'1.5,,"a,b"\n'
-    """
+    """Return one line of CSV; None is an empty field."""
     line = io.StringIO()
     csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(values)
     return line.getvalue().encode(errors="replace")
 
 
+def csv_rows(delivery: Delivery, columns: Sequence[str], *, header: bool) -> bytes:
+    """Return the rows of a delivery as lines of CSV."""
+    rows = ([row.get(name) for name in columns] for row in plain_rows(delivery))
+    return (csv_line(columns) if header else b"") + b"".join(map(csv_line, rows))
+
+
 class CsvReader:
-    r"""Reads lines of CSV, the first of which has the names of the columns.
+    r"""Read lines of CSV; the first line has the names of the columns.
 
     Parameters
     ----------
     schema : Schema
-        Which columns are what. Columns that are kept stay text.
+        Roles of the columns. Columns that are kept stay text.
     delimiter : str
-        Between fields.
+        Separator of the fields.
 
     Examples
     --------
@@ -56,10 +56,10 @@ class CsvReader:
     def __init__(self, schema: Schema, *, delimiter: str = ",") -> None:
         self.schema = schema
         self._delimiter = delimiter
-        self._head: tuple[bytes, list[str]] = (b"", [])  # the last line of names, and the names
+        self._head: tuple[bytes, list[str]] = (b"", [])  # the last header line, and its names
 
     def read(self, value: bytes) -> Block:
-        """Return the rows of some lines after the line of names."""
+        """Return the rows of some lines, the first of which is the header."""
         head, _, rest = value.partition(b"\n")
         if self._head[0] != head:
             self._head = (head, self._names(head))
@@ -70,7 +70,7 @@ class CsvReader:
         for i, line in enumerate(lines):
             row = broken.get(i) or self._fields(line, names)
             if not isinstance(row, str) and self.schema.features is None:
-                row = self._settle(names, row)
+                row = self._infer_features(names, row)
             if isinstance(row, str):
                 broken[i] = row
             else:
@@ -80,21 +80,21 @@ class CsvReader:
         return with_broken_lines(block, at, lines, broken=broken)
 
     def _names(self, head: bytes) -> list[str]:
-        """Return names of columns; no names where that line is no CSV, and so no sound rows."""
+        """Return the names of the columns; none if the header is invalid."""
         names = self._split(head.decode(errors="replace").strip("\r\ufeff"))
         names = [] if isinstance(names, str) else [name.strip() for name in names]
         return names if len(set(names)) == len(names) else []
 
     def _fields(self, line: str, names: list[str]) -> list[str] | str:
         if not names:
-            return "the file does not begin with different names of columns."
+            return "the file does not begin with a header of unique column names."
         fields = self._split(line)
         if isinstance(fields, str) or len(fields) == len(names):
             return fields
         return f"the line has {len(fields)} fields where the header has {len(names)}."
 
     def _split(self, line: str) -> list[str] | str:
-        """Return the fields of a line, or why it has none; each line is read on its own."""
+        """Return the fields of a line, or why it is invalid."""
         if '"' not in line:
             return line.split(self._delimiter)
         try:
@@ -102,8 +102,8 @@ class CsvReader:
         except csv.Error as error:
             return f"the line is not CSV: {error}."
 
-    def _settle(self, names: list[str], row: list[str]) -> list[str] | str:
-        """Take the columns of numbers of the first sound row for the features."""
+    def _infer_features(self, names: list[str], row: list[str]) -> list[str] | str:
+        """Use the numeric columns of the first valid row as features."""
         numeric = [
             n for n, field in zip(names, row, strict=True) if isinstance(_cell(field), float)
         ]
@@ -137,7 +137,7 @@ def _block_of_fields(
 
 
 def _cells(fields: Sequence[str | None]) -> list[float | str | None]:
-    """Return the numbers of a column: all at once if it has nothing else."""
+    """Return the numbers of a column, at once if it has only numbers."""
     try:
         if not any("_" in field for field in fields if field):  # Python reads 1_000 as a number
             return list(map(float, fields))  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ def _cells(fields: Sequence[str | None]) -> list[float | str | None]:
 
 
 def _cell(field: str) -> float | str | None:
-    """Return a field as a number, as nothing, or as the text that it is."""
+    """Return a field as a number, as None, or as text."""
     if not field.strip():
         return None
     try:

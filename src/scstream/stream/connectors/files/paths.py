@@ -1,4 +1,4 @@
-"""Which files a path stands for, and what their names say of their format."""
+"""The files that a path refers to, and their format by their names."""
 
 from __future__ import annotations
 
@@ -19,19 +19,12 @@ _ENDINGS = {
 
 
 def format_of(name: str | os.PathLike[str]) -> str | None:
-    """Return the format that goes with the ending of a name.
-
-    Examples
-    --------
-    >>> from scstream.stream.connectors.files.paths import format_of
-    >>> format_of("rows.CSV"), format_of("rows")
-    ('csv', None)
-    """
+    """Return the format for the ending of a name, None if the ending is unknown."""
     return _ENDINGS.get(Path(name).suffix.lower())
 
 
 class Folder:
-    """The files of a path: itself, those of a folder, or those that fit a pattern."""
+    """The files of a path: itself, those of a folder, or those that match a pattern."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -42,7 +35,7 @@ class Folder:
 
     @property
     def is_single(self) -> bool:
-        """Whether the path is that of one file."""
+        """Whether the path is one file."""
         return not self._is_pattern and not self.path.is_dir()
 
     def files(self) -> dict[str, Path]:

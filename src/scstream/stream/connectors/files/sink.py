@@ -1,4 +1,4 @@
-"""Labels to files, exactly once."""
+"""Write labels to files, exactly once."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from pathlib import Path
 from scstream.errors import InputError
 from scstream.io.disk import Disk, MachineDisk
 from scstream.stream.connectors.files.paths import format_of
-from scstream.stream.connectors.files.written import Lines, Parts, Place
+from scstream.stream.connectors.files.writers import LinesWriter, PartsWriter, Target
 from scstream.stream.findings import Finding
 from scstream.stream.sink import Delivery, SinkPosition
 
 
 class FileSink:
-    """Labels to a file of JSON lines or CSV, or to a folder of Parquet parts; exactly once.
+    """Write labels to a file of JSON lines or CSV, or to a folder of Parquet parts; exactly once.
 
-    `open` cuts the file, or removes the parts, behind the position of the checkpoint, and `flush`
-    returns when everything is on the disk. The position is the length of the file, or the number
-    of parts.
+    `open` truncates the file, or removes the parts, after the position of the checkpoint, and
+    `flush` returns when everything is on disk. The position is the length of the file, or the
+    number of parts.
 
     Parameters
     ----------
     path : path
-        A file, or for Parquet a folder. Folders on the way are made.
+        A file, or for Parquet a folder. Missing folders are created.
     format : {"auto", "jsonl", "csv", "parquet"}
-        "auto" goes by the ending of the path.
+        "auto" uses the ending of the path.
     overwrite : bool
-        Whether a run without checkpoint may replace what is there.
+        Whether a run without a checkpoint may replace existing rows.
     part_rows : int
-        Rows of a Parquet part; a flush ends a part also before it has so many.
+        Maximum number of rows of a Parquet part; a flush ends a part earlier.
     disk : Disk, optional
-        By default that of the machine.
+        File operations; by default those of the machine.
 
     Examples
     --------
@@ -68,40 +68,42 @@ class FileSink:
                 f"labels cannot be written to {path} as {format or 'auto'!r}; set format to jsonl, "
                 "csv or parquet."
             )
-        place = Place(Path(path), disk or MachineDisk(), overwrite)
+        target = Target(Path(path), disk or MachineDisk(), overwrite)
         self._path = Path(path)
-        self._written: Lines | Parts = (
-            Parts(place, part_rows) if format == "parquet" else Lines(place, is_csv=format == "csv")
-        )
+        self._writer: LinesWriter | PartsWriter
+        if format == "parquet":
+            self._writer = PartsWriter(target, part_rows)
+        else:
+            self._writer = LinesWriter(target, is_csv=format == "csv")
 
     def open(self, position: SinkPosition | None) -> None:
-        """Undo what was written behind the position; without one the file must be empty."""
-        self._written.open(position)
+        """Undo what was written after the position; without one the file must be empty."""
+        self._writer.open(position)
 
     def write(self, delivery: Delivery) -> None:
         """Write one delivery."""
         if delivery.n_rows:
-            self._written.write(delivery)
+            self._writer.write(delivery)
 
     def flush(self) -> SinkPosition:
-        """Make everything written so far last."""
-        return self._written.flush()
+        """Sync everything written so far to the disk."""
+        return self._writer.flush()
 
     def close(self) -> None:
-        """Let go of the file; what was not flushed may be lost."""
-        self._written.close()
+        """Close the file; rows that were not flushed may be lost."""
+        self._writer.close()
 
     def doctor(self) -> list[Finding]:
-        """Say whether the path can be written, and what a flush means there."""
+        """Explain whether the path can be written, and what a flush means there."""
         folder = self._path.absolute().parent
         while not folder.exists():
             folder = folder.parent
         if not os.access(folder, os.W_OK):
-            return [Finding("warn", "rights", f"{folder} cannot be written to; change that.")]
+            return [Finding("warn", "permissions", f"{folder} is not writable; change that.")]
         free = shutil.disk_usage(folder).free
-        room = f"{free // 2**20} MiB are free at {folder}."
-        detail = "what was flushed survives loss of power, as far as the disk keeps what it says."
+        space = f"{free // 2**20} MiB are free at {folder}."
+        detail = "flushed rows survive a power failure, if the disk obeys sync commands."
         return [
-            Finding("ok" if free > 2**30 else "warn", "room", room),
+            Finding("ok" if free > 2**30 else "warn", "space", space),
             Finding("ok", "flush", detail),
         ]

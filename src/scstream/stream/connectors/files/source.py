@@ -1,4 +1,4 @@
-"""The rows of files, in the order of their names."""
+"""Read the rows of files, in the order of their names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,20 @@ from pathlib import Path
 from scstream.errors import InputError, SourceChanged, SourceGap, SourceRegressed
 from scstream.io.disk import MachineDisk
 from scstream.stream.connectors.files.csv_lines import CsvReader, csv_line
-from scstream.stream.connectors.files.groups import GroupFile
-from scstream.stream.connectors.files.marks import HEAD, check_reached, compare, mark_of, reached
+from scstream.stream.connectors.files.fingerprint import (
+    HEAD,
+    Fingerprint,
+    check_progress,
+    check_same_file,
+    progress_text,
+)
+from scstream.stream.connectors.files.group_file import GroupFile
 from scstream.stream.connectors.files.paths import Folder, format_of
-from scstream.stream.connectors.files.text import TextFile, records_in, whole_lines
+from scstream.stream.connectors.files.text_file import (
+    TextFile,
+    length_of_whole_lines,
+    n_records,
+)
 from scstream.stream.findings import Finding
 from scstream.stream.messages import reader
 from scstream.stream.schema import Reader, Schema
@@ -23,38 +33,39 @@ from scstream.stream.source import Position, Positions, Record, Resume
 
 _TEXT = ("csv", "jsonl")
 _GROUPED = ("parquet", "arrow")
-_READ_BYTES = 2**20  # after which a read takes no further record
-_POLL = 0.05  # seconds between two looks at a file that is followed
+_READ_BYTES = 2**20  # size after which a read adds no more records
+_POLL = 0.05  # seconds between two checks of a file that is followed
 
 
 class FileSource:
-    r"""Rows of a file, or of the files of a folder or pattern in the order of their names.
+    r"""Read a file, or the files of a folder or pattern in the order of their names.
 
     A position is `{"file": name, "offset": bytes}` for text and `{"file": name, "group": number,
-    "row": row}` for Parquet and Arrow, with a "mark" of the file: its inode and a hash of its first
-    bytes, as far as they were read. A line is a row, also in CSV: no text goes over a line break.
+    "row": row}` for Parquet and Arrow, with a "fingerprint" of the file: its inode and a
+    hash of its first bytes, as far as they were read. A line is a row, also in CSV: fields cannot
+    have line breaks.
 
-    Beyond the protocol it has `reader(schema)`: a file knows its format, so a pipeline reads its
-    records with that reader in place of one for messages.
+    In addition to the protocol it has `reader(schema)`: the source knows the format of its files,
+    so a pipeline parses its records with that reader.
 
     Parameters
     ----------
     path : path
         A file, a folder, or a pattern such as ``rows/*.csv``. Names that begin with a dot or an
-        underscore are passed over.
+        underscore are ignored.
     format : {"auto", "csv", "jsonl", "parquet", "arrow"}
-        "auto" goes by the ending of the first name.
+        "auto" uses the ending of the first name.
     follow : bool
-        Whether to wait for more at the end: for whole lines of a file that grows, and for files
-        with later names. A file is finished once there is one with a later name.
+        Whether to wait at the end for more lines of the last file and for files with later names.
+        A file is finished once there is one with a later name.
     start : {"first", "last"} or position
-        Where to begin without a checkpoint.
+        Where a pipeline without a checkpoint begins.
     columns : sequence of str, optional
-        Names of the columns of CSV without a header; by default the first line has them.
+        Names of the columns of CSV files without a header; by default the first line has them.
     delimiter : str
-        Between the fields of CSV.
+        Separator of the fields of CSV.
     max_line : int
-        Bytes of a line beyond which it is refused unread.
+        Maximum number of bytes of a line; longer lines are rejected.
 
     Examples
     --------
@@ -91,57 +102,63 @@ class FileSource:
         if not (start in ("first", "last") or isinstance(start, Mapping)):
             raise InputError(f"start must be 'first', 'last' or a position, got {start!r}.")
         if len(delimiter) != 1 or delimiter in '"\r\n':
-            raise InputError(f"delimiter must be one character between fields, got {delimiter!r}.")
+            raise InputError(
+                f"delimiter must be one character, and no quote or line break, got {delimiter!r}."
+            )
         self._folder = Folder(path)
-        self._asked = format
+        self._given_format = format
         self._follow = follow
         self._start = start
         self._columns = None if columns is None else tuple(columns)
         self._delimiter = delimiter
         self._max_line = max_line
         self._current: TextFile | GroupFile | None = None
-        self._name = ""  # of the current file, or of the last one that was finished
-        self._mark = ""  # of the current file, kept for other threads
-        self._reached: tuple[str, Path, int] | None = None  # a file, and where reading is in it
+        self._name = ""  # of the current file, or of the last finished one
+        self._fingerprint = ""  # of the current file, for other threads
+        self._progress: tuple[str, Path, int] | None = None  # name, path and offset of a file
         self._finished = False
         self._stop = threading.Event()
 
     def identity(self) -> Mapping[str, str]:
-        """Return the path, of a single file its mark, and how far files were read."""
+        """Return the path, the fingerprint of a single file, and how far files were read."""
         path = self._folder.path
         identity = {"path": str(path)}
-        if self._reached is not None:
+        if self._progress is not None:
             with contextlib.suppress(FileNotFoundError):
-                identity["reached"] = reached(*self._reached)
+                identity["reached"] = progress_text(*self._progress)
         if not self._folder.is_single:
             return identity
-        if not self._mark and path.exists():
-            self._mark = mark_of(path, min(whole_lines(path), HEAD))
-        return {**identity, "file": self._mark}
+        if not self._fingerprint and path.exists():
+            length = min(length_of_whole_lines(path), HEAD)
+            self._fingerprint = str(Fingerprint.of_file(path, length))
+        return {**identity, "file": self._fingerprint}
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
-        """Go to a position; check that its file is the one it was, and as long."""
+        """Go to a position, and check that its file still has what was read."""
         self._finished = False
-        self._mark = ""
-        self._reached = None
+        self._fingerprint = ""
+        self._progress = None
         self._stop.clear()
         files = self._folder.files()
         if not files and not self._follow:
             raise InputError(f"there is no file at {self._folder.path}; check the path.")
         position = resume.positions.get("") if resume else None
         if position is None and resume is not None and self._folder.is_single:
-            position = {"file": self._folder.path.name, "mark": resume.identity.get("file", "")}
+            position = {
+                "file": self._folder.path.name,
+                "fingerprint": resume.identity.get("file", ""),
+            }
         if position is None and isinstance(self._start, Mapping):
             position = self._start
         if position is not None:
-            far = resume.identity.get("reached") if resume else None
-            position = self._checked(position, files, far=far, accept_gap=accept_gap)
+            progress = resume.identity.get("reached") if resume else None
+            position = self._checked(position, files, progress=progress, accept_gap=accept_gap)
         elif self._start == "last" and files:
             position = self._end(files)
-        self._go(position, files)
+        self._seek(position, files)
 
     def read(self, max_n: int, timeout: float) -> list[Record]:
-        """Return the next records, each of some whole lines or rows."""
+        """Return the next records, each of several lines or rows."""
         deadline = time.monotonic() + timeout
         while True:
             records = self._take(max_n)
@@ -152,41 +169,41 @@ class FileSource:
                 return []
 
     def reader(self, schema: Schema) -> Reader:
-        """Return what reads the records of these files."""
+        """Return the reader for the records of these files."""
         format = self._format(self._folder.files())
         if format == "csv":
             return CsvReader(schema, delimiter=self._delimiter)
         return reader("json" if format == "jsonl" else "arrow", schema)
 
     def acknowledge(self, positions: Positions) -> None:
-        """Do nothing: a file stays as it is."""
+        """Do nothing: files are not changed."""
 
     @property
     def done(self) -> bool:
-        """Whether the last file was read to its end and is not followed."""
+        """Whether the last file was read to its end and `follow` is off."""
         return self._finished
 
     def lag(self) -> int | None:
-        """How many runs of 64 kB of text wait; None for files of groups."""
+        """Return the number of unread records of 64 kB of text; None for Parquet and Arrow."""
         current = self._current
         if not isinstance(current, TextFile):
             return None
         left = [path for name, path in self._folder.files().items() if name >= current.name]
         try:
-            waiting = sum(path.stat().st_size for path in left) - current.offset
+            n_bytes = sum(path.stat().st_size for path in left) - current.offset
         except FileNotFoundError:  # removed a moment ago
             return None
-        return records_in(max(waiting, 0))
+        return n_records(max(n_bytes, 0))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._stop.set()
         if self._current is not None:
             self._current.close()
             self._current = None
 
     def doctor(self) -> list[Finding]:
-        """Say what is at the path and what following it relies on."""
+        """Explain what is at the path and what `follow` depends on."""
         files = self._folder.files()
         if not files:
             detail = f"there is no file at {self._folder.path} yet."
@@ -197,23 +214,25 @@ class FileSource:
         ]
         unreadable = [name for name, path in files.items() if not os.access(path, os.R_OK)]
         if unreadable:
-            found.append(Finding("warn", "rights", f"{unreadable[0]} cannot be read; change that."))
+            found.append(
+                Finding("warn", "permissions", f"{unreadable[0]} is not readable; change that.")
+            )
         if self._follow:
             detail = (
-                "followed: lines must only ever be appended, and new files have later names; a "
-                "file that is renamed and made anew stops the pipeline."
+                "on: lines must only be appended, and new files must have later names; a file that "
+                "is renamed and created again stops the pipeline."
             )
             found.append(Finding("note", "follow", detail))
         return found
 
     def _format(self, files: Mapping[str, Path]) -> str:
-        if self._asked != "auto":
-            return self._asked
+        if self._given_format != "auto":
+            return self._given_format
         name = next(iter(files), self._folder.path.name)
         format = format_of(name)
         if format is None:
             raise InputError(
-                f"the name {name!r} in {self._folder.path} does not say what the file is; set "
+                f"the format of {name!r} in {self._folder.path} is unknown from its name; set "
                 "format to csv, jsonl, parquet or arrow."
             )
         return format
@@ -236,7 +255,7 @@ class FileSource:
         return records
 
     def _take_one(self) -> Record | None:
-        """Return a record of the current file; close the file if it has no more and never will."""
+        """Return a record of the current file; close the file if it is finished."""
         current = self._current
         if current is None:
             return None
@@ -246,18 +265,18 @@ class FileSource:
             return None
         if record is None:
             record = current.take(last=True)
-        self._mark = current.mark
-        self._reached = current.name, current.path, current.offset
+        self._fingerprint = current.fingerprint
+        self._progress = current.name, current.path, current.offset
         if record is None:
             current.close()
             self._current = None
         return record
 
     def _check_replaced(self, current: TextFile | GroupFile) -> None:
-        """Look whether the name now belongs to another file; what it had was read before."""
+        """Raise if the name now belongs to another file."""
         if current.path.exists() and current.path.stat().st_ino != current.inode:
             raise SourceChanged(
-                f"{current.path} was renamed or removed and made anew while it was followed; it "
+                f"{current.path} was renamed or removed and created again while it was read; it "
                 f"was read to byte {current.offset}. Start with --accept-gap to read the new one."
             )
 
@@ -267,11 +286,11 @@ class FileSource:
     def _next_file(self) -> bool:
         later = self._later()
         if later:
-            self._go({"file": later[0]}, self._folder.files())
+            self._seek({"file": later[0]}, self._folder.files())
         return bool(later)
 
-    def _go(self, position: Position, files: Mapping[str, Path]) -> None:
-        """Open the file of a position, or be ready to open the first."""
+    def _seek(self, position: Position, files: Mapping[str, Path]) -> None:
+        """Open the file of a position, or prepare to open the first one."""
         if self._current is not None:
             self._current.close()
             self._current = None
@@ -290,34 +309,39 @@ class FileSource:
                 max_line=self._max_line,
                 header=self._header() if format == "csv" else b"",
             )
-        self._mark = self._current.mark
+        self._fingerprint = self._current.fingerprint
 
     def _header(self) -> bytes | None:
-        """Return names of columns as a line of CSV; None if the file has them."""
+        """Return the names of the columns as a line of CSV; None if the file has them."""
         return csv_line(self._columns, self._delimiter) if self._columns else None
 
     def _checked(
-        self, position: Position, files: Mapping[str, Path], *, far: str | None, accept_gap: bool
+        self,
+        position: Position,
+        files: Mapping[str, Path],
+        *,
+        progress: str | None,
+        accept_gap: bool,
     ) -> Position:
-        """Return the position if it is still there, or where to go on if that is accepted."""
+        """Return the position if its file is unchanged, or where to continue after a gap."""
         path = files.get(position["file"])
         try:
             if path is not None:
-                compare(
+                check_same_file(
                     path,
                     position,
                     inode=path.stat().st_ino,
                     size=path.stat().st_size,
                     head=lambda length: MachineDisk().read(path, 0, length),
                 )
-            elif position.get("mark") or not self._folder.is_single:
+            elif position.get("fingerprint") or not self._folder.is_single:
                 raise SourceGap(
-                    f"{self._folder.path} has no file {position['file']!r} any more, of which some "
-                    "may not have been read. Bring it back, or start with --accept-gap to go on "
-                    "with the file that comes after it."
+                    f"{self._folder.path} has no file {position['file']!r} any more, which may not "
+                    "have been read completely. Restore it, or start with --accept-gap to continue "
+                    "with the next file."
                 )
-            if far is not None:
-                check_reached(files, far)
+            if progress is not None:
+                check_progress(files, progress)
         except (SourceChanged, SourceRegressed, SourceGap):
             if not accept_gap:
                 raise
@@ -325,8 +349,8 @@ class FileSource:
         return position
 
     def _end(self, files: Mapping[str, Path]) -> Position:
-        """Return the position behind everything that is there."""
+        """Return the position after all existing rows."""
         name, path = list(files.items())[-1]
         if self._format(files) in _GROUPED:
             return {"file": name, "group": None, "row": 0}
-        return {"file": name, "offset": whole_lines(path)}
+        return {"file": name, "offset": length_of_whole_lines(path)}

@@ -1,4 +1,4 @@
-"""Labels as messages of one partition of a Kafka topic."""
+"""Write labels as messages of one partition of a Kafka topic."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
 from scstream.errors import Fenced, InputError, SinkError, StreamError
+from scstream.stream.connectors.kafka.connection import REQUEST_SECONDS, Connection, NoTopic
 from scstream.stream.connectors.kafka.doctor import findings
-from scstream.stream.connectors.kafka.link import (
-    ANSWER_SECONDS,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Link,
-    NoTopic,
-    Place,
-    Producer,
-)
+from scstream.stream.connectors.message_writer import MessageWriter
 from scstream.stream.findings import Finding
-from scstream.stream.messages import writer
 from scstream.stream.sink import Delivery, SinkPosition
 
 _FENCED = {
@@ -33,47 +26,45 @@ _POLL_SECONDS = 0.5
 
 
 class KafkaSink:
-    """One partition of a Kafka topic; the key of a message is "job/batch/index".
+    """Write to one partition of a Kafka topic; the key of a message is "job/batch/index".
 
-    `flush` waits until all copies that are in sync have everything. `open` reads what was written
-    after the position of the checkpoint, and `write` leaves out what it found there. What that adds
-    up to depends on the brokers:
+    `flush` waits until all in-sync replicas have everything. `open` reads the keys that were
+    written after the position of the checkpoint, and `write` skips those. The guarantee depends on
+    the brokers:
 
     - `transactional` (brokers from 0.11): each flush is one transaction. Readers with
-      `isolation.level=read_committed` see every label exactly once, and an instance that was
-      replaced is fenced by the brokers: from the moment the new one opens it can write no more.
-      The transaction is not one with the checkpoint; a crash between the two is what `open`
-      mends.
-    - `idempotent` (the default; brokers from 0.11): labels are there exactly once over crashes of
-      the pipeline and of brokers, as long as one instance runs. An instance that was replaced
-      without knowing may write some labels again, with the same keys and contents, until its next
-      commit fails.
-    - neither (older brokers): besides, a label may be there twice if the answer to a write is lost
-      and the write gets through only after we have looked for it.
+      `isolation.level=read_committed` see every label exactly once. As soon as a new instance
+      opens the sink, the brokers fence the old one: it cannot write any more. The transaction does
+      not include the checkpoint; `open` handles a crash between the two.
+    - `idempotent` (the default; brokers from 0.11): every label is written exactly once, also after
+      crashes of the pipeline and of brokers, as long as one instance runs. An instance that was
+      replaced without noticing may write some labels again, with the same keys and contents, until
+      its next commit fails.
+    - neither (older brokers): in addition, a label may be written twice if the answer to a write
+      is lost and the write succeeds after the sink has checked for it.
 
     Parameters
     ----------
     servers : str
-        "host:9092", or several with commas between.
+        "host:9092", or several separated by commas.
     topic : str
         Name of the topic; no other job should write to the same partition.
     format : {"json", "columns", "arrow"}
-        "json" is a message per row, the others one per batch, whose index is 0.
+        "json" writes a message per row, the others one per batch, whose index is 0.
     partition : int
-        Which partition to write to.
+        Partition to write to.
     idempotent : bool
-        Whether the brokers drop what the client sends again.
+        Whether the brokers drop duplicates that the client sends.
     transactional : bool
         Whether each flush is a transaction.
     writer_id : str, optional
-        The `transactional.id`; by default made of topic and partition.
+        The `transactional.id`; by default it is made of topic and partition.
     accept_loss : bool
-        Whether to go on if the brokers lost labels that they had confirmed.
-    hold_bytes : int
-        Most bytes that are kept here in case they must be sent again; beyond it, `write` waits for
-        the brokers.
-    patience : float, optional
-        Seconds that brokers that are away are waited for; by default for ever.
+        Whether to continue if the brokers lost labels that they had confirmed.
+    buffer_bytes : int
+        Maximum size of unconfirmed messages; above it, `write` waits for the brokers.
+    retry_timeout : float, optional
+        Seconds to wait for unavailable brokers before stopping; by default there is no limit.
     options : mapping, optional
         More settings of librdkafka.
 
@@ -85,7 +76,7 @@ class KafkaSink:
     >>> KafkaSink("broker:9092", "labels", transactional=True, idempotent=False)
     Traceback (most recent call last):
     ...
-    scstream.errors.InputError: a transactional Kafka sink is idempotent too; leave out ...
+    scstream.errors.InputError: a transactional Kafka sink is always idempotent; ...
     """
 
     def __init__(
@@ -99,61 +90,60 @@ class KafkaSink:
         transactional: bool = False,
         writer_id: str | None = None,
         accept_loss: bool = False,
-        hold_bytes: int = 64 << 20,
-        patience: float | None = None,
+        buffer_bytes: int = 64 << 20,
+        retry_timeout: float | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if transactional and not idempotent:
             raise InputError(
-                "a transactional Kafka sink is idempotent too; leave out idempotent=false, or "
-                "transactional where the brokers know neither."
+                "a transactional Kafka sink is always idempotent; remove idempotent=false, or "
+                "transactional if the brokers support neither."
             )
         self.partition = partition
         self.idempotent, self.transactional = idempotent, transactional
         self.accept_loss = accept_loss
         self._writer_id = writer_id or f"scstream/{topic}/{partition}"
-        self._hold_bytes = hold_bytes
-        self._messages = writer(format)
-        self._is_per_row = format == "json"
-        self._link = Link(servers, topic, patience=patience, options=options)
-        self._own_settings()  # refuses options that are not the user's
+        self._buffer_bytes = buffer_bytes
+        self._writer = MessageWriter(format)
+        self._connection = Connection(servers, topic, retry_timeout=retry_timeout, options=options)
+        self._settings()  # rejects options that scstream sets
         self._producer: Producer | None = None
-        self._forget()
+        self._reset()
 
     def __repr__(self) -> str:
-        return f"KafkaSink({self._link.servers!r}, {self._link.topic!r})"
+        return f"KafkaSink({self._connection.servers!r}, {self._connection.topic!r})"
 
-    def _forget(self) -> None:
-        """Be as if never opened."""
-        self._there: set[bytes] = set()  # keys that an earlier run wrote after its checkpoint
-        self._unsure: dict[bytes, bytes] = {}  # sent, and may have to be sent again
+    def _reset(self) -> None:
+        self._existing: set[bytes] = set()  # keys that an earlier run wrote after its checkpoint
+        self._unconfirmed: dict[bytes, bytes] = {}  # may have to be sent again
         self._n_bytes = 0
-        self._sure = 0  # offset before which everything is settled
-        self._end = 0  # offset after the last message that was confirmed
+        self._settled = 0  # offset before which everything is confirmed
+        self._end = 0  # offset after the last confirmed message
         self._in_transaction = False
-        self._newest: dict[str, int] = {}  # batch that was written last, by job
+        self._last_batch: dict[str, int] = {}  # by job
 
-    def _own_settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         own: dict[str, Any] = {"acks": "all", "enable_idempotence": self.idempotent}
-        own["message_timeout_ms"] = 0  # brokers that are away are waited for
+        own["message_timeout_ms"] = 0  # no limit: the sink waits for the brokers
         if not self.idempotent:
-            own["retries"] = 0  # a write without an answer is looked for first, see `_settle`
+            own["retries"] = 0  # `_send_again` checks first which writes succeeded
         if not self.transactional:
-            return self._link.settings(**own)
-        longest = int(self._link.options.get("transaction.timeout.ms", 300_000))
+            return dict(self._connection.settings(**own))
+        longest = int(self._connection.options.get("transaction.timeout.ms", 300_000))
         own["transactional_id"] = self._writer_id
-        own["message_timeout_ms"] = longest  # no longer than the transaction, or it is refused
-        return {"transaction.timeout.ms": longest, **self._link.settings(**own)}
+        own["message_timeout_ms"] = longest  # librdkafka rejects more than the transaction has
+        return {"transaction.timeout.ms": longest, **self._connection.settings(**own)}
 
     def open(self, position: SinkPosition | None) -> None:
-        """Fence others if the brokers can, and find what was written after `position`."""
+        """Fence other instances if the brokers can, and find what was written after `position`."""
         self.close()
-        self._forget()
-        self._link.begin()
-        self._producer = Producer(self._own_settings())
+        self._reset()
+        self._connection.reset()
+        self._producer = Producer(self._settings())
         try:
             if self.transactional:
-                self._ask("take over", lambda p: p.init_transactions(self._link.answer_seconds))
+                timeout = self._connection.request_seconds
+                self._transact("start", lambda producer: producer.init_transactions(timeout))
             self._find_end(position)
         except BaseException:
             self.close()
@@ -162,46 +152,48 @@ class KafkaSink:
     def _find_end(self, position: SinkPosition | None) -> None:
         consumer = self._reader()
         try:
-            self._await_partition(consumer, was_there=position is not None)
+            self._await_partition(consumer, existed=position is not None)
             if position is None:
-                _, self._end = self._link.ends(consumer, self.partition)
+                _, self._end = self._connection.watermarks(consumer, self.partition)
             else:
-                self._end = self._remembered(consumer, int(position[str(self.partition)]))
-                self._there = self._keys_since(consumer, self._end)
+                self._end = self._confirmed_end(consumer, int(position[str(self.partition)]))
+                self._existing = self._keys_since(consumer, self._end)
         finally:
             consumer.close()
-        self._sure = self._end
+        self._settled = self._end
 
-    def _await_partition(self, consumer: Consumer, *, was_there: bool) -> None:
+    def _await_partition(self, consumer: Consumer, *, existed: bool) -> None:
         try:
-            topic = self._link.survey(consumer, was_there=was_there)
+            topic = self._connection.wait_for_topic(consumer, existed=existed)
         except NoTopic:
-            raise SinkError(f"{self._link} does not exist; make it, or check its name.") from None
-        if self.partition not in topic.copies:
-            raise SinkError(f"{self._link} has no partition {self.partition}.")
-
-    def _remembered(self, consumer: Consumer, position: int) -> int:
-        """Return where to look for what is there: the position, unless that is gone."""
-        low, high = self._link.ends_around(consumer, self.partition, position)
-        if position > high and not self.accept_loss:
             raise SinkError(
-                f"{self._link}, partition {self.partition}, ends at offset {high}, before "
-                f"{position} up to which labels were confirmed: the brokers lost some. Set "
-                "accept_loss to go on without them."
+                f"{self._connection} does not exist; create it, or check its name."
+            ) from None
+        if self.partition not in topic.replicas:
+            raise SinkError(f"{self._connection} has no partition {self.partition}.")
+
+    def _confirmed_end(self, consumer: Consumer, offset: int) -> int:
+        """Return the offset of the checkpoint, or the nearest one that exists."""
+        low, high = self._connection.watermarks_around(consumer, self.partition, offset)
+        if offset > high and not self.accept_loss:
+            raise SinkError(
+                f"{self._connection}, partition {self.partition}, ends at offset {high}, before "
+                f"{offset} up to which labels were confirmed: the brokers lost labels. Set "
+                "accept_loss to continue without them."
             )
-        return min(max(position, low), high)
+        return min(max(offset, low), high)
 
     def _reader(self) -> Consumer:
-        return self._link.consumer(
+        return self._connection.consumer(
             group_id="scstream", isolation_level="read_committed", enable_partition_eof=True
         )
 
     def _keys_since(self, consumer: Consumer, offset: int) -> set[bytes]:
-        """Keys of the messages from an offset to the end of now."""
-        consumer.assign([Place(self._link.topic, self.partition, offset)])
+        """Return the keys of the messages from an offset to the current end."""
+        consumer.assign([TopicPartition(self._connection.topic, self.partition, offset)])
         keys: set[bytes] = set()
         while True:
-            message = self._link.patiently("read its end", lambda: _next(consumer))
+            message = self._connection.retry("read its end", lambda: _next_message(consumer))
             if message is None:
                 consumer.unassign()
                 return keys
@@ -209,53 +201,55 @@ class KafkaSink:
             keys.add(message.key() or b"")
 
     def write(self, delivery: Delivery) -> None:
-        """Send the messages of a delivery, but for those that are there."""
-        if delivery.batch <= self._newest.get(delivery.job, -1):
+        """Send the messages of a delivery, except for those that exist already."""
+        if delivery.batch <= self._last_batch.get(delivery.job, -1):
             return
-        self._newest[delivery.job] = delivery.batch
-        values = self._messages(delivery)
-        indices = delivery.columns["index"].tolist() if self._is_per_row else range(len(values))
-        for index, value in zip(indices, values, strict=True):
+        self._last_batch[delivery.job] = delivery.batch
+        for index, content in self._writer.messages(delivery):
             key = f"{delivery.job}/{delivery.batch}/{index}".encode()
-            if key in self._there:
-                self._there.discard(key)
+            if key in self._existing:
+                self._existing.discard(key)
                 continue
-            self._unsure[key] = value
-            self._n_bytes += len(key) + len(value)
-            self._send(key, value)
-        if self._n_bytes > self._hold_bytes:
+            self._unconfirmed[key] = content
+            self._n_bytes += len(key) + len(content)
+            self._send(key, content)
+        if self._n_bytes > self._buffer_bytes:
             self._settle()
 
-    def _send(self, key: bytes, value: bytes) -> None:
-        producer = self._opened()
+    def _send(self, key: bytes, content: bytes) -> None:
+        producer = self._open_producer()
         if self.transactional and not self._in_transaction:
             producer.begin_transaction()
             self._in_transaction = True
         while True:
             try:
                 producer.produce(
-                    self._link.topic,
-                    value,
+                    self._connection.topic,
+                    content,
                     key,
                     partition=self.partition,
                     on_delivery=self._on_delivery,
                 )
             except BufferError:  # the queue of the client is full
-                self._serve(lambda: producer.poll(_POLL_SECONDS))
-                self._stay_awake()
-            except KafkaException:  # of no use any more; the reason comes by another way
-                self._serve(lambda: producer.poll(_POLL_SECONDS))
+                self._poll(lambda: producer.poll(_POLL_SECONDS))
+                self._check_producer()
+            except KafkaException:  # the producer has failed; a callback has the reason
+                self._poll(lambda: producer.poll(_POLL_SECONDS))
                 self._raise_fatal()
                 raise
             else:
-                self._serve(lambda: producer.poll(0))
+                self._poll(lambda: producer.poll(0))
                 return
+
+    def _send_unconfirmed(self) -> None:
+        for key, content in list(self._unconfirmed.items()):
+            self._send(key, content)
 
     def _on_delivery(self, error: KafkaError | None, message: Any) -> None:
         if error is None:
             self._end = max(self._end, message.offset() + 1)
             if not self.transactional:
-                self._unsure.pop(message.key(), None)
+                self._unconfirmed.pop(message.key(), None)
 
     def flush(self) -> SinkPosition:
         """Wait until the brokers have everything; return the offset after it."""
@@ -263,133 +257,128 @@ class KafkaSink:
         return {str(self.partition): self._end}
 
     def _settle(self) -> None:
-        """Be sure that everything sent so far is there, once."""
-        while self._unsure:
+        """Make sure that everything sent so far is in the topic once."""
+        while self._unconfirmed:
             self._drain()
             if self.transactional:
                 self._commit()
-            elif self._unsure:
+            elif self._unconfirmed:
                 self._send_again()
         self._n_bytes = 0
-        self._sure = self._end
+        self._settled = self._end
 
     def _drain(self) -> None:
-        """Wait until every message was confirmed or given up."""
-        producer, began = self._opened(), time.monotonic()
-        while self._serve(lambda: producer.flush(_POLL_SECONDS)):
-            self._stay_awake(began)
-        self._stay_awake()
+        """Wait until every message was confirmed or has failed."""
+        producer, began = self._open_producer(), time.monotonic()
+        while self._poll(lambda: producer.flush(_POLL_SECONDS)):
+            self._check_producer(began)
+        self._check_producer()
 
-    def _serve(self, act: Callable[[], int]) -> int:
-        """Let the client work; it may raise that it never will again."""
+    def _poll(self, act: Callable[[], int]) -> int:
+        """Let the client work, and raise its fatal errors."""
         try:
             return act()
         except KafkaException as error:
             self._raise_fatal(error.args[0])
             raise
 
-    def _stay_awake(self, began: float | None = None) -> None:
-        """Raise if waiting makes no sense any more."""
-        self._link.refuse_hopeless()
+    def _check_producer(self, began: float | None = None) -> None:
+        """Raise if there is no use in waiting longer."""
+        self._connection.raise_permanent()
         self._raise_fatal()
-        if self._link.closing.is_set():
-            raise StreamError(f"{self._link} was closed while labels were on their way.")
-        patience = self._link.patience
-        if began is not None and patience is not None and time.monotonic() - began > patience:
+        if self._connection.closing.is_set():
+            raise StreamError(f"{self._connection} was closed before labels were confirmed.")
+        timeout = self._connection.retry_timeout
+        if began is not None and timeout is not None and time.monotonic() - began > timeout:
             raise StreamError(
-                f"{self._link} does not confirm labels for {patience:g} s; start it, or check "
-                "that enough copies are in sync."
+                f"{self._connection} has not confirmed labels for {timeout:g} s; start the "
+                "brokers, or check that enough replicas are in sync."
             )
 
     def _send_again(self) -> None:
-        """Send what failed, unless it got through all the same and only the answer was lost."""
+        """Send what failed, unless the write succeeded and only its answer was lost."""
         consumer = self._reader()
         try:
-            self._await_partition(consumer, was_there=True)
-            for key in self._keys_since(consumer, self._sure):
-                self._unsure.pop(key, None)
+            self._await_partition(consumer, existed=True)
+            for key in self._keys_since(consumer, self._settled):
+                self._unconfirmed.pop(key, None)
         finally:
             consumer.close()
-        for key, value in list(self._unsure.items()):
-            self._send(key, value)
+        self._send_unconfirmed()
 
     def _commit(self) -> None:
-        """Commit the transaction; if it cannot be, undo it and send all of it again."""
+        """Commit the transaction; if that is impossible, abort it and send everything again."""
         try:
-            self._ask("commit", lambda p: p.commit_transaction(ANSWER_SECONDS))
-        except KafkaException as error:
-            if not error.args[0].txn_requires_abort():
-                raise
-            self._ask("abort", lambda p: p.abort_transaction(ANSWER_SECONDS))
+            self._transact("commit", lambda p: p.commit_transaction(REQUEST_SECONDS))
+        except _MustAbort:
+            self._transact("abort", lambda p: p.abort_transaction(REQUEST_SECONDS))
             self._in_transaction = False
-            for key, value in list(self._unsure.items()):
-                self._send(key, value)
+            self._send_unconfirmed()
         else:
             self._in_transaction = False
-            self._unsure.clear()
+            self._unconfirmed.clear()
 
-    def _ask(self, what: str, act: Callable[[Producer], object]) -> None:
-        """Do a step of a transaction, again while the brokers are away."""
-        producer = self._opened()
+    def _transact(self, what: str, act: Callable[[Producer], object]) -> None:
+        """Run a step of a transaction; repeat it while the brokers are unavailable."""
+        producer = self._open_producer()
 
-        def ask() -> None:
+        def request() -> None:
             try:
                 act(producer)
             except KafkaException as error:
                 self._raise_fatal(error.args[0])
                 if error.args[0].txn_requires_abort():
-                    raise _MustAbort(error.args[0]) from None
+                    raise _MustAbort(error.args[0].str()) from None
                 raise
 
-        try:
-            self._link.patiently(f"{what} a transaction", ask)
-        except _MustAbort as error:
-            raise KafkaException(error.args[0]) from None
+        self._connection.retry(f"{what} a transaction", request)
 
     def _raise_fatal(self, error: KafkaError | None = None) -> None:
-        """Raise what a producer that is of no use any more has said."""
-        for said in (error, self._link.fatal):
-            if said is None or not said.fatal():
+        """Raise the error that ended the producer, if there is one."""
+        for found in (error, self._connection.fatal):
+            if found is None or not found.fatal():
                 continue
-            if said.code() in _FENCED:
-                raise Fenced(f"{self._link}: another instance writes there now ({said.str()}).")
-            if said.code() == KafkaError._UNSUPPORTED_FEATURE:
-                raise SinkError(
-                    f"{self._link}: {said.str()}. Set idempotent to false for such old brokers."
-                )
-            raise SinkError(f"{self._link} takes no more labels: {said.str()}; start again.")
+            where, text = self._connection, found.str()
+            if found.code() in _FENCED:
+                raise Fenced(f"{where}: another instance writes there now ({text}).")
+            if found.code() == KafkaError._UNSUPPORTED_FEATURE:
+                raise SinkError(f"{where}: {text}. Set idempotent to false for such old brokers.")
+            raise SinkError(f"{where}: the producer has failed: {text}; start again.")
 
-    def _opened(self) -> Producer:
+    def _open_producer(self) -> Producer:
         if self._producer is None:
-            raise StreamError(f"{self!r} is not open; open it before you write.")
+            raise StreamError(f"{self!r} is not open; call `open` first.")
         return self._producer
 
     def close(self) -> None:
-        """Disconnect; what was not flushed may be there or not."""
-        self._link.closing.set()
+        """Disconnect; messages that were not flushed may or may not be written."""
+        self._connection.closing.set()
         producer, self._producer = self._producer, None
         if producer is None:
             return
         producer.purge()
-        if self._in_transaction:  # readers would wait until it times out
+        if self._in_transaction:  # otherwise readers wait until it times out
             with contextlib.suppress(KafkaException):
                 producer.abort_transaction(_POLL_SECONDS)
         producer.flush(0)
 
     def doctor(self) -> list[Finding]:
-        """Say how the brokers keep the messages of the topic, and what this sink promises."""
-        kind = _TRANSACTIONAL if self.transactional else _IDEMPOTENT
-        mine = kind if self.idempotent else _PLAIN
-        return [*findings(self._link, role="sink"), mine]
+        """Explain how the brokers store the messages, and what this sink guarantees."""
+        found = findings(self._connection, role="sink")
+        if self.transactional:
+            return [*found, Finding("ok", "delivery", _TRANSACTIONAL)]
+        if self.idempotent:
+            return [*found, Finding("note", "delivery", _IDEMPOTENT)]
+        return [*found, Finding("warn", "delivery", _NEITHER)]
 
 
 class _MustAbort(Exception):
-    """The transaction can only be undone."""
+    """The transaction can only be aborted."""
 
 
-def _next(consumer: Consumer) -> Any:
-    """Return the next message, None at the end; raises KafkaException until there is either."""
-    message = consumer.poll(ANSWER_SECONDS)
+def _next_message(consumer: Consumer) -> Any:
+    """Return the next message, None at the end; raises KafkaException if neither is known."""
+    message = consumer.poll(REQUEST_SECONDS)
     if message is None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
     error = message.error()
@@ -400,18 +389,12 @@ def _next(consumer: Consumer) -> Any:
     raise KafkaException(error)
 
 
-_TRANSACTIONAL = Finding(
-    "ok", "delivery", "transactions: exactly once for readers of what is committed; fenced."
+_TRANSACTIONAL = "transactions: exactly once for readers of committed messages; fenced."
+_IDEMPOTENT = (
+    "idempotent: each label once while one instance runs; an instance that was replaced may repeat "
+    "some with the same keys. Set transactional to prevent that."
 )
-_IDEMPOTENT = Finding(
-    "note",
-    "delivery",
-    "idempotent: once per label while one instance runs; one that was replaced may repeat some "
-    "under the same keys. Set transactional to rule that out.",
-)
-_PLAIN = Finding(
-    "warn",
-    "delivery",
-    "neither transactional nor idempotent: a label may be there twice, under the same key, when "
-    "the answer to a write is lost.",
+_NEITHER = (
+    "neither transactional nor idempotent: a label may be written twice, with the same key, if the "
+    "answer to a write is lost."
 )

@@ -1,134 +1,133 @@
-"""What a NATS server and a stream are set to, and what that means for the rows in it."""
+"""What the settings of a NATS server and a stream mean for the messages in it."""
 
 from __future__ import annotations
 
 import json
 import urllib.request
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from scstream.errors import StreamError
-from scstream.stream.connectors.nats.link import NO_STREAM, Away, Link, Refused
+from scstream.stream.connectors.nats.connection import (
+    NO_STREAM,
+    Connection,
+    JetStreamError,
+    Server,
+    StreamConfig,
+    StreamInfo,
+    Unavailable,
+)
 from scstream.stream.findings import Finding
 
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 _NANO = 10**9
 
 
-def findings(
-    url: str,
-    stream: str,
-    *,
-    role: Literal["source", "sink"],
-    monitor: str | None,
-    **access: str | None,
-) -> list[Finding]:
-    """Look at the server and the stream."""
-    link = Link(url, patience=_PATIENCE, **access)
+def findings(server: Server, stream: str, *, role: Literal["source", "sink"]) -> list[Finding]:
+    """Read the settings of a server and a stream and explain them."""
+    connection = Connection(replace(server, retry_timeout=_TIMEOUT))
     try:
-        version, info = link.run(_look(link, stream))
-    except (StreamError, Away) as error:
+        version, info = connection.run(_describe(connection, stream))
+    except (StreamError, Unavailable) as error:
         return [Finding("warn", "server", str(error))]
-    except Refused as refusal:
-        missing = "does not exist; create it" if refusal.code == NO_STREAM else str(refusal)
-        return [Finding("warn", "stream", f"{stream!r} on NATS at {link.url}: {missing}.")]
+    except JetStreamError as error:
+        reason = "does not exist; create it" if error.code == NO_STREAM else str(error)
+        return [Finding("warn", "stream", f"{stream!r} on {server}: {reason}.")]
     finally:
-        link.close()
+        connection.close()
+    config = info["config"]
     return [
-        Finding("ok", "server", f"NATS {version} at {link.url}"),
-        _sync(version, monitor, info["config"]),
-        *_keeping(info["config"]),
-        *(_retention(info["config"]) if role == "source" else ()),
+        Finding("ok", "server", f"NATS {version} at {server.address}"),
+        _sync(server.monitor, n_replicas=config.get("num_replicas", 1)),
+        *_storage(config),
+        *(_retention(config) if role == "source" else ()),
     ]
 
 
-async def _look(link: Link, stream: str) -> tuple[str, dict[str, Any]]:
-    client = await link.connect(lambda: None)
+async def _describe(connection: Connection, stream: str) -> tuple[str, StreamInfo]:
+    client = await connection.connect(lambda: None)
     try:
-        info = await link.stream(client, stream)
+        info = await connection.stream(client, stream)
         version = client.connected_server_version
         return f"{version.major}.{version.minor}.{version.patch}", info
     finally:
-        await link.leave(client)
+        await connection.disconnect(client)
 
 
-def _keeping(config: Mapping[str, Any]) -> Iterator[Finding]:
+def _storage(config: StreamConfig) -> Iterator[Finding]:
     if config["storage"] == "memory":
-        yield Finding(
-            "warn",
-            "storage",
-            "memory: every message is lost when the server stops; use file storage.",
-        )
+        text = "memory: every message is lost when the server stops; use file storage."
+        yield Finding("warn", "storage", text)
     else:
-        yield Finding("ok", "storage", "file: messages outlive the server")
-    replicas = config.get("num_replicas", 1)
-    word = "one copy: the disk of one server is all there is" if replicas == 1 else "copies"
-    yield Finding("ok" if replicas > 1 else "note", "replicas", f"{replicas}: {word}")
+        yield Finding("ok", "storage", "file: messages survive a restart of the server")
+    n_replicas = config.get("num_replicas", 1)
+    if n_replicas == 1:
+        yield Finding("note", "replicas", "1: a lost disk of the server loses the messages")
+    else:
+        yield Finding("ok", "replicas", f"{n_replicas} replicas")
 
 
-def _retention(config: Mapping[str, Any]) -> Iterator[Finding]:
+def _retention(config: StreamConfig) -> Iterator[Finding]:
     yield Finding(
         "warn" if config["retention"] == "workqueue" else "ok",
         "retention",
         {
             "limits": "limits: messages stay until a limit of the stream removes them",
-            "interest": "interest: messages stay until every consumer, ours included, has them",
+            "interest": "interest: messages stay until every consumer has acknowledged them",
             "workqueue": "work queue: cannot be read from a position; read a stream with limits "
-            "that takes its messages as a source",
+            "that has this stream as its source",
         }[config["retention"]],
     )
-    limits = {
-        "max_age": f"{config.get('max_age', 0) / _NANO:g} s",
-        "max_msgs": f"{config.get('max_msgs', -1)} messages",
-        "max_bytes": f"{config.get('max_bytes', -1)} bytes",
-        "max_msgs_per_subject": f"{config.get('max_msgs_per_subject', -1)} messages",
-    }
-    set_to = [f"{name} {text}" for name, text in limits.items() if config.get(name, 0) > 0]
-    if not set_to:
-        yield Finding("ok", "limits", "none: nothing is removed before it was read")
-    elif config.get("discard") == "new":
-        yield Finding("ok", "limits", f"{', '.join(set_to)}; a full stream refuses new messages")
-    else:
-        yield Finding(
-            "note",
-            "limits",
-            f"{', '.join(set_to)}: older messages are removed, read or not; a pipeline that is "
-            "down for longer stops with a gap",
-        )
-
-
-def _sync(version: str, monitor: str | None, config: Mapping[str, Any]) -> Finding:
-    """What a confirmation of the server means when power fails."""
-    settings = _settings(monitor) if monitor else None
-    several = config.get("num_replicas", 1) > 1
-    if settings is None:
-        return Finding(
-            "note",
-            "sync_interval",
-            "not known; set `monitor` to the address of the monitor of the server. Unless it is "
-            "'always' (2.10 or newer), a confirmed message outlives kill -9, but is lost when "
-            "power fails within the interval, 2 minutes by default.",
-        )
-    if settings.get("sync_always"):
-        return Finding(
-            "ok", "sync_interval", "always: a confirmed message is on the disk of the server"
-        )
-    seconds = settings.get("sync_interval", 120 * _NANO) / _NANO
-    return Finding(
-        "note" if several else "warn",
-        "sync_interval",
-        f"{seconds:g} s: a confirmed message outlives kill -9, but messages of the last "
-        f"{seconds:g} s are lost when power fails on {'most copies' if several else 'the server'}. "
-        "Set 'sync_interval: always' (2.10 or newer) in the section jetstream.",
+    age, n_messages = config.get("max_age", 0), config.get("max_msgs", -1)
+    n_bytes, per_subject = config.get("max_bytes", -1), config.get("max_msgs_per_subject", -1)
+    values = (
+        (age, f"max_age {age / _NANO:g} s"),
+        (n_messages, f"max_msgs {n_messages} messages"),
+        (n_bytes, f"max_bytes {n_bytes} bytes"),
+        (per_subject, f"max_msgs_per_subject {per_subject} messages"),
     )
+    limits = ", ".join(text for value, text in values if value > 0)
+    if not limits:
+        yield Finding("ok", "limits", "none: no message is removed before it was read")
+    elif config.get("discard") == "new":
+        yield Finding("ok", "limits", f"{limits}; a full stream rejects new messages")
+    else:
+        text = (
+            f"{limits}: older messages are removed, read or not; a pipeline that is down for "
+            "longer stops with SourceGap"
+        )
+        yield Finding("note", "limits", text)
 
 
-def _settings(monitor: str) -> dict[str, Any] | None:
-    """Settings of JetStream by the monitor; None if it does not answer."""
+def _sync(monitor: str | None, *, n_replicas: int) -> Finding:
+    """Explain what happens to confirmed messages when the power fails."""
+    settings = _settings(monitor) if monitor else None
+    if settings is None:
+        text = (
+            "unknown; set `monitor` to the monitoring address of the server. Unless it is 'always' "
+            "(2.10 or newer), a confirmed message survives kill -9, but is lost if the power fails "
+            "within the interval, 2 minutes by default."
+        )
+        return Finding("note", "sync_interval", text)
+    if settings.get("sync_always"):
+        text = "always: a confirmed message is on the disk of the server"
+        return Finding("ok", "sync_interval", text)
+    seconds = settings.get("sync_interval", 120 * _NANO) / _NANO
+    where = "most replicas" if n_replicas > 1 else "the server"
+    text = (
+        f"{seconds:g} s: a confirmed message survives kill -9, but messages of the last "
+        f"{seconds:g} s are lost if the power fails on {where}. Set 'sync_interval: always' (2.10 "
+        "or newer) in the section jetstream."
+    )
+    return Finding("note" if n_replicas > 1 else "warn", "sync_interval", text)
+
+
+def _settings(monitor: str) -> Mapping[str, Any] | None:
+    """Return the settings of JetStream; None if the monitor does not answer."""
     try:
         with urllib.request.urlopen(f"{monitor.rstrip('/')}/jsz?config=true", timeout=2.0) as page:
-            answer = json.loads(page.read(1 << 22))
+            settings = json.loads(page.read(1 << 22)).get("config")
     except (OSError, ValueError):
         return None
-    settings = answer.get("config")
     return settings if isinstance(settings, dict) else None

@@ -1,57 +1,52 @@
-"""Deliveries as messages on a subject of a JetStream stream, each of them once."""
+"""Write deliveries as messages on a subject of a JetStream stream, each of them once."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 import re
-import threading
 from collections import deque
-from collections.abc import Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from scstream.errors import InputError, SinkError, StreamError
-from scstream.stream.connectors.nats.doctor import findings
-from scstream.stream.connectors.nats.link import (
+from scstream.stream.connectors.message_writer import MessageWriter
+from scstream.stream.connectors.nats.connection import (
     NO_STREAM,
-    POLL_SECONDS,
-    Away,
-    Client,
-    Link,
-    Message,
-    NatsError,
-    Refused,
+    Connection,
+    JetStreamError,
+    Server,
+    StoredMessage,
+    StreamInfo,
+    Unavailable,
     checked,
-    checked_stream,
+    checked_name,
     checked_subject,
 )
+from scstream.stream.connectors.nats.doctor import findings
+from scstream.stream.connectors.nats.worker import Worker
 from scstream.stream.findings import Finding
-from scstream.stream.messages import writer
-from scstream.stream.secrets import masked
 from scstream.stream.sink import Delivery, SinkPosition
 
-Format = Literal["arrow", "columns", "json"]
-
 _ID = re.compile(r"([^/]+)/(\d+)(?:/(\d+))?")
-_WAITING_BYTES = 64 << 20  # most that waits here before `write` blocks
-_FLYING = 512  # most messages that are sent and not confirmed
-_FLYING_BYTES = 4 << 20
-_ANSWER_SECONDS = 5.0
-_OUT_OF_TURN = {10070, 10071, 10158, 10164}  # another message is the last one than we thought
+_QUEUE_BYTES = 64 << 20  # size of the queue above which `write` blocks
+_MAX_IN_FLIGHT = 512  # messages that are sent and not confirmed
+_MAX_IN_FLIGHT_BYTES = 4 << 20
+_CONFIRM_SECONDS = 5.0
+_OUT_OF_ORDER = {10070, 10071, 10158, 10164}  # the last message is not the expected one
 _FULL = {10028, 10047}  # no memory or storage at the moment
-_HEADERS = 512  # bytes that our headers take at most
-_WHOLE = -1  # index of a message that holds a whole delivery
+_HEADER_BYTES = 512  # maximum size of our headers
+_WHOLE = -1  # index of a message with a whole delivery
 
 
 @dataclass(frozen=True)
-class _Post:
-    """A message: whose it is, which one, and its content."""
+class _Message:
+    """A message that is to be published."""
 
     job: str
     batch: int
@@ -69,44 +64,44 @@ class _Post:
 
 @dataclass(frozen=True)
 class _End:
-    """The last message of the subject that is known to be there."""
+    """The last message of the subject, as far as known."""
 
     sequence: int = 0
     id: str = ""
 
 
 class NatsSink:
-    """A subject of a JetStream stream that nobody else writes to.
+    """Write to a subject of a JetStream stream; nothing else may write to that subject.
 
     Every message has the header `Nats-Msg-Id`, "job/batch/index" in the format "json" and
-    "job/batch" in the others, and names the message that must be the last one before it. So the
-    server refuses what is out of order or there already, for ever and not only within its window
-    for duplicates. After an outage or a restart the sink looks at the end of the subject, and goes
-    on behind it. Other subjects of the stream may have other writers, but then fewer messages can
-    be under way at a time; a stream of its own is faster.
+    "job/batch" in the others, and names the message that must be the last one before it. The
+    server therefore rejects messages that are out of order or exist already, not only within its
+    window for duplicates. After an outage or a restart the sink reads the end of the subject and
+    continues after it. Other subjects of the stream may have other writers, but then fewer
+    messages can be in flight; a separate stream is faster.
 
     Parameters
     ----------
     url : str
-        Address of a server, "nats://user:password@host:4222", or several with commas between.
+        Address of a server, "nats://user:password@host:4222", or several separated by commas.
     stream : str
         Name of the stream.
     subject : str
-        Where to publish; it belongs to the stream.
+        Subject to publish on; it belongs to the stream.
     format : {"arrow", "columns", "json"}
         A message is a delivery as an Arrow stream or as JSON columns, or a row as a JSON object.
     create : bool
-        Make the stream, on disk and without limits, if it does not exist.
+        Create the stream, on disk and without limits, if it does not exist.
     accept_loss : bool
-        Go on where the server has lost messages of ours that it had confirmed.
-    patience : float, optional
-        Seconds that a server that is away is waited for; by default for ever.
+        Continue if the server lost messages that it had confirmed.
+    retry_timeout : float, optional
+        Seconds to wait for an unavailable server before stopping; by default there is no limit.
     credentials : str, optional
-        Path of a file of credentials.
+        Path of a credentials file.
     domain : str, optional
         JetStream domain.
     monitor : str, optional
-        Address of the monitor of the server, "http://host:8222", for `doctor`.
+        Monitoring address of the server, "http://host:8222", for `doctor`.
 
     Examples
     --------
@@ -125,336 +120,297 @@ class NatsSink:
         stream: str,
         subject: str,
         *,
-        format: Format = "arrow",
+        format: Literal["arrow", "columns", "json"] = "arrow",
         create: bool = False,
         accept_loss: bool = False,
-        patience: float | None = None,
+        retry_timeout: float | None = None,
         credentials: str | None = None,
         domain: str | None = None,
         monitor: str | None = None,
     ) -> None:
         if set("*>") & set(subject):
             raise InputError(f"{subject!r} has wildcards; a sink publishes on one subject.")
-        if format not in ("arrow", "columns", "json"):
-            raise InputError(f"format is {format!r}; choose 'arrow', 'columns' or 'json'.")
-        self.stream = checked_stream(stream)
+        self.stream = checked_name(stream)
         self.subject = checked_subject(subject)
-        self._write = writer(format)
-        self._by_row = format == "json"
+        self._writer = MessageWriter(format)
         self._create = create
         self._accept_loss = accept_loss
-        self._url = url
-        self._patience = patience
-        self._access = {"credentials": credentials, "domain": domain}
-        self._monitor = monitor
-        self._link: Link | None = None
-        self._outbox: _Outbox | None = None
+        self._server = Server(url, credentials, domain, monitor, retry_timeout)
+        self._connection: Connection | None = None
+        self._publisher: _Publisher | None = None
 
     def __repr__(self) -> str:
-        return f"NatsSink({masked(self._url)!r}, {self.stream!r}, {self.subject!r})"
+        return f"NatsSink({self._server.address!r}, {self.stream!r}, {self.subject!r})"
 
     def open(self, position: SinkPosition | None) -> None:
-        """Connect, and look which messages behind `position` are there."""
+        """Connect, and find which messages after `position` exist."""
         self.close()
-        self._link = Link(self._url, patience=self._patience, **self._access)
-        outbox = _Outbox(self._link, self.stream, self.subject, position or {})
-        outbox.create, outbox.accept_loss = self._create, self._accept_loss
-        ready: Future[None] = Future()
-        self._link.begin(outbox.pump(ready))
+        self._connection = Connection(self._server)
+        publisher = _Publisher(self._connection, self.stream, self.subject, position or {})
+        publisher.create, publisher.accept_loss = self._create, self._accept_loss
         try:
-            ready.result()
+            publisher.start()
         except BaseException:
             self.close()
             raise
-        self._outbox = outbox
+        self._publisher = publisher
 
     def write(self, delivery: Delivery) -> None:
-        """Send the messages of a delivery, without waiting for the server to confirm them."""
-        self._open_outbox().add(self._posts(delivery))
+        """Send the messages of a delivery, without waiting for their confirmation."""
+        job, batch = delivery.job, delivery.batch
+        if "/" in job:
+            raise SinkError(f"The name of the job {job!r} has a slash; choose one without.")
+        is_per_row = self._writer.is_per_row
+        self._open_publisher().add(
+            [
+                _Message(job, batch, index if is_per_row else _WHOLE, content)
+                for index, content in self._writer.messages(delivery)
+            ]
+        )
 
     def flush(self) -> SinkPosition:
         """Wait until the server has confirmed everything."""
-        return self._open_outbox().flush()
+        return self._open_publisher().flush()
 
     def close(self) -> None:
-        """Disconnect; a `write` or `flush` that waits ends with an error."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        """Disconnect; a waiting `write` or `flush` ends with an error."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def doctor(self) -> list[Finding]:
-        """Say what a confirmation of the server means."""
-        return findings(self._url, self.stream, role="sink", monitor=self._monitor, **self._access)
+        """Explain what a confirmation of the server means."""
+        return findings(self._server, self.stream, role="sink")
 
-    def _open_outbox(self) -> _Outbox:
-        if self._outbox is None:
+    def _open_publisher(self) -> _Publisher:
+        if self._publisher is None:
             raise StreamError(f"{self!r} is not open; call `open` first.")
-        return self._outbox
-
-    def _posts(self, delivery: Delivery) -> list[_Post]:
-        job, batch, contents = delivery.job, delivery.batch, self._write(delivery)
-        if "/" in job:
-            raise SinkError(f"The name of the job {job!r} has a slash; choose one without.")
-        if not self._by_row:
-            return [_Post(job, batch, _WHOLE, content) for content in contents]
-        indices = np.asarray(delivery.columns["index"])
-        if np.any(indices[1:] <= indices[:-1]):
-            raise SinkError(f"Batch {batch} of {job!r} has rows that are not in order of `index`.")
-        return [
-            _Post(job, batch, index, content)
-            for index, content in zip(indices.tolist(), contents, strict=True)
-        ]
+        return self._publisher
 
 
-class _Outbox:
-    """Publishes posts in order on the loop of the link, many at a time."""
+class _Publisher(Worker):
+    """Publishes messages in order on the loop of the connection, many at a time."""
 
-    def __init__(self, link: Link, stream: str, subject: str, position: Mapping[str, Any]) -> None:
+    def __init__(
+        self, connection: Connection, stream: str, subject: str, position: Mapping[str, Any]
+    ) -> None:
+        super().__init__(connection)
         self.create = False
         self.accept_loss = False
-        self._link = link
         self._stream = stream
         self._subject = subject
         self._created = position.get("created", "")
-        self._done = _End(position.get("sequence", 0), position.get("id", ""))  # confirmed
-        self._there = _End()  # the last one on the subject when we looked
-        self._is_skipping = False  # whether posts may be there already
-        self._contents: dict[str, bytes] = {}  # of some of those, by id
+        self._confirmed = _End(position.get("sequence", 0), position.get("id", ""))
+        self._existing = _End()  # the last message of the subject at the last check
+        self._is_skipping = False  # whether queued messages may exist already
+        self._contents: dict[str, bytes] = {}  # of some existing messages, by id
         self._last = 0  # sequence of the last message on the subject
-        self._waiting: deque[_Post] = deque()
-        self._flying: deque[tuple[int, _Post]] = deque()
+        self._queue: deque[_Message] = deque()
+        self._in_flight: deque[tuple[int, _Message]] = deque()
         self._n_bytes = 0  # of both
-        self._n_flying_bytes = 0
+        self._n_in_flight_bytes = 0
         self._n_sent = 0
-        self._most_flying = _FLYING
-        self._news = threading.Condition()
-        self._error: BaseException | None = None
-        self._refusal: Exception | None = None
-        self._turn = asyncio.Event()
-        self._heard_at = 0.0
+        self._max_in_flight = _MAX_IN_FLIGHT
+        self._rejection: Exception | None = None
 
-    def add(self, posts: list[_Post]) -> None:
-        """Queue posts; wait while too much is queued."""
-        with self._news:
-            self._await(lambda: self._n_bytes < _WAITING_BYTES)
-            self._waiting.extend(posts)
-            self._n_bytes += sum(len(post.content) for post in posts)
-        self._link.soon(self._turn.set)
+    def add(self, messages: list[_Message]) -> None:
+        """Queue messages; wait while the queue is full."""
+        with self._changed:
+            self._await(lambda: self._n_bytes < _QUEUE_BYTES)
+            self._queue.extend(messages)
+            self._n_bytes += sum(len(message.content) for message in messages)
+        self._connection.call_soon(self._wakeup.set)
 
     def flush(self) -> SinkPosition:
-        """Wait until nothing is queued."""
-        with self._news:
-            self._await(lambda: not self._waiting and not self._flying)
-            done = self._done
-        return {"created": self._created, "sequence": done.sequence, "id": done.id}
+        """Wait until everything is confirmed."""
+        with self._changed:
+            self._await(lambda: not self._queue and not self._in_flight)
+            end = self._confirmed
+        return {"created": self._created, "sequence": end.sequence, "id": end.id}
 
-    def _await(self, is_so: Any) -> None:
-        self._news.wait_for(lambda: self._error or is_so())
+    def _await(self, condition: Callable[[], bool]) -> None:
+        self._changed.wait_for(lambda: self._error or condition())
         if self._error is not None:
             raise self._error
 
-    async def pump(self, ready: Future[None]) -> None:
-        """Connect, look, publish; again after every outage, until something is wrong."""
-        try:
-            while True:
-                client = await self._link.connect(self._turn.set)
-                try:
-                    await self._look_back(client)
-                    if not ready.done():
-                        ready.set_result(None)
-                    await self._publish(client)
-                except (Away, NatsError, OSError) as away:
-                    self._link.went_away(away)
-                finally:
-                    await self._link.leave(client)
-        except asyncio.CancelledError:
-            self._fail(StreamError("The sink was closed."), ready)
-        except BaseException as error:
-            self._fail(error, ready)
-
-    def _fail(self, error: BaseException, ready: Future[None]) -> None:
-        with self._news:
-            self._error = error
-            self._news.notify_all()
-        if not ready.done():
-            ready.set_exception(error)
-
-    async def _look_back(self, client: Client) -> None:
-        """See where the subject ends, and take back what was sent and not confirmed."""
-        with self._news:
-            self._waiting.extendleft(post for _, post in reversed(self._flying))
-            self._flying.clear()
-        self._n_flying_bytes = 0
-        self._refusal = None
-        info = await self._survey(client)
-        last = await self._link.message(client, self._stream, last_by_subj=self._subject)
-        self._there = _end(last)
-        self._last = self._there.sequence
+    async def _check(self, client: Client, *, is_first: bool = False) -> None:
+        """Find the end of the subject, and queue unconfirmed messages again."""
+        with self._changed:
+            self._queue.extendleft(message for _, message in reversed(self._in_flight))
+            self._in_flight.clear()
+        self._n_in_flight_bytes = 0
+        self._rejection = None
+        info = await self._describe(client)
+        last = await self._connection.message(client, self._stream, last_by_subj=self._subject)
+        self._existing = _end(last)
+        self._last = self._existing.sequence
         self._check_loss(info)
         self._contents = {}
-        self._is_skipping = self._there.sequence > self._done.sequence
+        self._is_skipping = self._existing.sequence > self._confirmed.sequence
         if last is not None and self._is_skipping:
-            after = {"seq": self._done.sequence + 1, "next_by_subj": self._subject}
-            first = await self._link.message(client, self._stream, **after) or last
+            after = {"seq": self._confirmed.sequence + 1, "next_by_subj": self._subject}
+            first = await self._connection.message(client, self._stream, **after) or last
             self._contents = {_end(found).id: _content(found) for found in (first, last)}
 
-    async def _survey(self, client: Client) -> dict[str, Any]:
+    async def _describe(self, client: Client) -> StreamInfo:
         try:
-            return await self._link.stream(client, self._stream)
-        except Refused as refusal:
-            if refusal.code != NO_STREAM:
-                raise SinkError(f"{self._where} cannot be written: {refusal}.") from None
+            return await self._connection.stream(client, self._stream)
+        except JetStreamError as error:
+            if error.code != NO_STREAM:
+                raise SinkError(f"{self._where} cannot be written: {error}.") from None
         if not self.create:
             raise SinkError(f"{self._where} does not exist; create it, or set `create`.")
         config = {"name": self._stream, "subjects": [self._subject], "storage": "file"}
         try:
-            return await self._link.ask(client, f"STREAM.CREATE.{self._stream}", **config)
-        except Refused as refusal:
-            raise SinkError(f"{self._where} cannot be created: {refusal}.") from None
+            info: StreamInfo = await self._connection.request(
+                client, f"STREAM.CREATE.{self._stream}", **config
+            )
+        except JetStreamError as error:
+            raise SinkError(f"{self._where} cannot be created: {error}.") from None
+        return info
 
-    def _check_loss(self, info: Mapping[str, Any]) -> None:
-        """Raise if a message that was confirmed is neither there nor removed in an orderly way."""
-        state, done = info["state"], self._done.sequence
+    def _check_loss(self, info: StreamInfo) -> None:
+        """Raise if a confirmed message is missing and no limit of the stream removed it."""
+        state, confirmed = info["state"], self._confirmed.sequence
         is_new = self._created not in ("", info["created"])
-        was_removed = state["first_seq"] > done and state["last_seq"] >= done
-        is_lost = is_new or (done > self._there.sequence and not was_removed)
+        was_removed = state["first_seq"] > confirmed and state["last_seq"] >= confirmed
+        is_lost = is_new or (confirmed > self._existing.sequence and not was_removed)
         if is_lost and not self.accept_loss:
             raise SinkError(
-                f"{self._where} has lost messages: it had confirmed {self._done.id!r} as number "
-                f"{done}, and ends on {self._subject!r} at number {self._there.sequence} now. "
-                "Bring them back, or set `accept_loss` to go on without them."
+                f"{self._where} has lost messages: it had confirmed {self._confirmed.id!r} as "
+                f"number {confirmed}, but {self._subject!r} ends at number "
+                f"{self._existing.sequence} now. Restore them, or set `accept_loss` to continue "
+                "without them."
             )
         if is_lost:
-            self._done = _End(self._there.sequence, self._done.id)
+            self._confirmed = _End(self._existing.sequence, self._confirmed.id)
         self._created = info["created"]
 
     @property
     def _where(self) -> str:
-        return f"The stream {self._stream!r} of NATS at {self._link.url}"
+        return f"The stream {self._stream!r} of {self._connection.server}"
 
-    async def _publish(self, client: Client) -> None:
-        """Send what waits, as far ahead of the confirmations as the window allows."""
+    async def _work(self, client: Client) -> None:
+        """Send queued messages, as far ahead of the confirmations as the window allows."""
         inbox = client.new_inbox()
-        await client.subscribe(f"{inbox}.*", cb=self._hear, pending_msgs_limit=0)
+        await client.subscribe(f"{inbox}.*", cb=self._on_answer, pending_msgs_limit=0)
         loop = asyncio.get_running_loop()
         while True:
-            self._skip_what_is_there()
+            self._skip_existing()
             await self._send(client, inbox)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._turn.wait()
-            self._turn.clear()
-            if client.is_closed:
-                raise Away("the connection was closed")
-            if self._flying and loop.time() - self._heard_at > _ANSWER_SECONDS:
-                raise Away(f"no confirmation for {_ANSWER_SECONDS:g} s")
-            if self._refusal is not None:
-                await self._heed(client, self._refusal)
+            await self._wait(client)
+            if self._in_flight and loop.time() - self._received_at > _CONFIRM_SECONDS:
+                raise Unavailable(f"no confirmation for {_CONFIRM_SECONDS:g} s")
+            if self._rejection is not None:
+                await self._handle_rejection(client, self._rejection)
 
-    def _skip_what_is_there(self) -> None:
-        """Drop posts that the subject holds already; if others are there, it is not our subject."""
-        if not self._is_skipping or not self._waiting:
+    def _skip_existing(self) -> None:
+        """Drop queued messages that exist; raise if the subject has messages of another writer."""
+        if not self._is_skipping or not self._queue:
             return
-        there, match = self._there, _ID.fullmatch(self._there.id)
-        first = self._waiting[0]
+        existing, match = self._existing, _ID.fullmatch(self._existing.id)
+        first = self._queue[0]
         if match is None or match[1] != first.job:
-            raise self._foreign(f"the id of message {there.sequence} there is {there.id!r}")
+            raise self._foreign(f"the id of message {existing.sequence} is {existing.id!r}")
         if (match[3] is None) != (first.index == _WHOLE):
-            raise self._foreign(f"{there.id!r} there was written in another format")
+            raise self._foreign(f"{existing.id!r} was written in another format")
         end = int(match[2]), int(match[3] or _WHOLE)
-        with self._news:
-            while self._waiting and self._waiting[0].key <= end:
-                post = self._waiting[0]
-                if self._contents.get(post.id, post.content) != post.content:
-                    raise self._foreign(f"{post.id!r} there has another content")
-                self._waiting.popleft()  # not before: `flush` may look as soon as it can
-                self._n_bytes -= len(post.content)
-                self._done = there if post.id == there.id else _End(self._done.sequence, post.id)
-            self._news.notify_all()
-        if self._waiting:
-            self._done, self._is_skipping = there, False
+        with self._changed:
+            while self._queue and self._queue[0].key <= end:
+                message = self._queue[0]
+                if self._contents.get(message.id, message.content) != message.content:
+                    raise self._foreign(f"{message.id!r} has another content")
+                self._queue.popleft()  # not earlier: `flush` may find the queue empty
+                self._n_bytes -= len(message.content)
+                is_last = message.id == existing.id
+                self._confirmed = (
+                    existing if is_last else _End(self._confirmed.sequence, message.id)
+                )
+            self._changed.notify_all()
+        if self._queue:
+            self._confirmed, self._is_skipping = existing, False
 
     def _foreign(self, what: str) -> SinkError:
         return SinkError(
-            f"The subject {self._subject!r} of NATS at {self._link.url} holds what this pipeline "
-            f"did not write: {what}. Give every job a subject of its own, or purge the subject."
+            f"The subject {self._subject!r} of {self._connection.server} has messages that this "
+            f"pipeline did not write: {what}. Give every job its own subject, or purge the subject."
         )
 
     async def _send(self, client: Client, inbox: str) -> None:
-        while self._waiting and self._has_room and self._refusal is None:
-            with self._news:
-                post = self._waiting.popleft()
-                headers = {"Nats-Msg-Id": post.id, "Nats-Expected-Stream": self._stream}
-                if self._flying:
-                    headers["Nats-Expected-Last-Msg-Id"] = self._flying[-1][1].id
+        while self._queue and self._has_room and self._rejection is None:
+            with self._changed:
+                message = self._queue.popleft()
+                headers = {"Nats-Msg-Id": message.id, "Nats-Expected-Stream": self._stream}
+                if self._in_flight:
+                    headers["Nats-Expected-Last-Msg-Id"] = self._in_flight[-1][1].id
                 else:
                     headers["Nats-Expected-Last-Subject-Sequence"] = str(self._last)
-                    self._heard_at = asyncio.get_running_loop().time()
+                    self._received_at = asyncio.get_running_loop().time()
                 self._n_sent += 1
-                self._flying.append((self._n_sent, post))
-            self._n_flying_bytes += len(post.content)
-            if len(post.content) + _HEADERS > client.max_payload:
+                self._in_flight.append((self._n_sent, message))
+            self._n_in_flight_bytes += len(message.content)
+            if len(message.content) + _HEADER_BYTES > client.max_payload:
                 raise SinkError(
-                    f"The message {post.id!r} has {len(post.content)} bytes, and NATS at "
-                    f"{self._link.url} takes {client.max_payload - _HEADERS}; make batches smaller "
-                    "or max_payload of the server larger."
+                    f"The message {message.id!r} has {len(message.content)} bytes, but "
+                    f"{self._connection.server} accepts {client.max_payload - _HEADER_BYTES}; make "
+                    "batches smaller or increase max_payload of the server."
                 )
             reply = f"{inbox}.{self._n_sent}"
-            await client.publish(self._subject, post.content, reply=reply, headers=headers)
+            await client.publish(self._subject, message.content, reply=reply, headers=headers)
 
     @property
     def _has_room(self) -> bool:
-        return len(self._flying) < self._most_flying and self._n_flying_bytes < _FLYING_BYTES
+        has_bytes = self._n_in_flight_bytes < _MAX_IN_FLIGHT_BYTES
+        return len(self._in_flight) < self._max_in_flight and has_bytes
 
-    async def _hear(self, message: Message) -> None:
-        """Note a confirmation, which also stands for all before it, or a refusal."""
-        number = int(message.subject.rpartition(".")[2])
-        if not self._flying or number < self._flying[0][0]:
-            return  # of posts that were taken back
-        self._heard_at = asyncio.get_running_loop().time()
+    async def _on_answer(self, answer: Msg) -> None:
+        """Note a confirmation, which includes all earlier messages, or a rejection."""
+        number = int(answer.subject.rpartition(".")[2])
+        if not self._in_flight or number < self._in_flight[0][0]:
+            return  # the message was queued again
+        self._received_at = asyncio.get_running_loop().time()
         try:
-            if not message.data:
-                raise Away(f"nothing listens on {self._subject!r}")
-            self._confirm(number, int(checked(json.loads(message.data))["seq"]))
-        except (Away, Refused) as refusal:
-            self._refusal = refusal
-            self._turn.set()
+            if not answer.data:
+                raise Unavailable(f"no stream receives messages of {self._subject!r}")
+            self._confirm(number, int(checked(json.loads(answer.data))["seq"]))
+        except (Unavailable, JetStreamError) as error:
+            self._rejection = error
+            self._wakeup.set()
 
     def _confirm(self, number: int, sequence: int) -> None:
-        with self._news:
-            while self._flying and self._flying[0][0] <= number:
-                post = self._flying.popleft()[1]
-                self._n_bytes -= len(post.content)
-                self._n_flying_bytes -= len(post.content)
-                self._done = _End(sequence, post.id)
+        with self._changed:
+            while self._in_flight and self._in_flight[0][0] <= number:
+                message = self._in_flight.popleft()[1]
+                self._n_bytes -= len(message.content)
+                self._n_in_flight_bytes -= len(message.content)
+                self._confirmed = _End(sequence, message.id)
             self._last = max(self._last, sequence)
-            self._news.notify_all()
-        self._link.is_well()
-        if not self._flying:
-            self._most_flying = min(_FLYING, 2 * self._most_flying)
-        if len(self._flying) <= self._most_flying // 2:
-            self._turn.set()
+            self._changed.notify_all()
+        self._connection.succeeded()
+        if not self._in_flight:
+            self._max_in_flight = min(_MAX_IN_FLIGHT, 2 * self._max_in_flight)
+        if len(self._in_flight) <= self._max_in_flight // 2:
+            self._wakeup.set()
 
-    async def _heed(self, client: Client, refusal: Exception) -> None:
-        """Look again, wait, or give up, as the server wants it."""
-        if isinstance(refusal, Away):
-            raise refusal
-        code = refusal.code if isinstance(refusal, Refused) else 0
-        if code in _FULL:
-            raise Away(f"{self._where} has no room: {refusal}")
-        if code not in _OUT_OF_TURN:
-            raise SinkError(f"{self._where} refuses {self._flying[0][1].id!r}: {refusal}.")
-        self._most_flying = max(1, self._most_flying // 2)
-        await self._look_back(client)
+    async def _handle_rejection(self, client: Client, error: Exception) -> None:
+        """Check the subject again, wait, or stop, depending on the error."""
+        if not isinstance(error, JetStreamError):
+            raise error
+        if error.code in _FULL:
+            raise Unavailable(f"{self._where} has no room: {error}")
+        if error.code not in _OUT_OF_ORDER:
+            raise SinkError(f"{self._where} rejects {self._in_flight[0][1].id!r}: {error}.")
+        self._max_in_flight = max(1, self._max_in_flight // 2)
+        await self._check(client)
 
 
-def _end(message: Mapping[str, Any] | None) -> _End:
+def _end(message: StoredMessage | None) -> _End:
     if message is None:
         return _End()
     headers = base64.b64decode(message.get("hdrs", "")).decode(errors="replace").splitlines()
     ids = [line.partition(":")[2].strip() for line in headers if line.startswith("Nats-Msg-Id:")]
-    return _End(int(message["seq"]), ids[0] if ids else "")
+    return _End(message["seq"], ids[0] if ids else "")
 
 
-def _content(message: Mapping[str, Any]) -> bytes:
+def _content(message: StoredMessage) -> bytes:
     return base64.b64decode(message.get("data", ""))

@@ -1,84 +1,88 @@
-"""Messages of a JetStream stream, in order of their sequence."""
+"""Read the messages of a JetStream stream in order of their sequence."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import threading
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import CancelledError, Future
-from typing import Any
+from concurrent.futures import CancelledError
+from typing import Any, TypedDict
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 
 from scstream.errors import InputError, StreamError
-from scstream.stream.connectors.nats.doctor import findings
-from scstream.stream.connectors.nats.guard import Guard, parsed
-from scstream.stream.connectors.nats.link import (
+from scstream.stream.connectors.nats.connection import (
     NO_STREAM,
-    POLL_SECONDS,
-    Away,
-    Client,
-    Link,
-    Message,
-    NatsError,
-    Refused,
-    checked_stream,
+    Connection,
+    JetStreamError,
+    Server,
+    StreamConfig,
+    Unavailable,
+    checked_name,
     checked_subject,
 )
+from scstream.stream.connectors.nats.doctor import findings
+from scstream.stream.connectors.nats.stream_position import StreamPosition, parse_position
+from scstream.stream.connectors.nats.worker import Worker
 from scstream.stream.findings import Finding
-from scstream.stream.secrets import masked
 from scstream.stream.source import Positions, Record, Resume
 
-_HEARTBEAT = 2.0  # seconds; two and a half of silence mean that the server is away
-_EXPIRES = 10.0  # seconds that the server waits for messages before a request is made anew
-_READ_BYTES = 16 << 20  # most that one `read` returns, if it is more than one message
-_SLACK = 1 << 16  # subject and headers, which the server counts as bytes of a message
+_HEARTBEAT = 2.0  # seconds; after two and a half without one the server is unavailable
+_EXPIRES = 10.0  # seconds that the server waits for messages before a request ends
+_READ_BYTES = 16 << 20  # maximum size of the result of `read`, if it has several messages
+_HEADER_BYTES = 1 << 16  # subject and headers, which the server counts as part of a message
 _NANO = 10**9
+_FAILURES = (Unavailable, JetStreamError, NatsError, OSError, CancelledError)
 
 
 class NatsSource:
-    """A JetStream stream, or its messages of some subjects.
+    """Read a JetStream stream, or its messages with some subjects.
 
-    Messages are read by stream sequence with a consumer that the server forgets, so nothing depends
-    on what the server remembers of us. The position of a message is "sequence@time", and "+" behind
-    it means right after that message; a plain sequence is a position too. The time, in nanoseconds,
-    tells a message from another one that was given its sequence after the server lost the first.
+    Messages are read by stream sequence with a temporary consumer, so nothing depends on state that
+    the server keeps about the reader. The position of a message is "sequence@time", followed by
+    "+" for the position right after the message; a bare sequence is a position too. The time, in
+    nanoseconds, distinguishes a message from another one that got its sequence after the server
+    lost the first one.
 
-    Streams with limits or with interest are supported; a stream with interest needs `durable`, or
-    it would drop messages while no pipeline runs. A work queue allows one consumer only and no
-    seeking: let another stream take its messages as a source, and read that.
+    Streams with the retention "limits" or "interest" are supported; "interest" needs `durable`,
+    because otherwise the stream drops messages while no pipeline runs. A work queue allows one
+    consumer and no seeking: create a stream that has it as its source, and read that one.
 
-    With a subject, sequences are not contiguous. Then the loss of any message behind the last one
-    that was read counts as a gap, since nobody can tell any more of which subject it was.
+    With a subject, sequences are not contiguous. Then the loss of any message after the last one
+    that was read counts as a gap, because the subject of a lost message is unknown.
 
     Parameters
     ----------
     url : str
-        Address of a server, "nats://user:password@host:4222", or several with commas between.
+        Address of a server, "nats://user:password@host:4222", or several separated by commas.
     stream : str
         Name of the stream.
     subject : str, optional
-        Only messages of this subject; it may have wildcards.
+        Read only messages with this subject; it may have wildcards.
     start : "first", "last" or int
-        Where a pipeline without a checkpoint begins: at the first message that is there, after the
+        Where a pipeline without a checkpoint begins: at the first available message, after the
         last one, or at a sequence.
     durable : str, optional
-        Name of a durable consumer that is made, and told which messages are safe with us: other
-        tools see by it how far we are, and a stream with interest can drop what everybody has.
+        Name of a durable consumer that the source creates and that acknowledges messages once a
+        checkpoint covers them. Other tools can show the progress, and a stream with the retention
+        "interest" can drop what every consumer has.
     prefetch : int
-        Most messages that are asked for at once.
+        Maximum number of messages per request.
     prefetch_bytes : int
-        Most bytes that are asked for at once; up to twice as many wait here.
-    patience : float, optional
-        Seconds that a server that is away is waited for; by default for ever.
+        Maximum size of the messages per request; up to twice as much is buffered.
+    retry_timeout : float, optional
+        Seconds to wait for an unavailable server before stopping; by default there is no limit.
     credentials : str, optional
-        Path of a file of credentials.
+        Path of a credentials file.
     domain : str, optional
         JetStream domain.
     monitor : str, optional
-        Address of the monitor of the server, "http://host:8222", from which `doctor` learns when
-        the server syncs to its disk.
+        Monitoring address of the server, "http://host:8222", from which `doctor` reads when the
+        server syncs to its disk.
 
     Examples
     --------
@@ -88,8 +92,10 @@ class NatsSource:
     >>> NatsSource("nats://broker", "a b")
     Traceback (most recent call last):
     ...
-    scstream.errors.InputError: 'a b' cannot be the name of a NATS stream; ...
+    scstream.errors.InputError: 'a b' cannot be the name of a NATS stream or consumer; ...
     """
+
+    done = False  # a stream has no end
 
     def __init__(
         self,
@@ -101,131 +107,134 @@ class NatsSource:
         durable: str | None = None,
         prefetch: int = 1000,
         prefetch_bytes: int = 16 << 20,
-        patience: float | None = None,
+        retry_timeout: float | None = None,
         credentials: str | None = None,
         domain: str | None = None,
         monitor: str | None = None,
     ) -> None:
         if start not in ("first", "last"):
-            parsed(start)
+            parse_position(start)
         if prefetch < 1 or prefetch_bytes < 1:
             raise InputError("prefetch and prefetch_bytes must be 1 or more.")
-        self.stream = checked_stream(stream)
+        self.stream = checked_name(stream)
         self.subject = checked_subject(subject) if subject else None
-        self.durable = checked_stream(durable) if durable else None
+        self.durable = checked_name(durable) if durable else None
         self._start = start
         self._prefetch = prefetch
         self._prefetch_bytes = prefetch_bytes
-        self._url = url
-        self._patience = patience
-        self._access = {"credentials": credentials, "domain": domain}
-        self._monitor = monitor
-        self._link: Link | None = None
-        self._reading: _Reading | None = None
-        self._news = threading.Condition()
+        self._server = Server(url, credentials, domain, monitor, retry_timeout)
+        self._connection: Connection | None = None
+        self._fetcher: _Fetcher | None = None
 
     def __repr__(self) -> str:
-        return f"NatsSource({masked(self._url)!r}, {self.stream!r})"
+        return f"NatsSource({self._server.address!r}, {self.stream!r})"
 
     def identity(self) -> Mapping[str, str]:
-        """Name and creation time of the stream, the subject, and where reading began."""
-        return self._open_reading().guard.identity
+        """Return name and creation time of the stream, the subject, and the first position."""
+        return self._open_fetcher().position.identity
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
-        """Connect, check that the stream is still the one of the checkpoint, and begin to read."""
+        """Connect, check that the stream is still the one of the checkpoint, and start to read."""
         self.close()
-        self._link = Link(self._url, patience=self._patience, **self._access)
-        guard = Guard(self._link, self.stream, self.subject)
-        self._reading = _Reading(
-            self._link, guard, self.durable, self._prefetch, self._prefetch_bytes
+        self._connection = Connection(self._server)
+        position = StreamPosition(self._connection, self.stream, self.subject)
+        self._fetcher = _Fetcher(
+            self._connection,
+            position,
+            durable=self.durable,
+            prefetch=self._prefetch,
+            prefetch_bytes=self._prefetch_bytes,
+            opening={"resume": resume, "start": self._start, "accept_gap": accept_gap},
         )
-        ready: Future[None] = Future()
-        work = self._reading.pump(ready, resume=resume, start=self._start, accept_gap=accept_gap)
-        self._link.begin(work)
         try:
-            ready.result()
+            self._fetcher.start()
         except BaseException:
             self.close()
             raise
 
     def read(self, max_n: int, timeout: float) -> list[Record]:
-        """Return the next messages, at most so many, and not many more bytes than 16 MB."""
-        return self._open_reading().take(max_n, timeout)
+        """Return up to `max_n` messages, about 16 MB at most."""
+        return self._open_fetcher().take(max_n, timeout)
 
     def acknowledge(self, positions: Positions) -> None:
-        """Tell the durable consumer, if there is one; a server that is away is told next time."""
+        """Acknowledge messages to the durable consumer, if there is one; a failure is ignored."""
         if not self.durable or "" not in positions:
             return
-        sequence, _, after = parsed(positions[""])
-        reading, link = self._open_reading(), self._link
-        if reading.session is None or link is None:
+        sequence, _, was_read = parse_position(positions[""])
+        fetcher, connection = self._open_fetcher(), self._connection
+        if fetcher.session is None or connection is None:
             return
-        with contextlib.suppress(Away, Refused, NatsError, OSError, CancelledError):
-            link.run(reading.confirm(sequence if after else sequence - 1), 10.0)
-
-    @property
-    def done(self) -> bool:
-        """False: there may always be more."""
-        return False
+        with contextlib.suppress(*_FAILURES):
+            connection.run(fetcher.confirm(sequence if was_read else sequence - 1), 10.0)
 
     def lag(self) -> int | None:
-        """Messages that wait on the server and here; None while the server is away."""
-        reading, link = self._reading, self._link
-        if reading is None or reading.session is None or link is None:
+        """Return the number of unread messages; None while the server is unavailable."""
+        fetcher, connection = self._fetcher, self._connection
+        if fetcher is None or fetcher.session is None or connection is None:
             return None
         try:
-            return link.run(reading.n_pending(), 2.0)
-        except (Away, Refused, NatsError, OSError, CancelledError):
+            return connection.run(fetcher.n_pending(), 2.0)
+        except _FAILURES:
             return None
 
     def close(self) -> None:
-        """Disconnect; a `read` that waits ends with an error."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        """Disconnect; a waiting `read` ends with an error."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def doctor(self) -> list[Finding]:
-        """Say how the server keeps messages, and for how long."""
-        return findings(
-            self._url, self.stream, role="source", monitor=self._monitor, **self._access
-        )
+        """Explain how and for how long the server stores messages."""
+        return findings(self._server, self.stream, role="source")
 
-    def _open_reading(self) -> _Reading:
-        if self._reading is None:
+    def _open_fetcher(self) -> _Fetcher:
+        if self._fetcher is None:
             raise StreamError(f"{self!r} is not open; call `open` first.")
-        return self._reading
+        return self._fetcher
 
 
-class _Reading:
-    """Fetches messages on the loop of the link, and hands them to the thread that reads."""
+class _Opening(TypedDict):
+    """Where to begin to read."""
+
+    resume: Resume | None
+    start: str | int
+    accept_gap: bool
+
+
+class _Fetcher(Worker):
+    """Fetches messages on the loop of the connection for the thread that reads them."""
 
     def __init__(
-        self, link: Link, guard: Guard, durable: str | None, prefetch: int, prefetch_bytes: int
+        self,
+        connection: Connection,
+        position: StreamPosition,
+        *,
+        durable: str | None,
+        prefetch: int,
+        prefetch_bytes: int,
+        opening: _Opening,
     ) -> None:
-        self.guard = guard
+        super().__init__(connection)
+        self.position = position
         self.session: tuple[Client, str] | None = None  # a connection, the name of its consumer
-        self._link = link
         self._durable = durable
         self._prefetch = prefetch
         self._prefetch_bytes = prefetch_bytes
+        self._opening = opening
         self._buffer: deque[Record] = deque()
         self._n_bytes = 0
-        self._news = threading.Condition()
-        self._error: BaseException | None = None
-        self._turn = asyncio.Event()  # something happened that the loop waits for
-        self._n_wanted = 0  # messages that a request still owes us
+        self._n_wanted = 0  # messages that the current request can still return
         self._n_delivered = 0  # messages of this consumer
-        self._broken = ""  # why this connection is of no use any more
+        self._broken = ""  # why this connection cannot be used any more
         self._expired = False
-        self._heard_at = 0.0
-        self._held: list[tuple[int, str]] = []  # messages of the durable consumer: how to confirm
+        self._unconfirmed: list[tuple[int, str]] = []  # sequence and reply of the durable consumer
 
     def take(self, max_n: int, timeout: float) -> list[Record]:
         """Take messages out of the buffer."""
         records: list[Record] = []
         n_bytes = 0
-        with self._news:
-            self._news.wait_for(lambda: self._buffer or self._error, timeout)
+        with self._changed:
+            self._changed.wait_for(lambda: self._buffer or self._error, timeout)
             while self._buffer and len(records) < max_n and n_bytes < _READ_BYTES:
                 records.append(self._buffer.popleft())
                 n_bytes += len(records[-1].value)  # type: ignore[arg-type]
@@ -233,197 +242,172 @@ class _Reading:
             if self._error is not None and not records:
                 raise self._error
         if records:
-            self._link.soon(self._turn.set)
+            self._connection.call_soon(self._wakeup.set)
         return records
 
-    async def pump(self, ready: Future[None], **how: Any) -> None:
-        """Connect, check, read; again after every outage, until a check fails."""
-        try:
-            while True:
-                client = await self._link.connect(self._turn.set)
-                try:
-                    if ready.done():
-                        await self.guard.check(client, thorough=True)
-                    else:
-                        await self._begin(client, **how)
-                        ready.set_result(None)
-                    await self._consume(client)
-                except (Away, NatsError, OSError) as away:
-                    self._link.went_away(away)
-                finally:
-                    self.session = None
-                    await self._link.leave(client)
-        except asyncio.CancelledError:
-            self._fail(StreamError("The source was closed."), ready)
-        except BaseException as error:
-            self._fail(error, ready)
-
     async def confirm(self, sequence: int) -> None:
-        """Let the durable consumer know that messages up to this one are safe."""
+        """Acknowledge messages up to a sequence to the durable consumer."""
         assert self.session is not None
         client = self.session[0]
-        while not any(held >= sequence for held, _ in self._held):
-            consumer = f"{self.guard.stream}.{self._durable}"
-            fetched = await self._link.fetch(client, consumer, max_n=500)
-            self._held += [(_numbers(message.reply)[0], message.reply) for message in fetched]
+        while not any(number >= sequence for number, _ in self._unconfirmed):
+            consumer = f"{self.position.stream}.{self._durable}"
+            fetched = await self._connection.fetch(client, consumer, max_n=500)
+            self._unconfirmed += [
+                (_numbers(message.reply)[0], message.reply) for message in fetched
+            ]
             if not fetched:
                 break
-        safe = [held for held in self._held if held[0] <= sequence]
+        safe = [entry for entry in self._unconfirmed if entry[0] <= sequence]
         if safe:
             await client.publish(max(safe)[1], b"+ACK")
-            self._held = [held for held in self._held if held[0] > sequence]
+            self._unconfirmed = [entry for entry in self._unconfirmed if entry[0] > sequence]
 
     async def n_pending(self) -> int:
-        """Messages that are not read yet."""
+        """Return the number of messages that were not read yet."""
         assert self.session is not None
         client, consumer = self.session
-        answer = await self._link.ask(client, f"CONSUMER.INFO.{self.guard.stream}.{consumer}")
+        what = f"CONSUMER.INFO.{self.position.stream}.{consumer}"
+        answer = await self._connection.request(client, what)
         return int(answer["num_pending"]) + len(self._buffer)
 
-    def _fail(self, error: BaseException, ready: Future[None]) -> None:
-        with self._news:
-            self._error = error
-            self._news.notify_all()
-        if not ready.done():
-            ready.set_exception(error)
-
-    async def _begin(self, client: Client, **how: Any) -> None:
-        info = await self.guard.begin(client, **how)
+    async def _check(self, client: Client, *, is_first: bool) -> None:
+        self.session = None
+        if not is_first:
+            await self.position.check(client, thorough=True)
+            return
+        info = await self.position.open(client, **self._opening)
         _check_retention(info["config"], self._durable)
         if self._durable:
-            await self._keep_durable(client, self._durable)
+            await self._ensure_durable(client, self._durable)
 
-    async def _keep_durable(self, client: Client, name: str) -> None:
-        """Make the durable consumer, unless it is there; it sends no contents."""
+    async def _ensure_durable(self, client: Client, name: str) -> None:
+        """Create the durable consumer unless it exists; it sends headers only."""
         try:
-            await self._link.ask(client, f"CONSUMER.INFO.{self.guard.stream}.{name}")
-        except Refused:
-            config = {
+            await self._connection.request(client, f"CONSUMER.INFO.{self.position.stream}.{name}")
+        except JetStreamError:
+            settings = {
                 "durable_name": name,
-                "deliver_policy": "by_start_sequence",
-                "opt_start_seq": max(1, self.guard.next),
                 "ack_policy": "all",
                 "max_ack_pending": -1,
                 "headers_only": True,
             }
-            await self._make_consumer(client, f"DURABLE.CREATE.{{stream}}.{name}", config)
+            await self._create_consumer(client, f"DURABLE.CREATE.{{stream}}.{name}", settings)
 
-    async def _consume(self, client: Client) -> None:
-        """Ask for messages, request after request, as there is room for them."""
+    async def _work(self, client: Client) -> None:
+        """Request messages as long as the buffer has room."""
         inbox = client.new_inbox()
-        await client.subscribe(inbox, cb=self._hear, pending_msgs_limit=0, pending_bytes_limit=0)
-        config = {
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": max(1, self.guard.next),
+        await client.subscribe(
+            inbox, cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0
+        )
+        settings = {
             "ack_policy": "none",
             "inactive_threshold": 60 * _NANO,
             "mem_storage": True,
             "num_replicas": 1,
         }
-        consumer = await self._make_consumer(client, "CREATE.{stream}", config)
+        consumer = await self._create_consumer(client, "CREATE.{stream}", settings)
         self.session = client, consumer
         self._n_delivered, self._broken = 0, ""
-        question = self._link.api(f"CONSUMER.MSG.NEXT.{self.guard.stream}.{consumer}")
+        api = self._connection.api(f"CONSUMER.MSG.NEXT.{self.position.stream}.{consumer}")
         request = {
             "batch": self._prefetch,
-            "max_bytes": self._prefetch_bytes + client.max_payload + _SLACK,
+            "max_bytes": self._prefetch_bytes + client.max_payload + _HEADER_BYTES,
             "expires": int(_EXPIRES * _NANO),
             "idle_heartbeat": int(_HEARTBEAT * _NANO),
         }
         while True:
-            last = await self.guard.check(client)
+            last = await self.position.check(client)
             self._n_wanted, self._expired = self._prefetch, False
-            await client.publish(question, json.dumps(request).encode(), reply=inbox)
+            await client.publish(api, json.dumps(request).encode(), reply=inbox)
             await self._await_messages(client)
-            if self._expired:  # so whatever is not here by now is of another subject
-                self.guard.scanned = last
-            self._link.is_well()
-            await self._await_room(client)
+            if self._expired:  # all messages of the subject up to `last` have arrived
+                self.position.scanned = last
+            self._connection.succeeded()
+            while len(self._buffer) > self._prefetch // 2 or self._n_bytes > self._prefetch_bytes:
+                await self._wait(client)
 
-    async def _make_consumer(self, client: Client, how: str, config: dict[str, Any]) -> str:
-        stream, subject = self.guard.stream, self.guard.subject
-        if subject:
-            config = {**config, "filter_subject": subject}
-        what = f"CONSUMER.{how.format(stream=stream)}"
+    async def _create_consumer(self, client: Client, path: str, settings: Mapping[str, Any]) -> str:
+        stream, subject = self.position.stream, self.position.subject
+        config = {
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": max(1, self.position.next),
+            **settings,
+            **({"filter_subject": subject} if subject else {}),
+        }
+        what = f"CONSUMER.{path.format(stream=stream)}"
         try:
-            made = await self._link.ask(client, what, stream_name=stream, config=config)
-        except Refused as refusal:
-            if refusal.code == NO_STREAM:
-                raise Away("the stream has just been deleted") from None
+            created = await self._connection.request(
+                client, what, stream_name=stream, config=config
+            )
+        except JetStreamError as error:
+            if error.code == NO_STREAM:
+                raise Unavailable("the stream has just been deleted") from None
             raise StreamError(
-                f"NATS at {self._link.url} makes no consumer for the stream {stream!r}: {refusal}."
+                f"{self._connection.server} cannot create a consumer for the stream {stream!r}: "
+                f"{error}."
             ) from None
-        return str(made["name"])
+        return str(created["name"])
 
     async def _await_messages(self, client: Client) -> None:
-        """Wait until a request is served or has expired."""
+        """Wait until a request is complete or has expired."""
         loop = asyncio.get_running_loop()
-        self._heard_at = loop.time()
+        self._received_at = loop.time()
         while self._n_wanted > 0:
-            await self._await_turn(client)
-            if loop.time() - self._heard_at > 2.5 * _HEARTBEAT:
-                raise Away(f"the server was silent for {2.5 * _HEARTBEAT:g} s")
+            await self._wait(client)
+            if loop.time() - self._received_at > 2.5 * _HEARTBEAT:
+                raise Unavailable(f"the server sent nothing for {2.5 * _HEARTBEAT:g} s")
 
-    async def _await_room(self, client: Client) -> None:
-        while len(self._buffer) > self._prefetch // 2 or self._n_bytes > self._prefetch_bytes:
-            await self._await_turn(client)
+    async def _wait(self, client: Client) -> None:
+        await super()._wait(client)
+        if self._broken:
+            raise Unavailable(self._broken)
 
-    async def _await_turn(self, client: Client) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(POLL_SECONDS):
-                await self._turn.wait()
-        self._turn.clear()
-        if self._error is not None:
-            raise self._error
-        if self._broken or client.is_closed:
-            raise Away(self._broken or "the connection was closed")
-
-    async def _hear(self, message: Message) -> None:
-        """Take a message, or a word of the server about the request."""
-        self._heard_at = asyncio.get_running_loop().time()
+    async def _on_message(self, message: Msg) -> None:
+        """Buffer a message, or note the status of the request."""
+        self._received_at = asyncio.get_running_loop().time()
         if not message.reply.startswith("$JS.ACK."):
-            self._hear_status(message.headers or {})
+            self._on_status(message.headers or {})
         elif not self._broken and self._error is None:
             sequence, delivered, time = _numbers(message.reply)
             self._n_delivered += 1
             self._n_wanted -= 1
             if self._n_delivered == 1:
-                self._link.is_well()
+                self._connection.succeeded()
             if delivered != self._n_delivered:
-                self._broken = "messages got lost on their way"
+                self._broken = "messages were lost between server and client"
             else:
-                self._keep(message.data, sequence, time)
+                self._append(message.data, sequence, time)
         if self._n_wanted <= 0 or self._broken or self._error is not None:
-            self._turn.set()
+            self._wakeup.set()
 
-    def _hear_status(self, headers: Mapping[str, str]) -> None:
-        status, detail = headers.get("Status"), headers.get("Description", "")
+    def _on_status(self, headers: Mapping[str, str]) -> None:
+        status, description = headers.get("Status"), headers.get("Description", "")
         if status in ("404", "408"):
             self._n_wanted, self._expired = 0, True
-        elif status == "409" and "MaxBytes" in detail:
+        elif status == "409" and "MaxBytes" in description:
             self._n_wanted = 0
-        elif status != "100" and detail != "Batch Completed":
-            self._broken = f"the server ended a request: {status} {detail}"
+        elif status != "100" and description != "Batch Completed":
+            self._broken = f"the server ended a request: {status} {description}"
 
-    def _keep(self, content: bytes, sequence: int, time: int) -> None:
+    def _append(self, content: bytes, sequence: int, time: int) -> None:
         try:
-            self.guard.arrived(sequence, time)
+            self.position.advance(sequence, time)
         except StreamError as error:
             self._error = error
             return
         name = f"{sequence}@{time}"
         record = Record(name, f"{name}+", content, time=time / _NANO)
-        with self._news:
+        with self._changed:
             self._buffer.append(record)
             self._n_bytes += len(content)
-            self._news.notify()
+            self._changed.notify()
 
 
-def _check_retention(config: Mapping[str, Any], durable: str | None) -> None:
+def _check_retention(config: StreamConfig, durable: str | None) -> None:
     if config["retention"] == "workqueue":
         raise InputError(
             f"The stream {config['name']!r} is a work queue, which cannot be read from a position; "
-            "let a stream with limits take its messages as a source, and read that one."
+            "create a stream with limits that has it as its source, and read that one."
         )
     if config["retention"] == "interest" and not durable:
         raise InputError(
@@ -433,7 +417,7 @@ def _check_retention(config: Mapping[str, Any], durable: str | None) -> None:
 
 
 def _numbers(reply: str) -> tuple[int, int, int]:
-    """Sequence in the stream, sequence in the consumer, and time, from the subject of an ack."""
+    """Return sequence in the stream, sequence in the consumer, and time from a reply subject."""
     tokens = reply.split(".")
-    first = 5 if len(tokens) == 9 else 7  # a server may put domain and account in front
+    first = 5 if len(tokens) == 9 else 7  # newer servers insert domain and account
     return int(tokens[first]), int(tokens[first + 1]), int(tokens[first + 2])

@@ -1,29 +1,35 @@
-"""Labels as rows of a PostgreSQL table; a row that is there already is left as it is."""
+"""Write labels as rows of a PostgreSQL table; existing rows are not duplicated."""
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from scstream.errors import InputError, SinkError, StreamError, missing_extra
-from scstream.stream.connectors.postgres.columns import BINARY, clean, types_of, values_of, wider
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from scstream.errors import InputError, SinkError
+from scstream.stream.connectors.outage import Outage
+from scstream.stream.connectors.postgres.columns import (
+    BINARY,
+    column_types,
+    column_values,
+    common_type,
+    valid_text,
+)
 from scstream.stream.findings import Finding
 from scstream.stream.sink import Delivery, SinkPosition
 
-try:
-    import psycopg
-    from psycopg import sql
-    from psycopg.conninfo import conninfo_to_dict
-except ImportError as error:
-    raise missing_extra("psycopg", "postgres") from error
-
 _KEY = ("job", "batch", "index")
-_LONGEST_PAUSE = 2.0
-_HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "permission denied")
-_LINK = {
+_PERMANENT = (
+    "authentication failed",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "permission denied",
+)
+_OPTIONS = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -32,37 +38,35 @@ _LINK = {
     "application_name": "scstream",
 }
 _T = TypeVar("_T")
-_log = logging.getLogger(__name__)
 
 
 class PostgresSink:
-    """A table with the primary key (job, batch, index).
+    """Write to a table with the primary key (job, batch, index).
 
-    Rows are kept here until `flush`, which writes them in one transaction: copied to a temporary
-    table, and from there inserted, or updated where a row with the key is there and differs. So
-    a batch that comes again changes nothing, after crashes of the pipeline and of the server alike;
-    and since a batch always gives the same rows, an instance that was replaced without knowing does
-    no harm either: what it writes is what is there. Nothing needs to be fenced.
+    Rows are buffered until `flush`, which writes them in one transaction: it copies them to a
+    temporary table and from there inserts them, or updates a row with the same key that differs.
+    A batch that is written again therefore changes nothing, after crashes of the pipeline and of
+    the server alike. An instance that was replaced without noticing does no harm either, because a
+    batch always has the same rows; the sink needs no fencing.
 
     Columns get their types from the first rows that have them: bigint, double precision, boolean
-    or text. If `create` is on, a column that is missing is added, and one that turns out too narrow
-    is made double precision or text, which takes a while on a table that is large; otherwise both
-    stop the pipeline. The character NUL, which text of PostgreSQL cannot hold, is replaced by
-    U+FFFD.
+    or text. If `create` is true, missing columns are added, and a column that is too narrow becomes
+    double precision or text, which takes a while in a large table; otherwise both stop the
+    pipeline. The character NUL, which PostgreSQL cannot store in text, is replaced by U+FFFD.
 
     Parameters
     ----------
     url : str
-        "postgresql://user:password@host:5432/database", or what else libpq takes. What is not
-        given comes from the environment (`PGPASSWORD`) or a password file.
+        "postgresql://user:password@host:5432/database", or another connection string of libpq.
+        Missing parts come from the environment (`PGPASSWORD`) or a password file.
     table : str
         Name of the table, or "schema.table".
     create : bool
-        Whether to make the table and its columns.
-    hold_rows : int
-        Most rows that are kept here; beyond it they are written before the next flush.
-    patience : float, optional
-        Seconds that a server that is away is waited for; by default for ever.
+        Whether to create the table and its columns.
+    buffer_rows : int
+        Maximum number of buffered rows; more are written before the next flush.
+    retry_timeout : float, optional
+        Seconds to wait for an unavailable server before stopping; by default there is no limit.
 
     Examples
     --------
@@ -81,101 +85,100 @@ class PostgresSink:
         table: str,
         *,
         create: bool = True,
-        hold_rows: int = 100_000,
-        patience: float | None = None,
+        buffer_rows: int = 100_000,
+        retry_timeout: float | None = None,
     ) -> None:
         parts = table.split(".")
         if len(parts) > 2 or not all(parts) or "\0" in table:
             raise InputError(f"{table!r} cannot be a table; write table or schema.table.")
-        self.address = _shown(url)
+        self.address = _address(url)
         self.table = table
         self.create = create
         self._url = url
         self._name = sql.Identifier(*parts)
-        self._hold_rows = hold_rows
-        self._patience = patience
+        self._buffer_rows = buffer_rows
+        self._retry_timeout = retry_timeout
         self._closing = threading.Event()
-        self._link: psycopg.Connection | None = None
-        self._forget()
+        self._connection: psycopg.Connection | None = None
+        self._reset()
 
     def __repr__(self) -> str:
         return f"PostgresSink({self.address!r}, {self.table!r})"
 
-    def _forget(self) -> None:
-        """Be as if never opened."""
-        self._waiting: dict[tuple[str, int], Delivery] = {}
-        self._n_waiting = 0
+    def _reset(self) -> None:
+        self._buffer: dict[tuple[str, int], Delivery] = {}
+        self._n_buffered = 0
         self._last: int | None = None
         self._types: dict[str, str] = {}  # of the columns of the table
 
     def open(self, position: SinkPosition | None) -> None:
-        """Connect, and make the table if it is not there; nothing needs to be undone."""
+        """Connect, and create the table if it does not exist; nothing needs to be undone."""
         self.close()
-        self._forget()
+        self._reset()
         self._closing.clear()
         self._last = position
-        self._patiently(self._look_at_table)
+        self._retry(self._ensure_table)
 
     def write(self, delivery: Delivery) -> None:
-        """Keep a delivery until the next flush."""
+        """Buffer a delivery until the next flush."""
         name = (delivery.job, delivery.batch)
-        if name in self._waiting:  # one statement cannot update a row twice
-            self._settle()
+        if name in self._buffer:  # one statement cannot update a row twice
+            self._write_buffer()
         if delivery.n_rows:
-            self._waiting[name] = delivery
-            self._n_waiting += delivery.n_rows
+            self._buffer[name] = delivery
+            self._n_buffered += delivery.n_rows
         self._last = delivery.batch
-        if self._n_waiting >= self._hold_rows:
-            self._settle()
+        if self._n_buffered >= self._buffer_rows:
+            self._write_buffer()
 
     def flush(self) -> SinkPosition:
-        """Write what was kept; return the number of the last batch."""
-        self._settle()
+        """Write the buffered rows; return the number of the last batch."""
+        self._write_buffer()
         return self._last
 
     def close(self) -> None:
-        """Disconnect; what was not flushed is not written."""
+        """Disconnect; rows that were not flushed are not written."""
         self._closing.set()
-        self._drop_link()
+        self._disconnect()
 
     def doctor(self) -> list[Finding]:
-        """Say what a commit means with the settings of the server."""
+        """Explain what a commit means with the settings of the server."""
         self._closing.clear()
 
-        def ask(link: psycopg.Connection) -> dict[str, str]:
+        def read_settings(connection: psycopg.Connection) -> dict[str, str]:
             names = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
-            rows = link.execute(
+            rows = connection.execute(
                 "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)", [names]
             )
             return {str(name): str(value) for name, value in rows}
 
         try:
-            return check_settings(self._patiently(ask))
+            return check_settings(self._retry(read_settings))
         finally:
             self.close()
 
-    def _settle(self) -> None:
-        """Write everything that waits in one transaction, as often as it takes."""
-        if self._waiting:
-            self._patiently(self._write_waiting)
-        self._waiting.clear()
-        self._n_waiting = 0
+    def _write_buffer(self) -> None:
+        """Write all buffered rows in one transaction."""
+        if self._buffer:
+            self._retry(self._write_rows)
+        self._buffer.clear()
+        self._n_buffered = 0
 
-    def _write_waiting(self, link: psycopg.Connection) -> None:
-        alike: dict[tuple[tuple[str, str], ...], list[Delivery]] = {}
-        for delivery in self._waiting.values():
-            alike.setdefault(types_of(delivery), []).append(delivery)
-        with link.transaction():
-            self._types = _columns(link, self._name.as_string(link))
-            for number, (types, deliveries) in enumerate(alike.items()):
-                self._fit_table(link, dict(types))
+    def _write_rows(self, connection: psycopg.Connection) -> None:
+        by_types: dict[tuple[tuple[str, str], ...], list[Delivery]] = {}
+        for delivery in self._buffer.values():
+            by_types.setdefault(column_types(delivery), []).append(delivery)
+        with connection.transaction():
+            self._types = _columns(connection, self._name.as_string(connection))
+            for number, (types, deliveries) in enumerate(by_types.items()):
+                self._fit_table(connection, dict(types))
                 stage = sql.Identifier(f"scstream_stage_{number}")
-                _fill(link, stage, dict(types), deliveries)
-                link.execute(self._upsert(stage, [name for name, _ in types]))
-                link.execute(sql.SQL("DROP TABLE {}").format(stage))
+                _fill(connection, stage, dict(types), deliveries)
+                connection.execute(self._upsert(stage, [name for name, _ in types]))
+                connection.execute(sql.SQL("DROP TABLE {}").format(stage))
 
     def _upsert(self, stage: sql.Identifier, names: list[str]) -> sql.Composed:
-        """The statement that takes rows from a temporary table to where they belong."""
+        """Return the statement that moves rows from a temporary table to the table."""
         columns = [sql.Identifier(name) for name in names]
         others = [sql.Identifier(name) for name in names if name not in _KEY]
         casts = [
@@ -185,134 +188,119 @@ class PostgresSink:
         act: sql.Composable = sql.SQL("NOTHING")
         if others:
             act = sql.SQL("UPDATE SET {} WHERE ({}) IS DISTINCT FROM ({})").format(
-                _listed(sql.SQL("{0} = excluded.{0}").format(c) for c in others),
-                _listed(sql.SQL("old.{}").format(c) for c in others),
-                _listed(sql.SQL("excluded.{}").format(c) for c in others),
+                _comma_separated(sql.SQL("{0} = excluded.{0}").format(c) for c in others),
+                _comma_separated(sql.SQL("old.{}").format(c) for c in others),
+                _comma_separated(sql.SQL("excluded.{}").format(c) for c in others),
             )
         return sql.SQL(
             "INSERT INTO {} AS old ({}) SELECT {} FROM {} ON CONFLICT ({}) DO {}"
         ).format(
             self._name,
-            _listed(columns),
-            _listed(casts),
+            _comma_separated(columns),
+            _comma_separated(casts),
             stage,
-            _listed(sql.Identifier(name) for name in _KEY),
+            _comma_separated(sql.Identifier(name) for name in _KEY),
             act,
         )
 
-    def _look_at_table(self, link: psycopg.Connection) -> None:
-        """Learn the types of the columns; make the table if it is not there."""
-        with link.transaction():
+    def _ensure_table(self, connection: psycopg.Connection) -> None:
+        """Read the types of the columns; create the table if it does not exist."""
+        with connection.transaction():
             if self.create:
-                link.execute("SELECT pg_advisory_xact_lock(hashtext('scstream'))")
-                link.execute(_CREATE.format(self._name))
-            self._types = _columns(link, self._name.as_string(link))
-        lacking = [name for name in _KEY if name not in self._types]
-        if lacking:
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext('scstream'))")
+                connection.execute(_CREATE.format(self._name))
+            self._types = _columns(connection, self._name.as_string(connection))
+        missing = [name for name in _KEY if name not in self._types]
+        if missing:
             raise SinkError(
-                f"{self.address}: table {self.table} has no column {lacking[0]}; its primary key "
-                f"must be ({', '.join(_KEY)}). Take another table, or set create."
+                f"{self.address}: table {self.table} has no column {missing[0]}; its primary key "
+                f"must be ({', '.join(_KEY)}). Use another table, or set create."
             )
 
-    def _fit_table(self, link: psycopg.Connection, types: Mapping[str, str]) -> None:
-        """Add columns that are missing and widen those that are too narrow."""
+    def _fit_table(self, connection: psycopg.Connection, types: Mapping[str, str]) -> None:
+        """Add missing columns and widen those that are too narrow."""
         changes = []
         for name, kind in types.items():
             known = self._types.get(name)
-            wanted = kind if known is None else wider(known, kind)
+            wanted = kind if known is None else common_type(known, kind)
             if wanted == known:
                 continue
             if not self.create:
-                lack = "has no such column" if known is None else f"has it as {known}"
+                state = "has no such column" if known is None else f"has it as {known}"
                 raise SinkError(
-                    f"{self.address}: rows come with a column {name!r} of {wanted}, and table "
-                    f"{self.table} {lack}. Change the table, or set create."
+                    f"{self.address}: rows have a column {name!r} of type {wanted}, but table "
+                    f"{self.table} {state}. Change the table, or set create."
                 )
             how = "ADD COLUMN IF NOT EXISTS {} {}" if known is None else "ALTER {} TYPE {}"
             changes.append(sql.SQL(how).format(sql.Identifier(name), sql.SQL(wanted)))
         if changes:
-            link.execute("SELECT pg_advisory_xact_lock(hashtext('scstream'))")
-            link.execute(sql.SQL("ALTER TABLE {} {}").format(self._name, _listed(changes)))
-            self._types = _columns(link, self._name.as_string(link))
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('scstream'))")
+            connection.execute(
+                sql.SQL("ALTER TABLE {} {}").format(self._name, _comma_separated(changes))
+            )
+            self._types = _columns(connection, self._name.as_string(connection))
 
-    def _patiently(self, act: Callable[[psycopg.Connection], _T]) -> _T:
-        """Do something on a connection, on a new one whenever the old one broke."""
-        began, pause = time.monotonic(), 0.05
+    def _retry(self, act: Callable[[psycopg.Connection], _T]) -> _T:
+        """Do something on a connection; repeat it on a new one whenever the old one breaks."""
+        outage = Outage(self.address, self._retry_timeout)
         while True:
             try:
-                return act(self._connected())
+                return act(self._connect())
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                self._drop_link()
-                self._judge(error, time.monotonic() - began)
+                self._disconnect()
+                text = _error_text(error)
+                if error.sqlstate is None and any(words in text for words in _PERMANENT):
+                    raise SinkError(
+                        f"{self.address}: {text}. Check the address, the user and the password."
+                    ) from None
             except psycopg.Error as error:
-                raise SinkError(f"{self.address}, table {self.table}: {_told(error)}") from None
-            if self._closing.wait(pause):
-                raise StreamError(f"{self!r} was closed while it waited for the server.")
-            pause = min(2 * pause, _LONGEST_PAUSE)
+                raise SinkError(
+                    f"{self.address}, table {self.table}: {_error_text(error)}."
+                ) from None
+            outage.failed(text)
+            outage.wait(self._closing)
 
-    def _judge(self, error: psycopg.Error, waited: float) -> None:
-        """Raise if it makes no sense to wait for what went wrong to pass."""
-        told = _told(error)
-        if error.sqlstate is None and any(words in told for words in _HOPELESS):
-            raise SinkError(
-                f"{self.address}: {told} Check the address, the user and the password."
-            ) from None
-        if self._patience is not None and waited > self._patience:
-            raise StreamError(
-                f"{self.address} has been away for {waited:.0f} s ({told}); start it, or check "
-                "the address."
-            ) from None
-        _log.warning("%s is waited for: %s", self.address, told)
-
-    def _connected(self) -> psycopg.Connection:
-        if self._link is None or self._link.closed:
-            self._link = psycopg.connect(self._url, autocommit=True, **_LINK)  # type: ignore[arg-type]
-            self._link.execute(
+    def _connect(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(self._url, autocommit=True, **_OPTIONS)  # type: ignore[arg-type]
+            self._connection.execute(
                 "SELECT set_config(name, 'on', false) FROM pg_settings "
                 "WHERE name = 'synchronous_commit' AND setting = 'off'"
             )
-        return self._link
+        return self._connection
 
-    def _drop_link(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 def check_settings(settings: Mapping[str, str]) -> list[Finding]:
-    """Return what settings of a server mean for what it has confirmed.
-
-    Examples
-    --------
-    >>> from scstream.stream.connectors.postgres.sink import check_settings
-    >>> settings = {"server_version": "15.1", "fsync": "off", "synchronous_commit": "on"}
-    >>> [finding.level for finding in check_settings({**settings, "full_page_writes": "on"})]
-    ['ok', 'warn', 'ok', 'ok']
-    """
+    """Return what the settings of a server mean for confirmed rows."""
     found = [Finding("ok", "version", f"PostgreSQL {settings['server_version']}.")]
-    for name, means in _MEANS.items():
-        value = settings[name]
-        if value != "off":
-            found.append(Finding("ok", name, f"{value}."))
-        else:
-            level, detail = means
-            found.append(Finding("note" if level == "note" else "warn", name, f"off: {detail}"))
+    for name, if_off in _IF_OFF.items():
+        is_off = settings[name] == "off"
+        found.append(if_off if is_off else Finding("ok", name, f"{settings[name]}."))
     return found
 
 
-_MEANS = {
-    "fsync": (
+_IF_OFF = {
+    "fsync": Finding(
         "warn",
-        "a power failure may lose or damage what was confirmed, the whole database even. Set it "
+        "fsync",
+        "off: a power failure may lose or damage confirmed rows, even the whole database. Set it "
         "to on.",
     ),
-    "synchronous_commit": (
+    "synchronous_commit": Finding(
         "note",
-        "commits are confirmed before they are on the disk; this sink asks for on, for its own.",
+        "synchronous_commit",
+        "off: commits are confirmed before they are on disk; this sink sets it to on for its own.",
     ),
-    "full_page_writes": (
+    "full_page_writes": Finding(
         "warn",
-        "a power failure may damage pages unless the file system writes them whole. Set it to on.",
+        "full_page_writes",
+        "off: a power failure may damage pages unless the file system writes them atomically. Set "
+        "it to on.",
     ),
 }
 _CREATE = sql.SQL(
@@ -322,34 +310,34 @@ _CREATE = sql.SQL(
 
 
 def _fill(
-    link: psycopg.Connection,
+    connection: psycopg.Connection,
     stage: sql.Identifier,
     types: Mapping[str, str],
     deliveries: Sequence[Delivery],
 ) -> None:
-    """Copy deliveries whose columns are alike into a temporary table."""
+    """Copy deliveries with the same columns into a temporary table."""
     columns = [
         sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in types.items()
     ]
-    link.execute(
-        sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(stage, _listed(columns))
+    connection.execute(
+        sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(stage, _comma_separated(columns))
     )
     statement = sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(stage)
-    with link.cursor() as cursor, cursor.copy(statement) as copy:
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
         copy.set_types([BINARY[kind] for kind in types.values()])
         for delivery in deliveries:
-            job = [clean(delivery.job)] * delivery.n_rows
+            job = [valid_text(delivery.job)] * delivery.n_rows
             values = [
-                job if name == "job" else values_of(delivery.columns[name], kind)
+                job if name == "job" else column_values(delivery.columns[name], kind)
                 for name, kind in types.items()
             ]
             for row in zip(*values, strict=True):
                 copy.write_row(row)
 
 
-def _columns(link: psycopg.Connection, table: str) -> dict[str, str]:
-    """Columns of a table with their types."""
-    rows = link.execute(
+def _columns(connection: psycopg.Connection, table: str) -> dict[str, str]:
+    """Return the types of the columns of a table."""
+    rows = connection.execute(
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
         "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
         [table],
@@ -357,16 +345,16 @@ def _columns(link: psycopg.Connection, table: str) -> dict[str, str]:
     return {str(name): str(kind) for name, kind in rows}
 
 
-def _listed(parts: Iterable[sql.Composable]) -> sql.Composed:
+def _comma_separated(parts: Iterable[sql.Composable]) -> sql.Composed:
     return sql.SQL(", ").join(parts)
 
 
-def _told(error: psycopg.Error) -> str:
-    """First line of what the server or the client says, which never holds the password."""
-    return str(error).strip().split("\n", 1)[0].rstrip(".") + "."
+def _error_text(error: psycopg.Error) -> str:
+    """Return the first line of an error, which never has the password."""
+    return str(error).strip().split("\n", 1)[0].rstrip(".")
 
 
-def _shown(url: str) -> str:
+def _address(url: str) -> str:
     """Return an address without user and password."""
     try:
         parts = conninfo_to_dict(url)

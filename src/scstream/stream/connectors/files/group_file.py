@@ -1,4 +1,4 @@
-"""A file of groups of rows, written whole: Parquet or Arrow."""
+"""Read a file of row groups: Parquet or Arrow."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from pathlib import Path
 from typing import Any
 
 from scstream.preprocess.block import Block
-from scstream.stream.connectors.files.marks import HEAD, mark_of
+from scstream.stream.connectors.files.fingerprint import HEAD, Fingerprint
 from scstream.stream.source import Position, Record
 
-RECORD_ROWS = 65_536  # of a group in one record
+RECORD_ROWS = 65_536  # maximum number of rows of a record
 
 
 class GroupFile:
-    """A file of groups of rows, written whole: Parquet or Arrow."""
+    """A file of row groups, which is complete when it appears."""
 
     def __init__(self, path: Path, name: str, *, format: str, position: Position) -> None:
         self.path = path
         self.name = name
         self.inode = path.stat().st_ino
-        self.offset = path.stat().st_size  # it is there as a whole
+        self.offset = path.stat().st_size
+        self.fingerprint = str(Fingerprint.of_file(path, HEAD))
         self._format = format
-        self._group = position.get("group", 0)  # None: behind the last
+        self._group = position.get("group", 0)  # None: after the last
         self._row = position.get("row", 0)
-        self.mark = mark_of(path, HEAD)
         self._groups: Any = None
         self._table: Any = None  # the current group
 
     def take(self, *, last: bool) -> Record | None:
-        """Return the next rows; a file that cannot be read yet is waited for, unless it is last."""
+        """Return the next rows; an unreadable file is tried again later, unless it is the last."""
         from scstream.stream.arrow import group_bytes
 
         try:
@@ -42,15 +42,15 @@ class GroupFile:
         return self._record(self._group, stop, group_bytes(self._table, self._row, stop))
 
     def verify(self) -> None:
-        """Do nothing: the file was written whole."""
+        """Do nothing: the file does not grow."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._groups is not None:
             self._groups.close()
 
     def _find_rows(self) -> bool:
-        """Make the group that has the next row the current one; tell if there is one."""
+        """Go to the group that has the next row; return whether there is one."""
         from scstream.stream.arrow import open_groups
 
         if self._group is not None and self._groups is None:
@@ -66,11 +66,15 @@ class GroupFile:
         return False
 
     def _record(self, group: int | None, row: int, value: bytes | Block) -> Record:
-        """Return a record that ends there, and go there."""
+        """Return a record that ends at a row, and go there."""
         position = self._position()
         self._group, self._row = group, row
         return Record(position, self._position(), value)
 
     def _position(self) -> Position:
-        place = {"file": self.name, "group": self._group, "row": self._row}
-        return place | {"mark": self.mark}
+        return {
+            "file": self.name,
+            "group": self._group,
+            "row": self._row,
+            "fingerprint": self.fingerprint,
+        }

@@ -40,7 +40,7 @@ def choices(family, batch, plan, n_threads=1):
     return rows.labels(names)[0], tally
 
 
-def assert_twins(family, batch, plan):
+def assert_native_equals_numpy(family, batch, plan):
     label, tally = choices(family, batch, plan)
     with native.using("numpy"):
         expected, sums = choices(family, batch, plan)
@@ -53,11 +53,11 @@ def assert_twins(family, batch, plan):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("shape", [(700, 2, 20), (300, 10, 7), (200, 17, 5), (37, 40, 3)])
-def test_a_pass_gives_the_same_labels_and_sums(isa, kind, mode, shape):
+def test_assignment_gives_the_same_labels_and_sums(isa, kind, mode, shape):
     n, d, k = shape
     family, X, label = ROWS[kind](np.random.default_rng(n + d), n, d, k)
     plan = plan_for(family, X, label, k, **MODES[mode])
-    assert_twins(family, Batch(X, 0.0), plan)
+    assert_native_equals_numpy(family, Batch(X, 0.0), plan)
 
 
 @settings(max_examples=60, deadline=None)
@@ -70,16 +70,18 @@ def test_a_pass_gives_the_same_labels_and_sums(isa, kind, mode, shape):
     kind=st.sampled_from(sorted(ROWS)),
     weighted=st.booleans(),
 )
-def test_any_shape_and_weights(*, seed, n, d, k, mode, kind, weighted):
+def test_any_shape_and_weights_give_the_same_result(*, seed, n, d, k, mode, kind, weighted):
     random = np.random.default_rng(seed)
     family, X, label = ROWS[kind](random, n, d, k)
     weight = random.integers(0, 3, size=n) * 0.7 if weighted else None
-    assert_twins(family, Batch(X, 0.0, weight), plan_for(family, X, label, k, **MODES[mode]))
+    assert_native_equals_numpy(
+        family, Batch(X, 0.0, weight), plan_for(family, X, label, k, **MODES[mode])
+    )
 
 
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("mode", MODES)
-def test_threads_change_no_bit(kind, mode):
+def test_the_number_of_threads_changes_no_bit(kind, mode):
     """Three slices on one, two and three threads; enough work for all of them."""
     family, X, label = ROWS[kind](np.random.default_rng(3), 10_000, 12, 30)
     plan = plan_for(family, X, label, 30, **MODES[mode])
@@ -113,7 +115,7 @@ def test_float32_disagrees_on_less_than_one_row_in_ten_thousand(isa, shift):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 16, 17, 30, 65])
-def test_tables_of_gaussian_groups(isa, d):
+def test_gaussian_methods_agree(isa, d):
     family, X, label = gaussian_rows(np.random.default_rng(d), 50 * d + 60, d, 11)
     stats = family.stats(X, label, 11)
     shift = np.random.default_rng(0).normal(size=(11, d))
@@ -160,7 +162,7 @@ def test_tables_of_gaussian_groups(isa, d):
     lane=st.integers(0, 2**31),
     n=st.integers(1, 7),
 )
-def test_random_numbers(key, ids, lane, n):
+def test_random_numbers_agree(key, ids, lane, n):
     ids = np.array(ids)
     shape = np.exp(np.random.default_rng(key).normal(size=(len(ids), n)) * 3.0)
     subclusters = shape[:, :1] * np.array([0.3, 0.7])
@@ -186,7 +188,7 @@ def test_random_numbers(key, ids, lane, n):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.integers(1, 9), st.integers(1, 8))
-def test_neighbours(seed, n, d, n_neighbours):
+def test_nearest_neighbours_agree(seed, n, d, n_neighbours):
     points = np.random.default_rng(seed).normal(size=(n, d))
     found = moves.neighbour_pairs(points, n_neighbours)
     with native.using("numpy"):
@@ -198,7 +200,7 @@ def test_neighbours(seed, n, d, n_neighbours):
     "choices_",
     [{}, {"algorithm": "paper"}, {"n_sweeps": 2}, {"family": "diagonal"}, {"kernel": None}],
 )
-def test_whole_streams(choices_):
+def test_complete_streams_agree(choices_):
     """Births, splits, merges and motion, batch after batch: the same labels."""
 
     def run():
@@ -212,7 +214,7 @@ def test_whole_streams(choices_):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_refusal_is_answered_by_the_specification():
+def test_numpy_computes_what_the_native_kernel_rejects():
     """Round-off made the scatter indefinite: the kernel refuses, numpy repairs."""
     family = Gaussian(mean=np.zeros(2), kappa=1e-6, nu=4.0, psi=1e-6 * np.eye(2))
     stats = np.array([[10.0, 100.0, 100.0, 999.0, 1000.0, 999.0]])
@@ -223,7 +225,7 @@ def test_a_refusal_is_answered_by_the_specification():
         np.testing.assert_array_equal(found, family.log_marginal(stats))
 
 
-def test_no_rows_at_all():
+def test_batches_without_rows():
     family, X, label = gaussian_rows(np.random.default_rng(0), 30, 3, 2)
     plan = plan_for(family, X, label, 2, **MODES["arriving"])
     labels, tally = choices(family, Batch(X[:0], 0.0), plan)
@@ -231,7 +233,7 @@ def test_no_rows_at_all():
     assert not tally.stats.any()
 
 
-def test_kernels_check_what_they_are_given():
+def test_native_kernels_check_their_arguments():
     family, X, label = gaussian_rows(np.random.default_rng(0), 30, 3, 2)
     with pytest.raises(ValueError, match="width"):
         family.kernel.log_marginal(np.zeros((4, 3)))
@@ -243,7 +245,7 @@ def test_kernels_check_what_they_are_given():
         KERNELS.choose("abacus")
 
 
-def test_another_process_can_use_the_same_kernels(isa):
+def test_another_process_can_select_the_same_kernels(isa):
     assert native.in_use() == isa
     native.use("numpy")
     assert (native.in_use(), native.compiled()) == ("numpy", None)

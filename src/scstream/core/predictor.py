@@ -1,0 +1,123 @@
+"""Predictions: which cluster, how probable, how dense. Nothing is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from scstream.core.assign import AssignmentParams
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, State
+from scstream.families.base import Array, Family, Labels, Rows
+
+Run = Callable[[Callable[[Rows], Any], Sequence[Rows]], list[Any]]  # `map`, perhaps on threads
+_CHUNK = 4096  # rows computed at a time, so that memory does not grow with their number
+
+
+class Prediction(NamedTuple):
+    """All that a model predicts about rows."""
+
+    label: Labels  # (N,) id of the most probable cluster, NOVEL if a new one is more probable
+    probability: Array  # (N,) of the label
+    novelty: Array  # (N,) probability of a cluster not seen yet
+    log_density: Array  # (N,) under the whole mixture
+
+
+def _serial(function: Callable[[Rows], Any], chunks: Sequence[Rows]) -> list[Any]:
+    return [function(chunk) for chunk in chunks]
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """The mixture at one time, ready to predict. `Model.at` makes it."""
+
+    family: Family
+    ids: Labels  # (K,)
+    params: AssignmentParams
+    log_alpha: float
+    log_total: float
+    births: bool  # a row may belong to a cluster not seen yet
+
+    @classmethod
+    def of(
+        cls, family: Family, config: Config, state: State, params: AssignmentParams, *, births: bool
+    ) -> Self:
+        """Return the predictor of a state; with `births` a row may belong to no cluster."""
+        log_total = float(np.log(state.weight.sum() + config.alpha))
+        return cls(family, state.ids, params, float(np.log(config.alpha)), log_total, births)
+
+    def labels(self, X: Rows, *, run: Run = _serial) -> Labels:  # (N,)
+        """Return the id of the most probable cluster, NOVEL if a new one is more probable."""
+        return np.asarray(self._by_chunk(self._labels, X, run))
+
+    def probabilities(self, X: Rows, *, run: Run = _serial) -> Array:  # (N, K + 1)
+        """Return the posterior probability of every cluster, and of one not seen yet."""
+        return np.asarray(self._by_chunk(self._probabilities, X, run))
+
+    def log_density(self, X: Rows, *, run: Run = _serial) -> Array:  # (N,)
+        """Return the log predictive density of every row under the whole mixture."""
+        return np.asarray(self._by_chunk(self._log_density, X, run))
+
+    def predict(self, X: Rows, *, run: Run = _serial) -> Prediction:
+        """Return label, probability, novelty and log density of every row."""
+        return Prediction(*self._by_chunk(self._predict, X, run))
+
+    def log_joint(self, X: Rows) -> Array:  # (N, K + 1)
+        """Log of weight times predictive density of every row under every cluster.
+
+        The last column is a cluster not seen yet. Weights sum to one.
+        """
+        params = self.params
+        known = params.log_density(self.family, params.clusters, X) + params.log_weight
+        new = self.family.log_predictive(params.prior, X) + self.log_alpha
+        scores = np.concatenate([known, new], axis=1)
+        scores -= self.log_total
+        return scores
+
+    def _by_chunk(self, function: Callable[[Rows], Any], X: Rows, run: Run) -> Any:
+        if X.shape[0] <= _CHUNK:
+            return run(function, [X])[0]
+        chunks = [X[start : start + _CHUNK] for start in range(0, X.shape[0], _CHUNK)]
+        found = run(function, chunks)
+        if isinstance(found[0], tuple):
+            return tuple(map(np.concatenate, zip(*found, strict=True)))
+        return np.concatenate(found)
+
+    def _labels(self, X: Rows) -> Labels:
+        return self._ids[self._best(self.log_joint(X))]
+
+    def _probabilities(self, X: Rows) -> Array:
+        odds, _ = _odds(self.log_joint(X))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    def _log_density(self, X: Rows) -> Array:
+        odds, highest = _odds(self.log_joint(X))
+        return np.asarray(highest + np.log(odds.sum(axis=1)) + self.family.log_base(X))
+
+    def _predict(self, X: Rows) -> tuple[Labels, Array, Array, Array]:
+        scores = self.log_joint(X)
+        best = self._best(scores)
+        odds, highest = _odds(scores)
+        total = odds.sum(axis=1)
+        # If a new cluster may be the best, the best score is the highest, whose odds are one.
+        chosen = 1.0 if self.births else odds[np.arange(len(best)), best]
+        density = highest + np.log(total) + self.family.log_base(X)
+        return self._ids[best], chosen / total, odds[:, -1] / total, density
+
+    def _best(self, scores: Array) -> Labels:  # (N,) columns
+        return np.asarray((scores if self.births else scores[:, :-1]).argmax(axis=1))
+
+    @cached_property
+    def _ids(self) -> Labels:  # (K + 1,)
+        return np.append(self.ids, NOVEL)
+
+
+def _odds(scores: Array) -> tuple[Array, Array]:  # (N, K + 1), (N,)
+    """Exponentials of scores, the highest of each row scaled to one, and the highest score."""
+    highest = scores.max(axis=1)
+    scores -= highest[:, None]
+    return np.exp(scores, out=scores), highest

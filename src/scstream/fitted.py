@@ -1,0 +1,165 @@
+"""The model inside a fitted estimator: its attributes and its file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from scstream.core.config import Config
+from scstream.core.state import Event, Info, State
+from scstream.errors import CheckpointCorrupt
+from scstream.families import Diagonal, Family, Gaussian
+from scstream.families.base import Array
+from scstream.io.clusters import ClusterTable
+from scstream.io.disk import write_atomically
+from scstream.model import Model, load_model
+
+
+class FittedModel:
+    """Attributes by scikit-learn's conventions, read from `model_`; `save` and `load`."""
+
+    model_: Model
+
+    def _fitted(self) -> Model:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    @property
+    def family_(self) -> Family:
+        """The family with the prior in use."""
+        return self._fitted().family
+
+    @property
+    def config_(self) -> Config:
+        """The settings of the algorithm in use."""
+        return self._fitted().config
+
+    @property
+    def state_(self) -> State:
+        """The statistics of the clusters."""
+        return self._fitted().state
+
+    @property
+    def info_(self) -> Info:
+        """What happened in the last batch."""
+        return self._fitted().info
+
+    @property
+    def events_(self) -> list[Event]:
+        """Births, splits, merges, deaths and returns of clusters; the newest last."""
+        return list(self._fitted().events)
+
+    @property
+    def n_clusters_(self) -> int:
+        """Number of clusters."""
+        return self._fitted().state.n_clusters
+
+    @property
+    def clusters_(self) -> ClusterTable:
+        """The clusters as a table, at the time of the last batch."""
+        model = self._fitted()
+        return ClusterTable.of(model.family, model.state, model.feature_names)
+
+    @property
+    def weights_(self) -> Array:  # (K,)
+        """Share of each cluster of all rows; rows without a cluster have the remaining share."""
+        return self._fitted().state.share
+
+    @property
+    def means_(self) -> Array:  # (K, D)
+        """Mean of each cluster."""
+        model = self._fitted()
+        return model.family.means(model.state.cluster_stats)
+
+    @property
+    def covariances_(self) -> Array:
+        """Covariances (K, D, D) of gaussian clusters, or variances (K, D) of diagonal ones."""
+        model = self._fitted()
+        stats = model.state.cluster_stats
+        if isinstance(model.family, Gaussian):
+            return model.family.covariance(stats)
+        if isinstance(model.family, Diagonal):
+            return np.square(model.family.stds(stats))
+        raise AttributeError(f"clusters of the {model.family.name} family have no covariances_.")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file from which it can continue bit for bit.
+
+        The file is safetensors with a JSON header and checksums, no pickle. It appears complete or
+        not at all. It does not hold the labels of the last batch.
+
+        Parameters
+        ----------
+        path : path
+            Where to write; a file of that name is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.scstream")
+        ...     ScStream.load(f"{folder}/m.scstream").n_clusters_
+        1
+        """
+        write_atomically(Path(path), self._fitted().to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, kernel: Any = None) -> Self:
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        kernel : Kernel or callable, optional
+            The kernel of the model if it was a function: a file cannot hold one.
+
+        Returns
+        -------
+        ScStream
+            A model that continues where the saved one stopped.
+
+        Raises
+        ------
+        CheckpointCorrupt
+            The file is damaged, or is not a model file.
+        CheckpointTooNew
+            A later version of scstream wrote it.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.scstream")
+        ...     ScStream.load(f"{folder}/m.scstream").predict([[0.1]])
+        array([0])
+        """
+        model = load_model(Path(path), kernel=kernel)
+        try:
+            estimator = cls(**model.settings.parameters())
+        except TypeError as error:
+            raise CheckpointCorrupt(
+                f"{path} is not a sound model file: {error}; restore an older copy."
+            ) from error
+        estimator._keep(model)
+        return estimator
+
+    def _keep(self, model: Model) -> None:
+        """Hold a model, with the attributes that scikit-learn checks the next rows against."""
+        self.model_ = model
+        self.n_features_in_ = model.family.n_features
+        if model.settings.feature_names is not None:
+            self.feature_names_in_ = np.array(model.settings.feature_names, dtype=object)
+        else:
+            vars(self).pop("feature_names_in_", None)
+
+    def __sklearn_is_fitted__(self) -> Any:
+        return hasattr(self, "model_")

@@ -1,0 +1,91 @@
+"""Rows as scikit-learn's users pass them: arrays, tables, sparse matrices, rows on a cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from scstream.compute.rows import RemoteRows, canonical
+from scstream.errors import InputError
+from scstream.families.base import Family, Rows
+from scstream.io.schema import check_entries
+
+
+def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first: bool) -> Rows:
+    """Return rows as float64, in CSR if they are sparse and the family accepts sparse rows.
+
+    With `first`, set `n_features_in_` and `feature_names_in_` of the estimator; otherwise check
+    the columns against them.
+    """
+    if not first and _is_plain(estimator, X):
+        check_entries(X, kind)
+        return X
+    if isinstance(X, RemoteRows):
+        return _remote_rows(estimator, X, kind, first=first)
+    how = {
+        "accept_sparse": "csr" if kind.accepts_sparse else False,
+        "dtype": np.float64,
+        "ensure_all_finite": False,
+        "ensure_min_samples": 1 if first else 0,
+    }
+    try:
+        if _is_table(X):
+            from scstream.io.frames import table_rows
+
+            validate_data(estimator, X, reset=first, skip_check_array=True)
+            rows = check_array(table_rows(X), estimator=estimator, input_name="X", **how)
+        else:
+            rows = validate_data(estimator, X, reset=first, **how)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if sparse.issparse(rows):
+        rows = canonical(rows)
+    check_entries(rows, kind)
+    return rows
+
+
+def _is_plain(estimator: Any, X: Any) -> bool:
+    """Return True if scikit-learn would return exactly this array, after slower checks."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.shape[1] == estimator.n_features_in_
+        and not hasattr(estimator, "feature_names_in_")
+    )
+
+
+def _is_table(X: Any) -> bool:
+    if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
+        return False
+    from scstream.io.frames import is_table
+
+    return is_table(X)
+
+
+def _remote_rows(estimator: Any, X: RemoteRows, kind: Any, *, first: bool) -> RemoteRows:
+    """Check rows on a cluster: names here, entries on the nodes that hold them."""
+    if first:
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        if X.feature_names is not None:
+            estimator.feature_names_in_ = np.array(X.feature_names, dtype=object)
+    if first and not X.shape[0]:
+        raise InputError("the first batch has no rows; the model needs some to start with.")
+    if X.is_sparse and not kind.accepts_sparse:
+        raise InputError(f"the {kind.name} family needs dense rows, but these are sparse.")
+    known = getattr(estimator, "feature_names_in_", None)
+    if X.feature_names is not None and known is not None and [*known] != [*X.feature_names]:
+        raise InputError(
+            f"the columns are {', '.join(X.feature_names)}, but the model was started with "
+            f"{', '.join(known)}; give RayExecutor.rows these columns."
+        )
+    X.each(partial(check_entries, family=kind))
+    return X

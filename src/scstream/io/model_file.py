@@ -1,0 +1,292 @@
+"""The model file: safetensors with a JSON header, every part of it under a checksum.
+
+A file contains data, never code. It holds everything that a model needs to continue bit for bit:
+state, settings, family, events, and the parameters of the estimator. It cannot hold a function: a
+forgetting kernel that is a function must be passed again when the file is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from safetensors import SafetensorError
+
+from scstream import __version__
+from scstream.core.config import Config, check_config
+from scstream.core.state import Archive, Event, Info, Moves, State
+from scstream.core.window import Box, Exponential, Kernel, Windowed
+from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
+from scstream.families import Gaussian
+from scstream.families.base import Family
+from scstream.io._packing import (
+    Tensors,
+    describe,
+    pack,
+    read_header,
+    rebuild,
+    record,
+    seal,
+    unpack,
+    unseal,
+)
+from scstream.io.parameters import read_kernel
+
+SCHEMA = 1
+_ROUNDING = 1e-9  # of the largest variance: what sums of many rows may be off by
+
+_SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archived clusters
+    "past": "K2P",
+    "current": "K2P",
+    "history": "HK2P",
+    "history_times": "H",
+    "history_unassigned": "H",
+    "ids": "K",
+    "age": "K",
+    "born": "K",
+    "last_seen": "K",
+    "peak": "K",
+    "velocity": "KD",
+    "velocity_noise": "K",
+    "split_evidence": "K",
+    "merge_pairs": "M2",
+    "merge_evidence": "M",
+    "archive.ids": "A",
+    "archive.stats": "AP",
+    "archive.born": "A",
+}
+_KERNELS: dict[str, type[Exponential] | type[Box]] = {"exponential": Exponential, "box": Box}
+_OWN = ("windowed", "custom")  # kernels that hold a function
+DAMAGE = (
+    SafetensorError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
+
+
+Parts: TypeAlias = tuple[
+    Family,
+    Config,
+    State,
+    Info,
+    tuple[Event, ...],
+    dict[str, Any],  # parameters
+    tuple[str, ...] | None,  # names of features
+    dict[str, Any],  # what a pipeline stores
+]
+
+
+def pack_model(
+    family: Family,
+    config: Config,
+    state: State,
+    info: Info,
+    events: tuple[Event, ...],
+    *,
+    parameters: Mapping[str, Any],
+    feature_names: tuple[str, ...] | None,
+    pipeline: Mapping[str, Any],
+) -> bytes:
+    """Return the content of a model file; the same model gives the same bytes."""
+    tensors: Tensors = {}
+    contents = {
+        "family": describe(family),
+        "config": _config_values(config),
+        "state": state,
+        "info": info,
+        "events": events,
+        "params": _parameter_values(parameters, config),
+        "feature_names": feature_names,
+        "pipeline": pipeline,
+    }
+    header = {name: pack(value, name, tensors) for name, value in contents.items()} | {
+        "schema": SCHEMA,
+        "writer": __version__,
+        "n_clusters": state.n_clusters,
+        "n_features": family.n_features,
+        "n_batches": state.n_batches,
+    }
+    return seal(header, tensors)
+
+
+def pack_pipeline(pipeline: Mapping[str, Any]) -> bytes:
+    """Return the content of a checkpoint that holds no model yet."""
+    tensors: Tensors = {}
+    header = {"schema": SCHEMA, "writer": __version__, "model": False}
+    return seal(header | {"pipeline": pack(pipeline, "pipeline", tensors)}, tensors)
+
+
+def unpack_pipeline(content: bytes, *, name: str) -> dict[str, Any] | None:
+    """Undo `pack_pipeline`; None for a file with a model, which is not read further."""
+    try:
+        if read_header(content).get("model", True):
+            return None
+        header, tensors = unseal(content)
+        pipeline: dict[str, Any] = unpack(header["pipeline"], tensors)
+        return pipeline
+    except DAMAGE as error:
+        raise CheckpointCorrupt(
+            f"{name} is not a sound checkpoint: {error}; an older one is used if there is one."
+        ) from error
+
+
+def unpack_model(content: bytes, *, name: str, kernel: Any = None) -> Parts:
+    """Read the content of a model file; raise `CheckpointCorrupt` or `CheckpointTooNew`.
+
+    `name` says in errors which file it is. `kernel` is the kernel of a model that had one of the
+    user's own.
+    """
+    try:
+        header, tensors = unseal(content)
+        if header["schema"] > SCHEMA:
+            raise CheckpointTooNew(
+                f"{name} has format {header['schema']} of scstream {header['writer']}, but this "
+                f"version reads formats up to {SCHEMA}: upgrade scstream."
+            )
+        parts, saved_kernel = _parse(header, tensors)
+    except DAMAGE as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise CheckpointCorrupt(
+            f"{name} is not a sound model file: {reason}; restore an older copy."
+        ) from error
+    return _with_kernel(parts, saved_kernel, kernel, name)
+
+
+def _parse(header: dict[str, Any], tensors: Tensors) -> tuple[Parts, dict[str, Any]]:
+    """Build everything but the kernel, and check that it makes sense together."""
+    parts = {
+        name: unpack(header[name], tensors)
+        for name in ("family", "config", "state", "info", "events", "params", "feature_names")
+    }
+    pipeline = unpack(header.get("pipeline", {}), tensors)
+    if not isinstance(pipeline, dict):
+        raise ValueError("its pipeline is not a mapping")
+    if tensors:
+        raise ValueError(f"it holds an unknown tensor {min(tensors)!r}")
+    family = rebuild(parts["family"])
+    archive = record(Archive, parts["state"].pop("archive"))
+    state = record(State, parts["state"], archive=archive)
+    _check_state(state, family)
+    sizes = (state.n_clusters, family.n_features, state.n_batches)
+    if sizes != tuple(header[name] for name in ("n_clusters", "n_features", "n_batches")):
+        raise ValueError("its sizes are not those that the header tells")
+    kernel = parts["config"].pop("kernel")
+    config = record(Config, parts["config"], kernel=_known_kernel(kernel))
+    check_config(config)
+    happened = tuple(record(Event, event) for event in parts["info"].pop("events"))
+    names = parts["feature_names"]
+    if names is not None and [type(name) for name in names] != [str] * family.n_features:
+        raise ValueError("its feature names do not match its features")
+    info = parts["info"]
+    moves = record(Moves, info.pop("moves"))
+    events = tuple(record(Event, event) for event in parts["events"])
+    parameters = dict(parts["params"])
+    if parameters.get("config") is not None:
+        parameters["config"] = config
+    return (
+        family,
+        config,
+        state,
+        record(Info, info, events=happened, moves=moves),
+        events,
+        parameters,
+        None if names is None else tuple(names),
+        pipeline,
+    ), kernel
+
+
+def _check_state(state: State, family: Family) -> None:
+    sizes = {"2": 2, "P": family.n_stats, "D": family.n_features, "K": len(state.ids)}
+    for name, shape in _SHAPES.items():
+        values = _array(state, name)
+        if values.ndim != len(shape):
+            raise ValueError(f"{name} has {values.ndim} axes in place of {len(shape)}")
+        for letter, size in zip(shape, values.shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise ValueError(f"{name} has the shape {values.shape}, not that of the model")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} is not finite")
+        if shape.endswith("P") and (values[..., 0] < 0).any():
+            raise ValueError(f"{name} has a negative count")
+    if (np.diff(state.ids, prepend=-1) <= 0).any() or (state.ids >= state.next_id).any():
+        raise ValueError("its ids are not in order")
+    numbers = [
+        state.unassigned_weight,
+        state.unassigned_now,
+        state.batch_interval,
+        0.0 if state.is_new else abs(state.time),
+    ]
+    if not (np.isfinite(numbers).all() and min(numbers) >= 0):
+        raise ValueError("its numbers are not finite, or negative")
+    with np.errstate(all="ignore"):
+        if not np.isfinite(family.predictive_params(state.cluster_stats)).all():
+            raise ValueError("its clusters have no predictive density")
+        if isinstance(family, Gaussian) and state.n_clusters:
+            spread = np.linalg.eigvalsh(family.covariance(state.cluster_stats))  # (K, D)
+            if (spread[:, 0] < -_ROUNDING * spread[:, -1]).any():
+                raise ValueError("its covariances are not positive definite")
+
+
+def _array(state: State, name: str) -> Any:
+    owner, _, last = name.rpartition(".")
+    return getattr(getattr(state, owner) if owner else state, last)
+
+
+def _config_values(config: Config) -> dict[str, Any]:
+    values = dict(vars(config))
+    kernel = config.kernel
+    for kind, known in _KERNELS.items():
+        if type(kernel) is known:
+            return values | {"kernel": {"kind": kind} | pack(kernel, "kernel", {})}
+    if type(kernel) is Windowed:
+        note = {"kind": "windowed", "capacity": kernel.capacity, "epsilon": kernel.epsilon}
+        return values | {"kernel": note}
+    return values | {"kernel": {"kind": "custom"}}
+
+
+def _parameter_values(parameters: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    """Parameters without objects that a file cannot hold; the config has what they meant."""
+    values = {name: value for name, value in parameters.items() if name != "executor"}
+    values["kernel"] = values["kernel"] is not None
+    values["config"] = None if values["config"] is None else True
+    if not isinstance(values["random_state"], int | np.integer | None):
+        values["random_state"] = config.seed
+    return values
+
+
+def _known_kernel(saved: Mapping[str, Any]) -> Kernel:
+    """Kernel that a file describes in full; for any other one a stand-in."""
+    values = {name: value for name, value in saved.items() if name != "kind"}
+    if saved["kind"] in _OWN:
+        return Exponential()
+    return record(_KERNELS[saved["kind"]], values)
+
+
+def _with_kernel(parts: Parts, saved: Mapping[str, Any], given: Any, name: str) -> Parts:
+    """Put the kernel of the user's own, which was passed again, into config and parameters."""
+    family, config, state, info, events, parameters, names, pipeline = parts
+    if saved["kind"] not in _OWN:
+        if given is not None:
+            raise InputError(f"{name} holds its own kernel; leave kernel= out.")
+        kernel = config.kernel
+    elif given is None:
+        raise InputError(
+            f"{name} was written by a model with a kernel of the user's own, which a file cannot "
+            "hold; pass that kernel again as kernel=."
+        )
+    else:
+        kernel = read_kernel(given, None)
+        if type(kernel) is Windowed and kernel.function is given and saved["kind"] == "windowed":
+            kernel = replace(kernel, capacity=saved["capacity"], epsilon=saved["epsilon"])
+    config = replace(config, kernel=kernel)
+    parameters = parameters | {"kernel": kernel if parameters["kernel"] else None}
+    if parameters["config"] is not None:
+        parameters["config"] = config
+    return family, config, state, info, events, parameters, names, pipeline

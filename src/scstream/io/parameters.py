@@ -1,0 +1,267 @@
+"""Parameters as users write them, and the family, kernel or settings that they mean."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from scstream.core.config import Config, check_config
+from scstream.core.start import data_driven_prior
+from scstream.core.window import Exponential, Kernel, Windowed
+from scstream.errors import InputError
+from scstream.families import FAMILIES, Family, Product, family_class
+from scstream.families.base import Array, Rows
+from scstream.kernels import REFERENCE, Kernels
+
+Names: TypeAlias = Sequence[str] | None
+
+_ALGORITHM = (  # parameters that `config=` replaces
+    "alpha",
+    "half_life",
+    "kernel",
+    "n_sweeps",
+    "algorithm",
+    "max_clusters",
+    "late",
+    "births",
+    "motion",
+    "archive",
+    "min_birth_weight",
+    "min_weight",
+    "coarseness",
+    "precision",
+)
+
+
+def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -> Config:
+    """Return the checked settings of the algorithm that the parameters of `ScStream` mean."""
+    given, random_state = parameters["config"], parameters["random_state"]
+    if given is not None:
+        return _given_config(given, parameters, defaults, random_state)
+    for name in ("alpha", "min_birth_weight", "min_weight", "coarseness"):
+        if not isinstance(parameters[name], Real) or isinstance(parameters[name], bool):
+            raise InputError(f"{name} must be a number, got {parameters[name]!r}.")
+    for name in ("births", "motion", "archive"):
+        if not isinstance(parameters[name], bool | np.bool_):
+            raise InputError(f"{name} must be True or False, got {parameters[name]!r}.")
+    read_whole("max_clusters", parameters["max_clusters"])
+    if parameters["algorithm"] not in ("default", "paper"):
+        raise InputError(
+            f"algorithm must be 'default' or 'paper', got {parameters['algorithm']!r}."
+        )
+    n_sweeps = parameters["n_sweeps"]
+    if n_sweeps is None:
+        n_sweeps = 1 if parameters["algorithm"] == "paper" else 0
+    values = {name: parameters[name] for name in _ALGORITHM if name != "half_life"}
+    config = Config(
+        **values
+        | {
+            "seed": read_seed(random_state),
+            "kernel": read_kernel(parameters["kernel"], parameters["half_life"]),
+            "n_sweeps": read_whole("n_sweeps", n_sweeps),
+        }
+    )
+    check_config(config)
+    return config
+
+
+def _given_config(
+    given: Any, parameters: Mapping[str, Any], defaults: Mapping[str, Any], random_state: Any
+) -> Config:
+    """Return `config=` with the seed of `random_state`, if there is one."""
+    if not isinstance(given, Config):
+        raise InputError(f"config must be a scstream.Config, got {given!r}.")
+    for name in _ALGORITHM:
+        if parameters[name] is not defaults[name] and parameters[name] != defaults[name]:
+            raise InputError(
+                f"config= replaces {name}=; set {name} in the Config or leave config= out."
+            )
+    config = given if random_state is None else replace(given, seed=read_seed(random_state))
+    check_config(config)
+    return config
+
+
+def read_whole(name: str, value: Any) -> int:
+    """Return a whole number as an int."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputError(f"{name} must be a whole number, got {value!r}.")
+    return int(value)
+
+
+def read_count(name: str, value: Any) -> int:
+    """Return a whole number from 0 as an int."""
+    if not isinstance(value, Integral) or value < 0:
+        raise InputError(f"{name} must be a whole number from 0, got {value!r}.")
+    return int(value)
+
+
+def read_seed(random_state: Any) -> int:
+    """Return the seed that `random_state` means: fresh entropy for None.
+
+    A generator gives one number, so that two models that share it differ.
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**63, dtype=np.uint64))
+    if isinstance(random_state, Integral) and 0 <= int(random_state) < 2**63:
+        return int(random_state)
+    raise InputError(
+        "random_state must be a whole number from 0, a numpy Generator or RandomState, or None, "
+        f"got {random_state!r}."
+    )
+
+
+def seed_for(name: str) -> int:
+    """Return the seed of a name, such as that of a job: the same on every machine."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass"))
+    return int.from_bytes(digest.digest()[:7], "little")
+
+
+def read_kernel(kernel: Any, half_life: Any) -> Kernel:
+    """Return the forgetting kernel: `kernel` itself, a function of age, or the half-life."""
+    if kernel is None:
+        if half_life is None or half_life == np.inf:
+            return Exponential(None)
+        if not (isinstance(half_life, Real) and float(half_life) > 0):
+            raise InputError(
+                f"half_life must be a positive number, got {half_life!r}; pass half_life=None to "
+                "never forget."
+            )
+        return Exponential(float(half_life))
+    if not isinstance(kernel, type) and hasattr(kernel, "weight") and hasattr(kernel, "capacity"):
+        chosen: Kernel = kernel
+    elif callable(kernel) and not isinstance(kernel, type):
+        chosen = Windowed(kernel)
+    else:
+        raise InputError(
+            "kernel must be a Kernel such as Box(length=10), or a function that takes an array of "
+            f"ages and returns weights, got {kernel!r}."
+        )
+    if chosen.weight(np.zeros(1))[0] != 1.0:
+        raise InputError("a kernel must give weight 1 to age 0.")
+    return chosen
+
+
+def family_kind(choice: Any) -> Family | type[Family]:
+    """Return the family, or its class, that the parameter `family` means."""
+    if isinstance(choice, str):
+        return family_class(choice)
+    if isinstance(choice, Family) or (isinstance(choice, type) and issubclass(choice, Family)):
+        return choice
+    if isinstance(choice, Mapping | Sequence):
+        return Product
+    raise InputError(
+        f"family must be one of {', '.join(sorted(FAMILIES))}, an instance of Family, or pairs "
+        f"(family, columns) for a table of mixed columns, got {choice!r}."
+    )
+
+
+def first_family(
+    choice: Any,
+    prior: Any,
+    config: Config,
+    X: Rows,
+    weight: Array | None,
+    *,
+    names: Names = None,
+    kernels: Kernels = REFERENCE,
+) -> Family:
+    """Return the family of a stream with the prior that the first batch and `prior` determine."""
+    kind = family_kind(choice)
+    if isinstance(kind, Family):
+        if prior not in ("auto", "weak"):
+            raise InputError(
+                "family is an instance and brings its own prior; leave prior at 'auto', or give "
+                "the family by name."
+            )
+        return kind.with_kernels(kernels)
+    if kind is Product:
+        weak: Family = Product.from_spec(X, read_parts(choice, names), weight=weight)
+    else:
+        weak = kind.weak_prior(X, weight)
+    weak = weak.with_kernels(kernels)
+    if isinstance(prior, Mapping):
+        return with_prior(weak, prior).with_kernels(kernels)
+    if prior not in ("auto", "weak"):
+        raise InputError(
+            f"prior must be 'auto', 'weak' or a dict of hyperparameters, got {prior!r}."
+        )
+    weak.check(X)
+    return data_driven_prior(weak, config, X, weight) if prior == "auto" else weak
+
+
+def with_prior(family: Family, prior: Mapping[str, Any]) -> Family:
+    """Return the family with some hyperparameters replaced.
+
+    One number means a vector of it, or a multiple of the identity matrix; a vector means a diagonal
+    matrix.
+    """
+    if isinstance(family, Product):
+        raise InputError(
+            "a dict cannot give the priors of mixed columns; pass family=Product([(Poisson(...), "
+            "columns), ...]) with a prior in every part."
+        )
+    known = family.hyperparameters()
+    unknown = [name for name in prior if name not in known]
+    if unknown:
+        raise InputError(
+            f"the {family.name} family has no hyperparameter {unknown[0]!r}; it has "
+            f"{', '.join(known)}."
+        )
+    if "n_levels" in prior:
+        known["concentration"] = 1.0  # its length follows from n_levels
+    shaped = {name: _shaped(name, value, known[name]) for name, value in prior.items()}
+    return type(family)(**{**known, **shaped})
+
+
+def read_parts(choice: Any, names: Names) -> list[tuple[Any, list[int]]]:
+    """Return (family, columns) pairs with columns as positions."""
+    if isinstance(choice, str | type):
+        raise InputError("a product needs to know its columns: pass pairs (family, columns).")
+    pairs = list(choice.items()) if isinstance(choice, Mapping) else list(choice)
+    parts = []
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise InputError(f"family must hold pairs (family, columns), but one is {pair!r}.")
+        kind, columns = pair
+        if isinstance(columns, str | Integral):
+            columns = [columns]
+        parts.append((kind, [_position(column, names) for column in columns]))
+    return parts
+
+
+def _shaped(name: str, value: Any, like: Any) -> Any:
+    """Expand a value to the shape of the one it replaces, if the meaning is clear."""
+    try:
+        given = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers: {error}.") from error
+    if not np.isfinite(given).all():
+        raise InputError(f"{name} must hold finite numbers, got {value!r}.")
+    shape = np.shape(like)
+    if len(shape) == 2 and given.ndim < 2:
+        return np.diag(np.broadcast_to(given, shape[:1]) if given.ndim == 0 else given)
+    if given.ndim == 0:
+        return np.full(shape, given) if shape else float(given)
+    return given
+
+
+def _position(column: Any, names: Names) -> int:
+    if isinstance(column, Integral):
+        return int(column)
+    if names is None:
+        raise InputError(
+            f"family names the column {column!r} but X has no column names; pass a table, or "
+            "columns by position."
+        )
+    if column not in names:
+        raise InputError(f"X has no column {column!r}; it has {', '.join(map(str, names))}.")
+    return list(names).index(column)

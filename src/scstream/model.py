@@ -1,0 +1,378 @@
+"""The model: settings before the first batch, then a mixture that every batch updates."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, Self, cast
+
+import numpy as np
+
+from scstream.compute.rows import RemoteRows
+from scstream.compute.threads import ThreadExecutor, one_blas_thread
+from scstream.core import default, paper
+from scstream.core.assign import Executor
+from scstream.core.config import Config
+from scstream.core.predictor import Predictor
+from scstream.core.state import Batch, Event, Info, State
+from scstream.core.window import Exponential
+from scstream.errors import CheckpointCorrupt, InputError, TimeError
+from scstream.families.base import Array, Family, Labels, Rows
+from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
+from scstream.io.parameters import family_kind, first_family, read_config, read_count
+from scstream.io.schema import check_entries, read_time, read_weight
+from scstream.kernels import choose_kernels
+from scstream.machine import usable_cores
+
+
+class Algorithm(Protocol):
+    """What `scstream.core.default` and `scstream.core.paper` offer."""
+
+    def step(
+        self, family: Family, config: Config, state: State, batch: Batch, executor: Executor
+    ) -> tuple[State, Labels, Info]:
+        """Update the clusters with one batch of rows."""
+
+    def predictor(
+        self, family: Family, config: Config, state: State, time: float | None
+    ) -> Predictor:
+        """Return the mixture at a time, by default when the next batch is due."""
+
+    def shapes(self, config: Config, state: State) -> State:
+        """Return the state whose statistics describe the shapes of the clusters."""
+
+
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({"default": default, "paper": paper})
+
+
+class Update(NamedTuple):
+    """The result of learning one batch."""
+
+    model: Model
+    labels: Labels  # (N,) id of the cluster of every row, -1 for none
+    info: Info
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of `scstream.ScStream`, which documents them, and the names of the columns.
+
+    It is what a model knows before the first batch; `update` with that batch returns a `Model`.
+    """
+
+    family: Any = "gaussian"
+    prior: Any = "auto"
+    alpha: float = 1.0
+    half_life: float | None = Exponential.half_life
+    kernel: Any = None
+    n_sweeps: int | None = None
+    algorithm: str = "default"
+    max_clusters: int = 1000
+    late: str = "error"
+    births: bool = True
+    motion: bool = True
+    archive: bool = False
+    min_birth_weight: float = 5.0
+    min_weight: float = 1.0
+    coarseness: float = 0.3
+    precision: str = "float64"
+    config: Config | None = None
+    n_jobs: int | None = -1
+    executor: Any = None
+    max_events: int = 1000
+    random_state: Any = None
+    feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any], feature_names: Sequence[str] | None = None) -> Self:
+        """Build settings from parameters by name; raise `InputError` for an unknown name."""
+        unknown = [name for name in parameters if name not in PARAMETERS]
+        if unknown:
+            raise InputError(
+                f"a model has no parameter {unknown[0]!r}; it has {', '.join(PARAMETERS)}."
+            )
+        names = None if feature_names is None else tuple(feature_names)
+        return cls(**parameters, feature_names=names)
+
+    def named(self, feature_names: tuple[str, ...] | None) -> Settings:
+        """Return these settings with the names of the columns."""
+        return replace(self, feature_names=feature_names)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters by name, without the names of the columns."""
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+    @property
+    def family_kind(self) -> Family | type[Family]:
+        """The family, or its class, before the prior is known."""
+        return family_kind(self.family)
+
+    def to_config(self) -> Config:
+        """Return the settings of the algorithm; raise `InputError` for a value that cannot work."""
+        return read_config(self.parameters(), defaults=PARAMETERS)
+
+    def start(self, rows: Rows, weight: Array | None = None) -> Model:
+        """Return a model without clusters, whose prior fits the rows of the first batch."""
+        if weight is not None and not weight.sum() > 0:
+            raise InputError("every row of the first batch has weight zero; give some a weight.")
+        if isinstance(rows, RemoteRows) and not isinstance(self.family_kind, Family):
+            rows = rows.gathered()  # the prior is fitted to them
+        config = self.to_config()
+        family = first_family(
+            self.family,
+            self.prior,
+            config,
+            rows,
+            weight,
+            names=self.feature_names,
+            kernels=choose_kernels(),
+        )
+        return Model(family, config, State.empty(family), settings=self)
+
+    def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
+        """Learn the first batch; see `Model.update`."""
+        check_rows(rows, partial(check_entries, family=self.family_kind))
+        executor = choose_executor(self.executor, self.n_jobs)
+        with one_blas_thread, choose_kernels().threads(executor.n_threads):
+            model = self.start(rows, read_weight(weight, rows.shape[0]))
+        return model.update(rows, time=time, weight=weight)
+
+
+PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
+    {each.name: each.default for each in fields(Settings) if each.name != "feature_names"}
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted mixture between two batches. It never changes: updating returns a new model.
+
+    Parameters
+    ----------
+    family : Family
+        The family with its prior.
+    config : Config
+        The settings of the algorithm.
+    state : State
+        The clusters.
+    info : Info
+        What happened in the last batch.
+    events : tuple of Event
+        What happened so far: the last `max_events` events.
+    settings : Settings
+        The parameters that the model was made with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.model import Settings
+    >>> rows = np.array([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+    >>> model, labels, info = Settings(random_state=0).update(rows)
+    >>> model.at().labels(np.array([[0.35], [50.0]]))
+    array([ 0, -1])
+    """
+
+    family: Family
+    config: Config
+    state: State
+    info: Info = field(default_factory=Info)
+    events: tuple[Event, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features; ``x0``, ``x1``, ... if the rows had none."""
+        return self.settings.feature_names or tuple(f"x{d}" for d in range(self.family.n_features))
+
+    @property
+    def shapes(self) -> Array:  # (K, P)
+        """Statistics that describe the shapes of the clusters."""
+        return ALGORITHMS[self.config.algorithm].shapes(self.config, self.state).cluster_stats
+
+    def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
+        """Learn one batch. If it raises, this model is still valid and unchanged.
+
+        Parameters
+        ----------
+        rows : array or CSR array of shape (N, D)
+            The rows, float64.
+        time : number, datetime or numpy.datetime64, optional
+            Time of the batch; by default one later than the last.
+        weight : array of shape (N,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        Update
+            The new model, the id of the cluster of every row, and an `Info` record.
+        """
+        check_rows(rows, partial(check_entries, family=self.family))
+        weight = read_weight(weight, rows.shape[0])
+        executor = choose_executor(self.settings.executor, self.settings.n_jobs)
+        step = ALGORITHMS[self.config.algorithm].step
+        with one_blas_thread, self.family.kernels.threads(executor.n_threads):
+            check_rows(rows, self.family.check)
+            batch = self._batch(rows, weight, time)
+            family = executor.with_kernels(self.family)
+            state, labels, info = step(family, self.config, self.state, batch, executor)
+        events = (*self.events, *info.events)
+        kept = events[max(len(events) - read_count("max_events", self.settings.max_events), 0) :]
+        return Update(replace(self, state=read_only(state), info=info, events=kept), labels, info)
+
+    def at(self, time: float | None = None) -> Predictor:
+        """Return the mixture at a time, by default when the next batch is due, to predict with."""
+        ready: tuple[float | None, Predictor] | None = vars(self).get("_ready")
+        if ready is None or ready[0] != time:
+            predictor = ALGORITHMS[self.config.algorithm].predictor
+            with one_blas_thread:
+                ready = time, predictor(self.family, self.config, self.state, time)
+            vars(self)["_ready"] = ready  # for callers that predict row by row
+        return ready[1]
+
+    def named(self, feature_names: tuple[str, ...] | None) -> Model:
+        """Return this model with other names of the columns."""
+        return replace(self, settings=self.settings.named(feature_names))
+
+    def with_parameters(self, **parameters: Any) -> Model:
+        """Return this model with other values of parameters that every batch reads."""
+        settings = self.settings
+        if all(getattr(settings, name) is value for name, value in parameters.items()):
+            return self
+        return replace(self, settings=replace(settings, **parameters))
+
+    def to_bytes(self, pipeline: Mapping[str, Any] | None = None) -> bytes:
+        """Return the content of a model file; the same model gives the same bytes."""
+        return pack_model(
+            self.family,
+            self.config,
+            self.state,
+            self.info,
+            self.events,
+            parameters=self.settings.parameters(),
+            feature_names=self.settings.feature_names,
+            pipeline=pipeline or {},
+        )
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, name: str = "the model", kernel: Any = None) -> Model:
+        """Read the content of a model file; `name` says in errors which file it is.
+
+        Raises `CheckpointCorrupt` for damaged content, `CheckpointTooNew` for a later format.
+        `kernel` is the forgetting kernel, if it was a function: a file cannot hold one.
+        """
+        model, _ = read_checkpoint(content, name=name, kernel=kernel)
+        if model is None:
+            raise CheckpointCorrupt(f"{name} is a checkpoint that holds no model yet.")
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_ready"}
+
+    def _batch(self, rows: Rows, weight: Array | None, time: Any) -> Batch:
+        """Return the rows as a batch at its own time, or at the model's time if it is late."""
+        now = self.state.time
+        if time is None:
+            return Batch(rows, 0.0 if self.state.is_new else now + 1.0, weight)
+        time = read_time(time)
+        if time >= now:
+            return Batch(rows, time, weight)
+        if self.config.late == "error":
+            raise TimeError(
+                f"the batch is from time {time:g} but the model has seen time {now:g}; pass "
+                "batches in order of time, or use late='add'."
+            )
+        left = self.config.kernel.weight(np.array([now - time]))
+        return Batch(rows, now, left * (np.ones(rows.shape[0]) if weight is None else weight))
+
+
+def load_model(path: Path, *, kernel: Any = None) -> Model:
+    """Read a model file for use from Python; warn if a pipeline preprocessed its rows."""
+    model, pipeline = read_checkpoint(path.read_bytes(), name=str(path), kernel=kernel)
+    if model is None:
+        raise CheckpointCorrupt(f"{path} is a checkpoint that holds no model yet.")
+    steps = pipeline.get("steps", {}).get("options")
+    if steps:
+        kinds = ", ".join(step["step"] for step in steps)
+        warnings.warn(
+            f"{path} was learned from rows that a pipeline had preprocessed ({kinds}); this model "
+            "takes rows after these steps. `scstream predict` and `scstream serve` take raw rows.",
+            stacklevel=3,
+        )
+    return model
+
+
+def checkpoint_bytes(model: Model | None, pipeline: Mapping[str, Any]) -> bytes:
+    """Return the content of a checkpoint: a model, or none yet, and what a pipeline stores."""
+    return pack_pipeline(pipeline) if model is None else model.to_bytes(pipeline)
+
+
+def read_checkpoint(
+    content: bytes, *, name: str, kernel: Any = None
+) -> tuple[Model | None, Mapping[str, Any]]:
+    """Read the content of a checkpoint or of a model file; raise `CheckpointCorrupt`."""
+    pipeline = unpack_pipeline(content, name=name)
+    if pipeline is not None:
+        return None, pipeline
+    family, config, state, info, events, parameters, names, pipeline = unpack_model(
+        content, name=name, kernel=kernel
+    )
+    family = family.with_kernels(choose_kernels())
+    settings = Settings.of(parameters, names)
+    return Model(family, config, read_only(state), info, events, settings), pipeline
+
+
+def thread_executor(n_jobs: Any) -> ThreadExecutor:
+    """Return the executor with so many threads; as in scikit-learn, -1 is one per core."""
+    if n_jobs is None:
+        return _shared_executor(1)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise InputError(
+            f"n_jobs must be a whole number other than 0, or None for one thread, got {n_jobs!r}."
+        )
+    return _shared_executor(int(n_jobs) if n_jobs > 0 else max(usable_cores() + 1 + n_jobs, 1))
+
+
+def choose_executor(executor: Any, n_jobs: Any) -> Executor:
+    """Return what runs the passes: threads, the workers of a Ray cluster, or a given executor."""
+    if executor is None or executor == "threads":
+        return thread_executor(n_jobs)
+    if executor == "ray":
+        return _shared_ray_executor()
+    if callable(getattr(executor, "load", None)) and not isinstance(executor, type):
+        return cast(Executor, executor)
+    raise InputError(
+        f"executor must be 'threads', 'ray' or an executor such as RayExecutor(), got {executor!r}."
+    )
+
+
+def check_rows(rows: Rows, check: Callable[[Rows], None]) -> None:
+    """Check rows where they are: in this process, or on the nodes of a cluster."""
+    if isinstance(rows, RemoteRows):
+        rows.each(check)
+    else:
+        check(rows)
+
+
+def read_only(state: State) -> State:
+    """Return the state with every array closed to writing."""
+    for value in (*vars(state).values(), *vars(state.archive).values()):
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+    return state
+
+
+@cache
+def _shared_executor(n_threads: int) -> ThreadExecutor:
+    """Thousands of models share one executor: finding the BLAS libraries takes milliseconds."""
+    return ThreadExecutor(n_threads)
+
+
+@cache
+def _shared_ray_executor() -> Executor:
+    executor: Executor = import_module("scstream.distributed.executor").RayExecutor()
+    return executor
