@@ -14,16 +14,8 @@ import numpy as np
 from rich.table import Table
 
 from scstream import __version__
+from scstream.cli import render
 from scstream.cli.progress import ProgressBar
-from scstream.cli.render import (
-    DIM,
-    DOWN,
-    console,
-    plain_table,
-    print_facts,
-    print_heading,
-    print_wide,
-)
 from scstream.errors import InputError
 from scstream.families.base import Array
 from scstream.machine import show_config, usable_cores
@@ -209,7 +201,7 @@ def _phase(name: str, n_threads: int, seconds: float, n_rows: int | None = None)
 
 def print_result(result: BenchResult) -> None:
     """Print the measurements as a table."""
-    out = console()
+    out = render.console()
     isa = "" if result.isa is None else f", {result.isa}"
     machine = f"{result.cores} cores, {result.kernels} kernels{isa}, {result.platform}"
     size = f"{result.n_batches} batches of {result.n_rows:,} rows, D {result.n_features}"
@@ -218,19 +210,19 @@ def print_result(result: BenchResult) -> None:
         ("stream", f"{result.family}, {size}, K {result.n_clusters}"),
         ("found", f"K {result.found_clusters}, {result.bytes:,} bytes as a model file"),
     ]
-    print_facts(out, facts)
-    print_heading(out, f"one thread and all {result.cores}")
-    print_wide(out, _phase_table(result))
+    render.print_facts(out, facts)
+    render.print_heading(out, f"one thread and all {result.cores}")
+    render.print_wide(out, _phase_table(result))
     if result.load > result.cores / 2:
         text = f"other programs used {result.load:.1f} cores: these measurements are too low"
-        out.print(text, style=DOWN)
+        out.print(text, style=render.DOWN)
 
 
 def _phase_table(result: BenchResult) -> Table:
-    table = plain_table()
+    table = render.plain_table()
     for name in ("phase", "1 thread", f"{result.cores} threads", "times"):
         table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
-    table.add_column("what it is", style=DIM, overflow="fold")
+    table.add_column("what it is", style=render.DIM, overflow="fold")
     for name, description in _PHASES.items():
         by_threads = {phase.threads: phase for phase in result.phases if phase.name == name}
         one = by_threads[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +62,13 @@ def list_checkpoints(store: Store) -> list[CheckpointInfo]:
 
 def owners_by_epoch(store: Store) -> dict[int, str]:
     """Return the process of every instance that claimed the pipeline."""
-    return {
-        claim["claim"]: f"process {claim['pid']} on {claim['host']}" for claim in _claims(store)
-    }
+    owners = {}
+    for name in version_names(store):
+        if _first_bytes(store, name)[:1] == _CLAIM:
+            with suppress(KeyError, ValueError):
+                claim = json.loads(store.get(name))
+                owners[claim["claim"]] = f"process {claim['pid']} on {claim['host']}"
+    return owners
 
 
 def has_checkpoint(store: Store) -> bool:
@@ -150,12 +154,3 @@ def _first_bytes(store: Store, name: str) -> bytes:
         return store.get(name, 0, 8)
     except KeyError:
         return b""
-
-
-def _claims(store: Store) -> Iterator[dict[str, Any]]:
-    for name in version_names(store):
-        if _first_bytes(store, name)[:1] == _CLAIM:
-            try:
-                yield json.loads(store.get(name))
-            except (KeyError, ValueError):
-                continue

@@ -11,9 +11,9 @@ from rich.markup import escape
 
 from scstream.cli.load import load_model
 from scstream.cli.logs import library_logs
-from scstream.cli.progress import LogDisplay, Progress, ProgressBar
+from scstream.cli.progress import JsonDisplay, Progress, ProgressBar
 from scstream.cli.render import ALARM, console, format_size
-from scstream.cli.rows import InputSize, explain_read_errors, explain_write_errors
+from scstream.cli.rows import InputSize, explain_os_errors, input_name
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.signals import GracefulStop
 from scstream.cli.store import MemoryStore
@@ -70,7 +70,7 @@ def fit_file(
     After a signal the current batch is finished and the model of the rows so far is written.
     """
     store, progress, size = MemoryStore(), Progress(), InputSize.of(settings)
-    log = LogDisplay(progress, redactor, every=10.0, job=settings.get("job", "scstream"))
+    log = JsonDisplay(progress, redactor, every=10.0, job=settings.get("job", "scstream"))
     labels = settings.get("sink", {}).get("path")
     with GracefulStop() as signals, ProgressBar(size.total, shown=not as_json) as bar:
         display = _FitDisplay(progress, size, bar, log, signals)
@@ -78,13 +78,13 @@ def fit_file(
         pipeline.emit, pipeline.on_batch = display.emit, display.on_batch
         with (
             library_logs(lambda detail: display.emit("warning", detail=detail)),
-            explain_read_errors(settings, labels=labels),
+            explain_os_errors(input_name(settings), output=labels),
         ):
             pipeline.run(savepoint=None if resume is None else _START, stop=signals.stop)
     if signals.stop.is_set() and not progress.rows:
         raise KeyboardInterrupt
     content = _model_content(store, progress, settings, display.reason)
-    with explain_write_errors(model):
+    with explain_os_errors(output=str(model)):
         write_atomically(model, content)
     return FitResult(
         model=str(model),
@@ -106,7 +106,7 @@ class _FitDisplay:
     progress: Progress
     size: InputSize
     bar: ProgressBar
-    log: LogDisplay
+    log: JsonDisplay
     signals: GracefulStop
     done: int = 0  # bytes learned
     reason: str = ""  # of the first rejected row
@@ -151,7 +151,7 @@ def _model_content(
 ) -> bytes:
     """Return the final checkpoint, which is a model file."""
     if progress.rows == progress.rejected:
-        path = settings["source"].get("path", "the standard input")
+        path = input_name(settings)
         found = f"no row of {path} can be learned: {reason}" if reason else f"{path} has no rows."
         raise InputError(f"{found} No model was written.")
     return next(content for _, content in CheckpointLog(store).checkpoints())

@@ -12,6 +12,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from scstream.cli import render
 from scstream.cli.inspect import (
     check_health,
     cluster_events,
@@ -20,23 +21,6 @@ from scstream.cli.inspect import (
     find_cluster,
 )
 from scstream.cli.load import LoadedModel
-from scstream.cli.render import (
-    BAR,
-    DIM,
-    DOWN,
-    LEVELS,
-    UP,
-    change_style,
-    console,
-    duration,
-    format_size,
-    plain_table,
-    print_facts,
-    print_heading,
-    print_wide,
-    printable,
-    symbols,
-)
 from scstream.core.state import Event
 from scstream.core.window import Box, Exponential
 from scstream.families.base import Array, Labels
@@ -44,7 +28,13 @@ from scstream.io.clusters import ClusterTable
 
 _MIN_DATE, _MAX_DATE = 1e8, 1e11  # numbers between them are taken for seconds since 1970
 _BAR_WIDTH = 16
-_EVENT_STYLES = {"born": UP, "returned": UP, "died": DOWN, "split": "", "merged": ""}
+_EVENT_STYLES = {
+    "born": render.UP,
+    "returned": render.UP,
+    "died": render.DOWN,
+    "split": "",
+    "merged": "",
+}
 _N_NAMED = 2  # features named per cluster in the table
 _UNUSUAL = 0.5  # stds from the overall mean; smaller deviations are not reported
 
@@ -53,17 +43,19 @@ def print_model(loaded: LoadedModel, *, max_n: int) -> None:
     """Print a model: its settings, heaviest clusters, newest events and health."""
     table = cluster_table(loaded)
     order = np.argsort(-table.weight, kind="stable")
-    out = console()
-    print_facts(out, _model_facts(loaded))
-    print_heading(out, f"clusters, {_some(min(max_n, len(table)), len(table), 'heaviest')}")
-    print_wide(out, _cluster_rows(table, order[:max_n]))
+    out = render.console()
+    render.print_facts(out, _model_facts(loaded))
+    render.print_heading(out, f"clusters, {_some(min(max_n, len(table)), len(table), 'heaviest')}")
+    render.print_wide(out, _cluster_rows(table, order[:max_n]))
     events = loaded.model.events
-    print_heading(out, f"events, {_some(min(max_n, len(events)), len(events), 'newest')}")
+    render.print_heading(out, f"events, {_some(min(max_n, len(events)), len(events), 'newest')}")
     for event in reversed(events[-max_n:]):
         out.print(format_event(event), soft_wrap=True)
-    print_heading(out, "health")
+    render.print_heading(out, "health")
     findings = check_health(loaded)
-    print_facts(out, [(f.about, Text(f.detail, style=LEVELS.get(f.level, ""))) for f in findings])
+    render.print_facts(
+        out, [(f.about, Text(f.detail, style=render.LEVELS.get(f.level, ""))) for f in findings]
+    )
 
 
 def print_cluster(loaded: LoadedModel, cluster: int, *, max_n: int) -> None:
@@ -71,20 +63,22 @@ def print_cluster(loaded: LoadedModel, cluster: int, *, max_n: int) -> None:
     table = cluster_table(loaded)
     k = find_cluster(table, cluster)
     distance, mean, _ = deviations(table)
-    out = console()
+    out = render.console()
     born, last = format_time(table.born[k]), format_time(table.last_seen[k])
     facts = [
         ("cluster", f"{cluster} of {loaded.place}"),
         ("share", f"{table.share[k]:.1%}, the weight of {table.weight[k]:,.1f} rows"),
         ("born", f"at time {born}, last row at {last}"),
     ]
-    print_facts(out, facts)
+    render.print_facts(out, facts)
     order = np.argsort(-np.abs(distance[k]), kind="stable")
-    print_heading(out, f"features, {_some(min(max_n, len(order)), len(order), 'most unusual')}")
-    print_wide(out, _feature_rows(table, k, order[:max_n], distance=distance[k], mean=mean))
+    render.print_heading(
+        out, f"features, {_some(min(max_n, len(order)), len(order), 'most unusual')}"
+    )
+    render.print_wide(out, _feature_rows(table, k, order[:max_n], distance=distance[k], mean=mean))
     events = cluster_events(loaded, cluster)
     if events:
-        print_heading(out, "events")
+        render.print_heading(out, "events")
     for event in reversed(events[-max_n:]):
         out.print(format_event(event), soft_wrap=True)
 
@@ -98,16 +92,16 @@ def format_time(time: float) -> str:
 
 def format_event(event: Event) -> Text:
     """Return an event as one line."""
-    into = symbols().into
+    into = render.symbols().into
     ids = {
         "split": f"{event.id} {into} {event.id}, {event.other}",
         "merged": f"{event.other} {into} {event.id}",
     }.get(event.kind, str(event.id))
     return Text.assemble(
-        (f"{format_time(event.time):>9}  ", DIM),
-        (f"{event.kind:<8}", _EVENT_STYLES[event.kind]),
+        (f"{format_time(event.time):>9}  ", render.DIM),
+        (f"{event.kind:<8}", _EVENT_STYLES.get(event.kind, "")),
         f"  {ids:<12}",
-        (f" weight {event.weight:,.0f}", DIM),
+        (f" weight {event.weight:,.0f}", render.DIM),
     )
 
 
@@ -116,7 +110,7 @@ def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
     state, config = model.state, model.config
     names = model.settings.feature_names
     version = f", version {loaded.version.version}" if loaded.is_checkpoint else ""
-    size = format_size(loaded.n_bytes)
+    size = render.format_size(loaded.n_bytes)
     yield "model", f"{loaded.place}{version}, {size}, by scstream {loaded.writer}"
     named = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
     n_features = model.family.n_features
@@ -133,7 +127,7 @@ def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
         options = (f"{name} {value}" for name, value in step.items() if name != "step")
         yield f"step {number}", f"{step['step']}: {', '.join(options)}"
     if progress:
-        age = duration(max(time.time() - loaded.version.at, 0.0))
+        age = render.duration(max(time.time() - loaded.version.at, 0.0))
         yield "pipeline", f"job {progress['job']}, {age} ago, before batch {progress['batch']:,}"
         yield from (("position", text) for text in _format_offsets(progress["mark"]))
 
@@ -154,7 +148,7 @@ def _format_offsets(offsets: Any) -> Iterator[str]:
 
 
 def _cluster_rows(table: ClusterTable, order: Labels) -> Table:
-    drawn = plain_table()
+    drawn = render.plain_table()
     for name in ("id", "share", "", "weight", "born", "seen"):
         drawn.add_column(name, justify="left" if not name else "right", no_wrap=True)
     drawn.add_column("unlike the others", overflow="fold")
@@ -164,11 +158,11 @@ def _cluster_rows(table: ClusterTable, order: Labels) -> Table:
         drawn.add_row(
             str(table.id[k]),
             f"{table.share[k]:.1%}",
-            Text(symbols().bar(table.share[k] / largest, _BAR_WIDTH), style=BAR),
+            Text(render.symbols().bar(table.share[k] / largest, _BAR_WIDTH), style=render.BAR),
             f"{table.weight[k]:,.0f}",
             format_time(table.born[k]),
             format_time(table.last_seen[k]),
-            Text(_unusual_features(table.feature_names, distance[k]), style=DIM),
+            Text(_unusual_features(table.feature_names, distance[k]), style=render.DIM),
         )
     return drawn
 
@@ -176,22 +170,24 @@ def _cluster_rows(table: ClusterTable, order: Labels) -> Table:
 def _unusual_features(names: Sequence[str], distance: Array) -> str:
     order = np.argsort(-np.abs(distance), kind="stable")
     unusual = [d for d in order if abs(distance[d]) >= _UNUSUAL]
-    return ", ".join(f"{printable(names[d])} {distance[d]:+.1f} sd" for d in unusual[:_N_NAMED])
+    return ", ".join(
+        f"{render.printable(names[d])} {distance[d]:+.1f} sd" for d in unusual[:_N_NAMED]
+    )
 
 
 def _feature_rows(
     table: ClusterTable, k: int, order: Labels, *, distance: Array, mean: Array
 ) -> Table:
-    drawn = plain_table()
+    drawn = render.plain_table()
     for name in ("feature", "unusual", "", "mean", "std", "mean of all"):
         drawn.add_column(name, justify="left" if name in ("feature", "") else "right", no_wrap=True)
     largest = float(np.abs(distance).max(initial=0.0)) or 1.0
     for d in order:
-        style = change_style(float(distance[d]), threshold=_UNUSUAL)
+        style = render.change_style(float(distance[d]), threshold=_UNUSUAL)
         drawn.add_row(
-            Text(printable(table.feature_names[d])),
+            Text(render.printable(table.feature_names[d])),
             Text(f"{distance[d]:+.2f} sd", style=style),
-            Text(symbols().bar(abs(distance[d]) / largest, _BAR_WIDTH), style=style),
+            Text(render.symbols().bar(abs(distance[d]) / largest, _BAR_WIDTH), style=style),
             f"{table.mean[k, d]:.4g}",
             f"{table.std[k, d]:.4g}",
             f"{mean[d]:.4g}",

@@ -12,7 +12,7 @@ import numpy as np
 from scstream.cli.load import LoadedModel
 from scstream.cli.progress import ProgressBar
 from scstream.cli.render import console
-from scstream.cli.rows import InputSize, explain_read_errors, read_chunks
+from scstream.cli.rows import InputSize, explain_os_errors, input_name, read_chunks
 from scstream.cli.secrets import SecretRedactor
 from scstream.core.predictor import Prediction
 from scstream.core.state import NOVEL
@@ -61,7 +61,7 @@ def predict_file(
     schema = _input_schema(loaded, settings.get("schema", {}))
     source = connectors.source(**settings["source"])
     labels = settings.get("sink", {}).get("path")
-    with explain_read_errors(settings, labels=labels):
+    with explain_os_errors(input_name(settings), output=labels):
         reader = source.reader(schema)  # type: ignore[attr-defined]  # files and pipes have it
         with ProgressBar(size.total, shown=show_bar) as bar:
             for number, (rows, after) in enumerate(read_chunks(source, reader)):

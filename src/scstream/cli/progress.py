@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rich.live import Live
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -19,6 +19,7 @@ from scstream.cli.logs import JsonLog
 from scstream.cli.render import BAR, DOWN, console, duration
 from scstream.cli.secrets import SecretRedactor
 
+_REFRESH_SECONDS = 0.25
 _RATE_SECONDS = 5.0  # window over which the rate is measured
 _LAG_SECONDS = 1.0  # between two requests for the lag: each is a round trip to the broker
 _LOGGED = ("started", "checkpoint", "damaged", "gap", "stopped", "warning", "alert")
@@ -126,23 +127,7 @@ class Progress:
         return Text("  ").join(Text(text, style=style) for text, style in parts)
 
 
-class Display(Protocol):
-    """Shows a run."""
-
-    def show_event(self, kind: str, values: dict[str, Any]) -> None:
-        """Show an event."""
-        ...
-
-    def refresh(self) -> None:
-        """Show the counts."""
-        ...
-
-    def close(self) -> None:
-        """Show the final counts."""
-        ...
-
-
-class LogDisplay:
+class JsonDisplay:
     """Shows a run as JSON lines, with the counts every few seconds."""
 
     def __init__(
@@ -182,6 +167,7 @@ class LiveDisplay:
             console=self._console, get_renderable=self._line, auto_refresh=False, transient=True
         )
         self._live.start()
+        self.refresh = self._live.refresh
 
     def show_event(self, kind: str, values: dict[str, Any]) -> None:
         """Print a message above the line."""
@@ -190,10 +176,6 @@ class LiveDisplay:
             message, style = _MESSAGES[kind]
             text = self._redactor.redact(message.format(**values))
             self._console.print(Text(text, style=style), soft_wrap=True)
-
-    def refresh(self) -> None:
-        """Redraw the line."""
-        self._live.refresh()
 
     def close(self) -> None:
         """Leave the final counts on the terminal."""
@@ -215,10 +197,9 @@ class LiveDisplay:
 class DisplayThread:
     """Refreshes a display from a thread, and passes the events of the pipeline to it."""
 
-    def __init__(self, progress: Progress, display: Display, *, seconds: float = 0.25) -> None:
+    def __init__(self, progress: Progress, display: JsonDisplay | LiveDisplay) -> None:
         self._progress = progress
         self._display = display
-        self._seconds = seconds
         self._closed = Event()
         self._thread = Thread(target=self._run, name="scstream-progress", daemon=True)
 
@@ -237,7 +218,7 @@ class DisplayThread:
         self._display.close()
 
     def _run(self) -> None:
-        while not self._closed.wait(self._seconds):
+        while not self._closed.wait(_REFRESH_SECONDS):
             self._progress.sample()
             self._display.refresh()
 

@@ -127,31 +127,22 @@ def read_chunks(source: Source, reader: Reader) -> Iterator[tuple[Block, Any]]:
 
 
 @contextmanager
-def explain_read_errors(
-    settings: Mapping[str, Any], *, labels: str | None = None
-) -> Iterator[None]:
-    """Turn OS errors while rows are read, and labels written, into errors that name the file."""
-    rows = str(settings["source"].get("path", "standard input"))
+def explain_os_errors(rows: str | None = None, *, output: str | None = None) -> Iterator[None]:
+    """Turn OS errors into errors that name the file: the rows that are read, or the output."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        if labels is not None and error.filename == labels:
-            raise _write_error(labels, error) from error
+        if output is not None and (rows is None or error.filename == output):
+            raise _write_error(output, error) from error
         path = rows if error.filename is None else error.filename
         raise InputError(f"{path} cannot be read: {_reason(error)}; check the path.") from error
 
 
-@contextmanager
-def explain_write_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn OS errors while a file is written into errors that name the file."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise _write_error(str(path), error) from error
+def input_name(settings: Mapping[str, Any]) -> str:
+    """Return the path of the rows."""
+    return str(settings["source"].get("path", "standard input"))
 
 
 def _write_error(path: str, error: OSError) -> InputError | SinkError:

@@ -11,7 +11,7 @@ from typing import Any
 from scstream.cli.checkpoints import has_checkpoint
 from scstream.cli.exporters import Exporters, start_exporters
 from scstream.cli.logs import library_logs
-from scstream.cli.progress import Display, DisplayThread, LiveDisplay, LogDisplay, Progress
+from scstream.cli.progress import DisplayThread, JsonDisplay, LiveDisplay, Progress
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.signals import GracefulStop
 from scstream.cli.store import is_local, open_store
@@ -46,13 +46,14 @@ def run_pipeline(
     check_start(settings, start)
     with GracefulStop() as signals:
         progress = Progress(stopping=signals.stop.is_set)
-        display: Display
-        if as_json or not sys.stderr.isatty():
-            job = settings.get("job", "scstream")
-            display = LogDisplay(progress, redactor, every=every, job=job)
-        else:
-            display = LiveDisplay(progress, redactor)
-        thread = DisplayThread(progress, display)
+        job = settings.get("job", "scstream")
+        is_live = sys.stderr.isatty() and not as_json
+        thread = DisplayThread(
+            progress,
+            LiveDisplay(progress, redactor)
+            if is_live
+            else JsonDisplay(progress, redactor, every=every, job=job),
+        )
         listeners: list[EventCallback] = [thread.emit]
 
         def emit(kind: str, /, **values: Any) -> None:

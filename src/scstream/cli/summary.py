@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise, takewhile
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -155,20 +155,6 @@ def _rate(earlier: Summary, later: Summary) -> float:
     if before is None or after is None or later.at <= earlier.at:
         return math.nan
     return float(max(after - before, 0)) / (later.at - earlier.at)
-
-
-class Monitor(Protocol):
-    """Something that `scstream top` watches."""
-
-    name: str
-
-    def past(self) -> Iterable[Summary]:
-        """Return the summaries that are known already, the newest last."""
-        ...
-
-    def poll(self) -> Summary | None:
-        """Return a new summary if there is one; raises `StreamError` if nothing answers."""
-        ...
 
 
 class CheckpointMonitor:

@@ -18,11 +18,12 @@ from rich.live import Live
 from scstream.cli.render import console
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.service_client import ServiceMonitor
-from scstream.cli.summary import CheckpointMonitor, History, Monitor
+from scstream.cli.summary import CheckpointMonitor, History
 from scstream.cli.token import read_token
 from scstream.cli.top_frame import View, frame
 from scstream.errors import StreamError
 
+Monitor = CheckpointMonitor | ServiceMonitor
 _REDRAW_SECONDS = 0.25  # so that ages and the size of the terminal are current
 _LINES = 24  # of a frame if there is no terminal
 

@@ -9,19 +9,8 @@ from datetime import datetime
 
 from rich.text import Text
 
+from scstream.cli import render
 from scstream.cli.inspect_text import format_event
-from scstream.cli.render import (
-    ALARM,
-    BAR,
-    DIM,
-    DOWN,
-    UP,
-    change_style,
-    duration,
-    format_size,
-    printable,
-    symbols,
-)
 from scstream.cli.summary import ClusterSummary, History
 
 _WIDE = 110  # columns from which clusters and events are side by side
@@ -54,18 +43,20 @@ def frame(history: History, view: View) -> list[Text]:
     if view.shows_keys:
         room = max(view.height - 1, 0)
         padding = [Text()] * (room - len(lines))
-        lines = [*lines[:room], *padding, Text("q quit   space pause", style=DIM)]
+        lines = [*lines[:room], *padding, Text("q quit   space pause", style=render.DIM)]
     for line in lines:
         line.truncate(view.width, overflow="ellipsis")
     return lines[: view.height]
 
 
 def _title(history: History | None, view: View) -> Text:
-    job = printable(history.newest.job) if history else ""
-    left = Text.assemble(("scstream top", "bold"), (f"  {job}".rstrip(), f"bold {UP}"))
+    job = render.printable(history.newest.job) if history else ""
+    left = Text.assemble(("scstream top", "bold"), (f"  {job}".rstrip(), f"bold {render.UP}"))
     clock = datetime.fromtimestamp(view.now).strftime("%H:%M:%S")
     state = "paused" if view.paused else clock
-    right = Text.assemble((f"{view.name}  ", DIM), (state, DOWN if view.paused else ""))
+    right = Text.assemble(
+        (f"{view.name}  ", render.DIM), (state, render.DOWN if view.paused else "")
+    )
     gap = max(view.width - left.cell_len - right.cell_len, 2)
     return left + Text(" " * gap) + right
 
@@ -78,35 +69,35 @@ def _counts(history: History) -> Text:
     if newest.asked is not None:
         parts.append((f"predicted {newest.asked:,}", "bold"))
     if math.isfinite(history.rate):
-        parts.append((f"{history.rate:,.0f}/s", BAR))
-    parts += [(f"batch {newest.batch:,}", ""), (f"K {newest.n_clusters:,}", f"bold {UP}")]
+        parts.append((f"{history.rate:,.0f}/s", render.BAR))
+    parts += [(f"batch {newest.batch:,}", ""), (f"K {newest.n_clusters:,}", f"bold {render.UP}")]
     if newest.rejected:
-        parts.append((f"rejected {newest.rejected:,}", ALARM))
+        parts.append((f"rejected {newest.rejected:,}", render.ALARM))
     return Text("   ").join(Text(text, style=style) for text, style in parts)
 
 
 def _version(history: History, view: View) -> Text:
     if view.error:
-        return Text(view.error, style=ALARM)
+        return Text(view.error, style=render.ALARM)
     newest = history.newest
     age, interval = max(view.now - newest.learned, 0.0), history.interval
     is_late = math.isfinite(interval) and age > max(_LATE_SECONDS, _LATE_INTERVALS * interval)
     text = f"version {newest.version:,}"
     if newest.learned > 0:  # a model file of the estimator has no time
-        text += f", learned {duration(age)} ago"
+        text += f", learned {render.duration(age)} ago"
     if interval >= 0.1:
-        text += f", usually every {duration(interval)}"
+        text += f", usually every {render.duration(interval)}"
     if newest.n_bytes is not None:
-        text += f", {format_size(newest.n_bytes)}"
-    return Text.assemble((text, DIM), ("   late: is it running?" * is_late, ALARM))
+        text += f", {render.format_size(newest.n_bytes)}"
+    return Text.assemble((text, render.DIM), ("   late: is it running?" * is_late, render.ALARM))
 
 
 def _trends(history: History, view: View) -> list[Text]:
     summaries = history.summaries
     rows: list[tuple[str, Sequence[float], str, Callable[[float], str]]] = [
-        ("clusters", [float(s.n_clusters) for s in summaries], UP, lambda v: f"{v:,.0f}"),
-        ("novelty", [s.novelty for s in summaries], DOWN, lambda v: f"{v:.1%}"),
-        ("log density", [s.log_density for s in summaries], BAR, _short),
+        ("clusters", [float(s.n_clusters) for s in summaries], render.UP, lambda v: f"{v:,.0f}"),
+        ("novelty", [s.novelty for s in summaries], render.DOWN, lambda v: f"{v:.1%}"),
+        ("log density", [s.log_density for s in summaries], render.BAR, _short),
         ("rows/s", history.rates, "", _short),
     ]
     if view.height < 16:
@@ -122,10 +113,10 @@ def _trend(
     newest = show(values[-1]) if values and math.isfinite(values[-1]) else "-"
     extent = f"{show(min(finite))} to {show(max(finite))}" if finite else ""
     return Text.assemble(
-        (f"{label:<{_LABEL_WIDTH}}", DIM),
-        (symbols().sparkline(values, room), style),
+        (f"{label:<{_LABEL_WIDTH}}", render.DIM),
+        (render.symbols().sparkline(values, room), style),
         f" {newest:>8}",
-        (f"  {extent}", DIM),
+        (f"  {extent}", render.DIM),
     )
 
 
@@ -165,20 +156,20 @@ def _clusters(history: History, width: int, height: int) -> list[Text]:
     if n_hidden > 0:
         rest = clusters[room - 1 :]
         share = sum(cluster.share for cluster in rest)
-        lines.append(Text(f"{'others':>8} {share:>7.1%}  {len(rest):,} clusters", style=DIM))
+        lines.append(Text(f"{'others':>8} {share:>7.1%}  {len(rest):,} clusters", style=render.DIM))
     return lines
 
 
 def _cluster(cluster: ClusterSummary, change: float | None, *, bar: int, largest: float) -> Text:
-    style = change_style(change, threshold=_MIN_CHANGE)
-    arrow = symbols().arrow(change, threshold=_MIN_CHANGE)
+    style = render.change_style(change, threshold=_MIN_CHANGE)
+    arrow = render.symbols().arrow(change, threshold=_MIN_CHANGE)
     text = "new" if change is None else f"{change * 100:+.1f}" * (abs(change) >= _MIN_CHANGE)
     return Text.assemble(
         f"{cluster.id:>8} {cluster.share:>7.1%}  ",
-        (symbols().bar(cluster.share / largest, bar), BAR),
+        (render.symbols().bar(cluster.share / largest, bar), render.BAR),
         (f" {text:>7} {arrow}", style),
         f" {cluster.weight:>8,.0f}",
-        (f" {f'{cluster.quiet:.6g}' if cluster.quiet > 0 else '':>6}", DIM),
+        (f" {f'{cluster.quiet:.6g}' if cluster.quiet > 0 else '':>6}", render.DIM),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scstream.cli.fit import NO_CHECKPOINTS
 from scstream.cli.optuna import Range, Space, search
 from scstream.cli.progress import ProgressBar
-from scstream.cli.rows import explain_read_errors
+from scstream.cli.rows import explain_os_errors, input_name
 from scstream.cli.store import MemoryStore
 from scstream.core.predictor import Predictor
 from scstream.errors import InputError
@@ -177,7 +177,7 @@ def collect_batches(
             batches.append(TuneBatch(learned.block.X, source_batch.time, truth))
 
     pipeline.on_batch = on_batch
-    with explain_read_errors(settings):
+    with explain_os_errors(input_name(settings)):
         pipeline.run(until=options.batches + options.held_out)
     if len(batches) < _MIN_BATCHES:
         raise InputError(
