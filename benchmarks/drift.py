@@ -24,7 +24,7 @@ from benchmarks.density.anomalies import rows_of
 from benchmarks.density.nabscore import probation
 from benchmarks.runs import provenance
 from scstream.model import Model, Settings
-from scstream.observe.alarm import Alarm, AlarmOptions
+from scstream.observe.alerts import AlertOptions, AlertRules
 
 Array = npt.NDArray[np.float64]
 Stream = Callable[[np.random.Generator, int], Array]  # rows of a batch, by its number
@@ -42,9 +42,9 @@ PAGE = """\
 
 Made by `python -m benchmarks.drift`; do not edit. {provenance}.
 
-Alerts are those of `scstream.observe.alarm`, detectors as the section `[alerts]` has them. They are
-told how many spreads the mean log density of a batch lies off what is usual; river's detectors,
-with nothing set, are told the same. What this means for a user is in docs/howto/alerts.md.
+Alerts are those of `scstream.observe.alerts`, with the detectors of the section `[alerts]`. Their
+input is the deviation of the mean log density of a batch from what is usual; river's detectors,
+with default options, get the same input. What this means for a user is in docs/howto/alerts.md.
 
 ## False alarms
 
@@ -107,13 +107,13 @@ def detectors() -> dict[str, Any]:
     }
 
 
-def told(alarm: Alarm, densities: Array) -> list[int]:
+def told(alert_rules: AlertRules, densities: Array) -> list[int]:
     """Batches with an alert."""
     still = {"rows": ROWS, "rejected": 0, "clusters": 4, "novel": 0, "events": {}}
     return [
         i
         for i, x in enumerate(densities.tolist())
-        if alarm.hear({"batch": i, "log_density": x, **still})
+        if alert_rules.check({"batch": i, "log_density": x, **still})
     ]
 
 
@@ -137,8 +137,8 @@ def false_alarms() -> list[list[str]]:
     """Alerts per 10,000 batches of series that stay as they are."""
     rows = []
     for noise, values in noises(np.random.default_rng(0), N_LONG):
-        alarms = [Alarm(AlarmOptions(log_density=each)) for each in detectors().values()]
-        counts = [len(told(alarm, values)) for alarm in alarms]
+        candidates = [AlertRules(AlertOptions(log_density=each)) for each in detectors().values()]
+        counts = [len(told(alert_rules, values)) for alert_rules in candidates]
         rows.append([noise, *(f"{count * 10_000 / N_LONG:.1f}" for count in counts)])
     return rows
 
@@ -162,8 +162,8 @@ def delays() -> list[list[str]]:
 def _delay(name: str, spread: float, seed: int) -> int | None:
     values = np.random.default_rng(seed).standard_normal(BEFORE + AFTER)
     values[BEFORE:] -= spread
-    alarm = Alarm(AlarmOptions(log_density=detectors()[name]))
-    return next((i - BEFORE + 1 for i in told(alarm, values) if i >= BEFORE), None)
+    alert_rules = AlertRules(AlertOptions(log_density=detectors()[name]))
+    return next((i - BEFORE + 1 for i in told(alert_rules, values) if i >= BEFORE), None)
 
 
 def clusters(rng: np.random.Generator, n: int = ROWS) -> Array:
@@ -221,14 +221,14 @@ def alerts_of(scene: str, seed: int, log_density: str) -> list[tuple[int, str]]:
     rng, stream = np.random.default_rng(seed), SCENES[scene]
     switches = {"birth_floor": 80.0} if scene == HIGH_FLOOR else None
     batches = [stream(rng, i) for i in range(BEFORE + AFTER)]
-    options = AlarmOptions(
+    options = AlertOptions(
         log_density=log_density, novelty=0.005, births=True, deaths=True, quiet=AFTER
     )
-    return [*heard(batches, Alarm(options), random_state=seed, switches=switches)]
+    return [*heard(batches, AlertRules(options), random_state=seed, switches=switches)]
 
 
 def heard(
-    batches: Sequence[Array], alarm: Alarm, *, before: bool = False, **params: Any
+    batches: Sequence[Array], alert_rules: AlertRules, *, before: bool = False, **params: Any
 ) -> Iterator[tuple[int, str]]:
     """Learn batches, and yield the alerts: batch and kind.
 
@@ -248,7 +248,7 @@ def heard(
             "log_density": expected if before else snapshot.info.mean_log_density,
             "events": dict(Counter(event.kind for event in snapshot.info.events)),
         }
-        yield from ((i, alert.kind) for alert in alarm.hear(news))
+        yield from ((i, alert.kind) for alert in alert_rules.check(news))
 
 
 def _expected(learner: Model, X: Array) -> float:
@@ -275,7 +275,7 @@ def _summary(runs: Sequence[list[tuple[int, str]]], kind: str) -> str:
     return f"{len(first)}, {np.median(first):.0f}" if first else "-"
 
 
-def anomalies(batch: int, options: AlarmOptions, *, before: bool) -> list[str]:
+def anomalies(batch: int, options: AlertOptions, *, before: bool) -> list[str]:
     """How alerts of log density fall into the windows of NAB, batches of so many rows."""
     n_alerts = n_inside = n_found = n_windows = n_batches = n_in_windows = 0
     by_chance = 0.0
@@ -283,7 +283,7 @@ def anomalies(batch: int, options: AlarmOptions, *, before: bool) -> list[str]:
         rows, given = rows_of(series.values), probation(len(series.values))
         starts = range(given, len(rows), batch)
         batches = [rows[:given], *(rows[begin : begin + batch] for begin in starts)]
-        found = heard(batches, Alarm(options), before=before, random_state=0)
+        found = heard(batches, AlertRules(options), before=before, random_state=0)
         alerts = [i - 1 for i, _ in found if i]
         inside = [_windows(series, begin, begin + batch) for begin in starts]
         n_alerts += len(alerts)
@@ -314,7 +314,7 @@ def _windows(series: files.Series, begin: int, end: int) -> list[int]:
 def nab() -> list[list[str]]:
     """Alerts on the Numenta Anomaly Benchmark, by detector and size of batches."""
     return [
-        [name, *anomalies(batch, AlarmOptions(log_density=name), before=before)]
+        [name, *anomalies(batch, AlertOptions(log_density=name), before=before)]
         for name in OWN
         for batch in (10, 50)
         for before in (False, True)

@@ -16,8 +16,8 @@ import numpy as np
 from scstream.families import Diagonal, Gaussian, Multinomial
 from scstream.families.base import Family
 from scstream.serve.live import Live
-from scstream.serve.memory import Told
-from scstream.serve.picture import draw
+from scstream.serve.memory import LabelledRows
+from scstream.serve.picture import render
 from scstream.stream.model_version import ModelVersion
 from tests.page.stage import reading_of, state_of
 
@@ -43,10 +43,10 @@ def main() -> None:
         some = family.stats(X, group, min(n_clusters, N_ROWS))
         stats = np.resize(some, (n_clusters, family.n_stats))
         reading = reading_of(family, state_of(family, stats))
-        told = Told(X, group, np.zeros(N_ROWS))
-        first = draw(reading, learned=told)
+        shown_rows = LabelledRows(X, group, np.zeros(N_ROWS))
+        first = render(reading, learned=shown_rows)
         picture = seconds(
-            lambda r=reading, t=told, f=first: draw(r, learned=t, before=f.projection)
+            lambda r=reading, t=shown_rows, f=first: render(r, learned=t, before=f.projection)
         )
         size = len(json.dumps(first.values)) / 1000
         batches = [seen(reading, X, group, eager=eager) for eager in (False, True)]
@@ -64,14 +64,14 @@ def family_of(name: str, X: np.ndarray) -> Family:
 
 
 def seen(reading: ModelVersion, X: np.ndarray, labels: np.ndarray, *, eager: bool) -> float:
-    """Time of `Live.see`, where it is never due or always."""
+    """Time of `Live.add_version`, where it is never due or always."""
     ticks = count()
     live = Live(clock=(lambda: float(next(ticks))) if eager else lambda: 0.0)
     readings = [replace(reading, batch=number) for number in range(300)]
-    live.see(readings[0], X=X, labels=labels)
+    live.add_version(readings[0], X=X, labels=labels)
     started = time.thread_time()
     for each in readings[1:]:
-        live.see(each, X=X, labels=labels)
+        live.add_version(each, X=X, labels=labels)
     return (time.thread_time() - started) / (len(readings) - 1)
 
 

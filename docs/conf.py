@@ -156,8 +156,10 @@ def entry(page: str) -> str:
 def skip_member(
     app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Leave out methods that scikit-learn adds to every estimator."""
-    return True if re.fullmatch(r"set_\w+_request", name) else None
+    """Skip methods that scikit-learn adds to every estimator."""
+    function = getattr(member, "fget", member)
+    is_sklearn = str(getattr(function, "__module__", "")).startswith("sklearn.")
+    return True if is_sklearn or re.fullmatch(r"set_\w+_request", name) else None
 
 
 def check_hosts(app: Sphinx, failed: Exception | None) -> None:

@@ -28,7 +28,7 @@ PACKAGES = {
     "mlflow": "adapter for MLflow: a model file and a Python function",
     "view": "the numbers behind the live page and the plots",
     "estimator": "adapter for scikit-learn: `ScStream`; no mathematics",
-    "learner": "the fitted model as an immutable value, without scikit-learn",
+    "fitted": "methods and attributes that every holder of a fitted model shares",
     "model": "the fitted model as an immutable value, without scikit-learn",
     "preprocess": "steps before the model: scaling, projection, text, columns",
     "compute": "executors: one thread or several",
@@ -39,7 +39,6 @@ PACKAGES = {
     "metrics": "scores, batch by batch and over a whole stream",
     "machine": "cores and memory of this machine",
     "errors": "all exception classes",
-    "native": "selects the kernels: numpy or compiled",
     "kernels": "numerical kernels: numpy reference and compiled implementation",
 }
 # Packages that users call.

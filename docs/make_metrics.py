@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scstream.observe.catalogue import METRICS, OTHER, Described
+from scstream.observe.catalogue import METRICS, OTHER, MetricInfo
 
 PAGE = Path(__file__).with_name("reference") / "metrics.md"
 HEAD = f"""# Metrics
 
 Made by `python docs/make_metrics.py` from the code; do not edit.
 
-`scstream run --metrics HOST:PORT` and `scstream serve` show these under `/metrics`, as Prometheus
-reads them; `/healthz` says whether the process is there. [How to monitor](../howto/monitor.md) says
-what to do with them.
+`scstream run --metrics HOST:PORT` and `scstream serve` export these metrics under `/metrics` in the
+text format of Prometheus. [Monitor a pipeline](../howto/monitor.md) shows how to use them.
 
-- Metrics of a pipeline appear once it has started, those of a service once it has a model or was
-  asked something. A value that is not known is absent, and never a zero.
-- A label takes the values listed here, or `{OTHER}` for all others: whatever comes in, the number
-  of series is bounded. Clusters appear by rank, never by id.
-- Counters begin at zero with the process, also after a restart that goes on from a checkpoint.
-- Times are in seconds, times of day in seconds since 1970.
+- Metrics of a pipeline appear once it has started, those of a service once it has a model or a
+  request. An unknown value is absent, never zero.
+- A label takes the values listed here, or `{OTHER}` for all others, so the number of series is
+  bounded. Clusters are labelled by rank, never by id.
+- Counters start at zero with the process, also after a restart from a checkpoint.
+- Durations are in seconds, timestamps in seconds since 1970.
 """
 SIDES = {
     "both": (
         "Both",
-        "Besides these there are the metrics of the process itself: "
+        "The metrics of the process are exported too: "
         "`process_resident_memory_bytes`, `process_virtual_memory_bytes`, "
         "`process_cpu_seconds_total`, `process_open_fds`, `process_max_fds` and "
         "`process_start_time_seconds`.",
@@ -50,7 +49,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def row(metric: Described) -> str:
+def row(metric: MetricInfo) -> str:
     """Return one line of a table."""
     labels = "; ".join(label(name, values) for name, values in metric.labels.items())
     meaning = metric.meaning

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from scstream import ScStream, errors
 from scstream.distributed.keyed_pool import RayKeys
-from scstream.learner import PARAMETERS
-from scstream.observe.alarm import AlarmOptions
+from scstream.model import PARAMETERS
+from scstream.observe.alerts import AlertOptions
 from scstream.preprocess.steps import STEPS
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
@@ -148,7 +148,7 @@ def sections() -> Iterator[str]:
     yield ON_RAY
     yield table(options(RayKeys, ["workers", "address", "deadline", "replay"]))
     yield ALERTS_ARE
-    yield table([*options(AlarmOptions), ALERT_SINK, WEBHOOK, TOKEN])
+    yield table([*options(AlertOptions), ALERT_SINK, WEBHOOK, TOKEN])
     yield "## Exit codes\n\n| code | error | meaning |\n|---|---|---|\n" + "\n".join(exit_codes())
 
 

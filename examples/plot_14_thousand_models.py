@@ -80,7 +80,7 @@ print(f"{max(in_memory) / 1e6:.0f} MB of models in memory, {pool.n_evicted} spil
 
 news = {}
 for name in pool.keys:
-    events = pool.model(name).learner.snapshot.events
+    events = pool.model(name).model.events
     news[int(name)] = sum(
         event.kind in ("born", "split") and event.time >= CHANGE for event in events
     )
@@ -94,7 +94,7 @@ print(
 # Numbers of clusters, and one device that changed
 # ------------------------------------------------
 
-found = np.array([pool.model(str(k)).learner.snapshot.state.n_clusters for k in range(N_KEYS)])
+found = np.array([pool.model(str(k)).n_clusters for k in range(N_KEYS)])
 steady = np.array([k not in changed for k in range(N_KEYS)])
 print(f"right number of clusters: {(found == n_points)[steady].mean():.0%} of the steady devices")
 
@@ -111,7 +111,7 @@ left.set(
     xlabel="clusters found", ylabel="operating points", title="devices",
 )  # fmt: skip
 name = min(changed)
-plot.clusters(pool.model(str(name)).learner, rows[key == name], ax=right)
+plot.clusters(pool.model(str(name)).model, rows[key == name], ax=right)
 right.set_title(f"device {name} after its change")
 folder.cleanup()
 

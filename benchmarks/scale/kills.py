@@ -27,7 +27,7 @@ def _killed(cluster: Cluster, way: str, scatter_from: int) -> dict[str, Any]:
     before, start = n_references(), time.monotonic()
     plain, batch, wrong = Settings(random_state=0), 0, 0
     with RayExecutor(
-        n_workers=2, n_jobs=1, least_rows=1, scatter_from=scatter_from, deadline=300.0
+        n_workers=2, n_jobs=1, min_rows=1, scatter_from=scatter_from, deadline=300.0
     ) as executor:
         shared = Settings.of({"random_state": 0, "executor": executor})
         with Trouble(cluster, kill, (0.0, 1.0)) as trouble:

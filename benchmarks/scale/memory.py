@@ -25,7 +25,7 @@ def run() -> list[dict[str, Any]]:
     start = time.monotonic()
     with Cluster() as cluster:
         cluster.connect()
-        with RayExecutor(n_workers=2, n_threads=1, least_rows=1) as executor:
+        with RayExecutor(n_workers=2, n_jobs=1, min_rows=1) as executor:
             learner = Settings.of({"random_state": 0, "executor": executor})
             for batch in range(N_BATCHES):
                 learner, _, _ = learner.update(batches[batch % len(batches)])

@@ -43,7 +43,7 @@ def run() -> list[Row]:
         warm_store(_STORE_MB)
         with ExitStack() as stack:
             crews = {
-                n: stack.enter_context(RayExecutor(cluster.address, n_workers=n, n_threads=1))
+                n: stack.enter_context(RayExecutor(cluster.address, n_workers=n, n_jobs=1))
                 for n in N_WORKERS
             }
             sweeps, batches = time_sweeps(crews), time_batches(crews)

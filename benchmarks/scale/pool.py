@@ -106,7 +106,7 @@ def _cpu(pool: RayPool) -> dict[str, float]:
     """Seconds of a processor that workers have used so far, and this process under no name."""
     asked = {
         f"{name}/{actor._actor_id.hex()}": actor.__ray_call__.remote(lambda _: time.process_time())
-        for name, actor in pool._crew._actors.items()
+        for name, actor in pool._workers._actors.items()
     }
     return {"": time.process_time()} | {name: ray.get(each) for name, each in asked.items()}
 
@@ -115,10 +115,10 @@ def _prepare(pool: RayPool, event: str, seconds: float) -> None:
     """Bring about what is to happen at a batch that takes one process so long."""
     if event in ("a worker joins", "a worker leaves"):
         pool.rescale(3 if "joins" in event else 2)
-        while len(pool._crew.muster()) != pool._crew.n_wanted:
+        while len(pool._workers.refresh()) != pool._workers.n_wanted:
             time.sleep(0.05)
     if "killed" in event:
-        actor = pool._crew._actors[pool.workers[0]]
+        actor = pool._workers._actors[pool.workers[0]]
         pid = ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
         Timer(seconds / 4, os.kill, (pid, signal.SIGKILL)).start()
 
@@ -161,16 +161,16 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _watched(pool: RayPool) -> list[float]:
-    """Seconds of every round of questions to the workers, from now on."""
+    """Seconds of every call of the workers, from now on."""
     waited: list[float] = []
-    ask = pool._crew.ask
+    call = pool._workers.call
 
-    def watched(*question: Any) -> Any:
-        seconds, answers = _timed(lambda: ask(*question))
+    def watched(*arguments: Any) -> Any:
+        seconds, results = _timed(lambda: call(*arguments))
         waited.append(seconds)
-        return answers
+        return results
 
-    pool._crew.ask = watched  # type: ignore[method-assign]
+    pool._workers.call = watched  # type: ignore[method-assign]
     return waited
 
 

@@ -204,7 +204,7 @@ def served(
 ) -> Iterator[Replicas]:
     """Replicas of it, all of them ready."""
     folder = str(checkpoint_log.store.folder)  # type: ignore[attr-defined]
-    with Replicas(folder, n=n, every=every, max_n=_MOST, n_jobs=1) as replicas:
+    with Replicas(folder, n=n, interval=every, max_calls=_MOST, n_jobs=1) as replicas:
         until_all(replicas, checkpoint_log.version)
         yield replicas
 

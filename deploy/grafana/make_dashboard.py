@@ -153,7 +153,7 @@ def pipeline() -> Panels:
             "Lag",
             [
                 ("scstream_lag_messages{OURS}", "{{instance}} messages in the source"),
-                ("scstream_waiting_rows{OURS}", "{{instance}} rows read"),
+                ("scstream_buffered_rows{OURS}", "{{instance}} rows read"),
             ],
             "short",
             "What waits. A source that cannot tell has no line.",
@@ -168,7 +168,7 @@ def pipeline() -> Panels:
             ],
             "percentunit",
             "Share of the time: 100 % is one thread that does nothing else. A pipeline that keeps "
-            "up waits for most of the time; flush, publish and tidy are on a thread of their own.",
+            "up waits for most of the time; flush, publish and prune are on a thread of their own.",
             stacked=True,
         ),
         lines(
@@ -211,7 +211,7 @@ def model() -> Panels:
             "Clusters",
             [
                 ("scstream_clusters{OURS}", "{{instance}}"),
-                ("scstream_clusters_limit{OURS}", "{{instance}} limit"),
+                ("scstream_max_clusters{OURS}", "{{instance}} limit"),
             ],
             "short",
             "K after each batch.",
@@ -293,8 +293,8 @@ def service() -> Panels:
         lines(
             "Rows asked about",
             [
-                ("sum(rate(scstream_asked_rows_total{OURS}[5m]))", "rows"),
-                ("sum(rate(scstream_asked_novel_rows_total{OURS}[5m]))", "of no cluster"),
+                ("sum(rate(scstream_predicted_rows_total{OURS}[5m]))", "rows"),
+                ("sum(rate(scstream_predicted_novel_rows_total{OURS}[5m]))", "of no cluster"),
             ],
             "rowsps",
             "Rows in requests; nothing is learned from them.",

@@ -1,6 +1,7 @@
-"""The compiled kernels, built from `native/`; `scstream.native` chooses them.
+"""The compiled module, built from `native/`; `scstream.kernels.native` wraps it.
 
-Only what has no twin in Python stands here: a kernel has the signature of its specification.
+Functions that implement a method of `scstream.kernels.Kernels` have its signature and are not
+listed here.
 """
 
 class Refused(Exception): ...

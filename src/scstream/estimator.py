@@ -337,8 +337,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         if first:
             checked = copy(self)
             rows = validate_rows(checked, X, family_kind(self.family), first=True)
-            names = getattr(checked, "feature_names_in_", None)
-            learner: Settings | Model = Settings.of(parameters, names)
+            column_names = getattr(checked, "feature_names_in_", None)
+            learner: Settings | Model = Settings.of(parameters, column_names)
         else:
             rows = self._rows(X)
             learner = self.model_.with_parameters(**{name: parameters[name] for name in _EVERY})

@@ -51,10 +51,27 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({"default": default, "pap
 
 
 class Update(NamedTuple):
-    """The result of learning one batch."""
+    """The result of learning one batch.
+
+    Parameters
+    ----------
+    model : Model
+        The model after the batch.
+    labels : array of shape (N,)
+        Id of the cluster of every row, -1 for none.
+    info : Info
+        What happened in the batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.model import Settings
+    >>> Settings(random_state=0).update(np.array([[0.1], [0.2], [0.3]])).labels
+    array([0, 0, 0])
+    """
 
     model: Model
-    labels: Labels  # (N,) id of the cluster of every row, -1 for none
+    labels: Labels  # (N,)
     info: Info
 
 
@@ -63,6 +80,25 @@ class Settings:
     """The parameters of `scstream.ScStream`, which documents them, and the names of the columns.
 
     It is what a model knows before the first batch; `update` with that batch returns a `Model`.
+
+    Parameters
+    ----------
+    family, prior, alpha, half_life, kernel, n_sweeps, algorithm, max_clusters, late : object
+        As in `scstream.ScStream`.
+    births, motion, archive, min_birth_weight, min_weight, coarseness, precision : object
+        As in `scstream.ScStream`.
+    config, n_jobs, executor, max_events, random_state : object
+        As in `scstream.ScStream`.
+    feature_names : tuple of str or None
+        Names of the columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.model import Settings
+    >>> settings = Settings(half_life=20.0, random_state=0)
+    >>> settings.update(np.array([[0.1], [0.2], [0.3]])).model.state.n_clusters
+    1
     """
 
     family: Any = "gaussian"
@@ -96,8 +132,8 @@ class Settings:
             raise InputError(
                 f"a model has no parameter {unknown[0]!r}; it has {', '.join(PARAMETERS)}."
             )
-        names = None if feature_names is None else tuple(feature_names)
-        return cls(**parameters, feature_names=names)
+        column_names = None if feature_names is None else tuple(feature_names)
+        return cls(**parameters, feature_names=column_names)
 
     def named(self, feature_names: tuple[str, ...] | None) -> Settings:
         """Return these settings with the names of the columns."""
@@ -129,7 +165,7 @@ class Settings:
             config,
             rows,
             weight,
-            names=self.feature_names,
+            column_names=self.feature_names,
             kernels=choose_kernels(),
         )
         return Model(family, config, State.empty(family), settings=self)
@@ -318,11 +354,11 @@ def read_checkpoint(
     pipeline = unpack_pipeline(content, name=name)
     if pipeline is not None:
         return None, pipeline
-    family, config, state, info, events, parameters, names, pipeline = unpack_model(
+    family, config, state, info, events, parameters, column_names, pipeline = unpack_model(
         content, name=name, kernel=kernel
     )
     family = family.with_kernels(choose_kernels())
-    settings = Settings.of(parameters, names)
+    settings = Settings.of(parameters, column_names)
     return Model(family, config, read_only(state), info, events, settings), pipeline
 
 

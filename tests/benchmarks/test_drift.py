@@ -10,7 +10,7 @@ pytest.importorskip("pandas")
 
 from benchmarks import drift
 from benchmarks.density.files import Series
-from scstream.observe.alarm import Alarm, AlarmOptions
+from scstream.observe.alerts import AlertOptions, AlertRules
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,7 +41,7 @@ def test_windows_are_found_and_foretold(monkeypatch):
     values[1200:1260] += 30.0
     series = Series("jump", values, [(1190, 1290)])
     monkeypatch.setattr(drift.files, "nab", lambda: [series])
-    options = AlarmOptions(log_density="page-hinkley")
+    options = AlertOptions(log_density="page-hinkley")
     for before in (False, True):
         found = drift.anomalies(20, options, before=before)
         assert found[:3] == ["20", "before" if before else "after", "1 of 1"]
@@ -52,7 +52,7 @@ def test_windows_are_found_and_foretold(monkeypatch):
 def test_noises_have_no_trend():
     for _, values in drift.noises(np.random.default_rng(0), 2000):
         assert abs(np.median(values[:1000]) - np.median(values[1000:])) < 0.3
-    assert drift.told(Alarm(), values) == []
+    assert drift.told(AlertRules(), values) == []
 
 
 def test_the_page_shows_what_was_measured():

@@ -20,7 +20,7 @@ from scstream.cli.settings import (
 )
 from scstream.errors import InputError
 from scstream.io.parameters import seed_for
-from scstream.learner import PARAMETERS
+from scstream.model import PARAMETERS
 from scstream.stream.batcher import Batching
 from scstream.stream.runner import CheckpointPolicy
 

@@ -206,10 +206,10 @@ def served(**bodies: bytes | tuple[int, bytes]) -> Iterator[str]:
         server.server_close()
 
 
-def bodies(asked: int = 0, novel: int = 0) -> dict[str, Any]:
+def bodies(predicted: int = 0, novel: int = 0) -> dict[str, Any]:
     metrics = (
-        f"# HELP x rows\nscstream_asked_rows_total {asked}.0\n"
-        f"scstream_asked_novel_rows_total {novel}.0\nscstream_model_timestamp_seconds 1e9\n"
+        f"# HELP x rows\nscstream_predicted_rows_total {predicted}.0\n"
+        f"scstream_predicted_novel_rows_total {novel}.0\nscstream_model_timestamp_seconds 1e9\n"
         'scstream_requests_total{route="/predict",status="2xx"} 5.0\n'
     )
     return {
@@ -221,10 +221,10 @@ def bodies(asked: int = 0, novel: int = 0) -> dict[str, Any]:
 
 def test_a_service_is_asked_with_its_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hunter2\n")
-    with served(**bodies(asked=500, novel=25)) as url:
+    with served(**bodies(predicted=500, novel=25)) as url:
         found = json_output("top", url, "--once", "--token-file", "token", folder=tmp_path)
         assert found["version"] == 7
-        assert found["asked"] == 500
+        assert found["predicted"] == 500
         assert found["novelty"] == 0.05
         assert [each["quiet"] for each in found["clusters"]] == [0.0, 9.0]
         assert found["events"][0]["kind"] == "born"
@@ -237,7 +237,7 @@ def test_a_service_is_asked_with_its_token(tmp_path: Path) -> None:
 
 
 def test_novelty_is_that_since_the_last_look() -> None:
-    with served(**bodies(asked=500, novel=25)) as url:
+    with served(**bodies(predicted=500, novel=25)) as url:
         service = ServiceMonitor(url, token="hunter2")
         assert service.poll().novelty == 0.05
         assert math.isnan(service.poll().novelty)

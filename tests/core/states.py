@@ -6,15 +6,30 @@ from dataclasses import replace
 
 import numpy as np
 
+from scstream.core.assign import Executor
 from scstream.core.cluster_edits import add_clusters
-from scstream.core.state import NOVEL, State, Transition
+from scstream.core.config import Config
+from scstream.core.state import NOVEL, Batch, Info, State, Transition
 from scstream.families import Diagonal, Gaussian, Multinomial
+from scstream.families.base import Family, Labels
+from scstream.kernels import choose_kernels
+from scstream.model import ALGORITHMS
 
 FAMILIES = {
-    "gaussian": Gaussian(mean=np.zeros(2), kappa=0.1, nu=5.0, psi=np.eye(2)),
-    "diagonal": Diagonal(mean=np.zeros(2), kappa=0.1, nu=3.0, psi=np.ones(2)),
-    "multinomial": Multinomial(concentration=np.full(4, 0.5)),
+    name: family.with_kernels(choose_kernels())
+    for name, family in {
+        "gaussian": Gaussian(mean=np.zeros(2), kappa=0.1, nu=5.0, psi=np.eye(2)),
+        "diagonal": Diagonal(mean=np.zeros(2), kappa=0.1, nu=3.0, psi=np.ones(2)),
+        "multinomial": Multinomial(concentration=np.full(4, 0.5)),
+    }.items()
 }
+
+
+def step(
+    family: Family, config: Config, state: State, batch: Batch, executor: Executor
+) -> tuple[State, Labels, Info]:
+    """The step of the algorithm that the config names."""
+    return ALGORITHMS[config.algorithm].step(family, config, state, batch, executor)
 
 
 def rows_for(name: str, n: int, rng: np.random.Generator) -> np.ndarray:

@@ -13,14 +13,14 @@ from scipy import stats
 
 from scstream.compute import rows as local_rows
 from scstream.compute.threads import ThreadExecutor
-from scstream.core import row_ranges
+from scstream.core import default, paper, row_ranges
 from scstream.core.assign import AssignmentStats, assign_block
 from scstream.core.config import Config
+from scstream.core.default import predictive_params
 from scstream.core.state import NOVEL, Batch, State
-from scstream.core.step import step
-from scstream.core.sweep import predictive_plan, relabel, sampling_plan
-from scstream.native import using
-from tests.core.states import FAMILIES, random_state
+from scstream.core.sweep import sampled_params, with_statistics
+from scstream.kernels import choose_kernels
+from tests.core.states import FAMILIES, random_state, step
 
 SIZES = [[9, 4], [2, 7], [5, 5]]
 every_family = pytest.mark.parametrize("name", FAMILIES)
@@ -33,27 +33,35 @@ def scattered(name, n, seed=0):
     return rng.normal(scale=5.0, size=(n, 2))
 
 
-def plans(name, **choices):
-    family, state, config = FAMILIES[name], random_state(name, SIZES), Config(**choices)
-    return {
-        "most probable": predictive_plan(family, config, state),
-        "drawn": sampling_plan(family, config, state, sweep=1),
-    }
+def most_probable(name, **choices):
+    """Parameters of a pass in which every row takes its most probable label and sub-label."""
+    state = random_state(name, SIZES)
+    params = predictive_params(FAMILIES[name], Config(**choices), state, sweep=1)
+    return replace(params, key=None, report_map=False)
+
+
+def drawn(name):
+    """Parameters of a pass in which labels are drawn."""
+    family, state = FAMILIES[name], random_state(name, SIZES)
+    return sampled_params(family, Config(), state, state, sweep=1, births=True)
+
+
+PARAMS = {"most probable": most_probable, "drawn": drawn}
 
 
 @every_family
-@pytest.mark.parametrize("kind", ["most probable", "drawn"])
+@pytest.mark.parametrize("kind", PARAMS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_choices_do_not_depend_on_the_block_size(name, kind, weighted, monkeypatch):
     """Every row has its own random numbers, so blocks change nothing but the rounding of sums."""
-    plan, rows = plans(name)[kind], scattered(name, 500)
+    params, rows = PARAMS[kind](name), scattered(name, 500)
     weight = np.random.default_rng(1).random(500) if weighted else None
     found = {}
     for size in (500, 64, 7):
         monkeypatch.setattr(row_ranges, "_LEAST", size)
         loaded = ThreadExecutor().load(FAMILIES[name], Batch(rows, 0.0, weight))
-        tally = loaded.assign(plan)
-        found[size] = loaded.labels(np.arange(6).reshape(3, 2))[0], tally
+        sums = loaded.assign(params)
+        found[size] = loaded.labels(np.arange(6).reshape(3, 2))[0], sums
     for size in (64, 7):
         np.testing.assert_array_equal(found[size][0], found[500][0])
         for entry in fields(AssignmentStats):
@@ -73,8 +81,9 @@ def test_any_number_of_threads_gives_the_same_bits(algorithm, monkeypatch):
 
     monkeypatch.setattr(row_ranges, "_LEAST", 50)
     monkeypatch.setattr(local_rows, "assign_block", unpunctual)
-    config = algorithm(start_sweeps=5)
-    ends = [run(family, config, n_threads) for n_threads in (1, 2, 4)]
+    monkeypatch.setattr(default, "_START_SWEEPS", 5)
+    monkeypatch.setattr(paper, "_START_SWEEPS", 5)
+    ends = [run(family, algorithm(), n_threads) for n_threads in (1, 2, 4)]
     for state, labels in ends[1:]:
         np.testing.assert_array_equal(labels, ends[0][1])
         for entry in fields(State):
@@ -99,39 +108,41 @@ def run(family, config, n_threads):
 @every_family
 @pytest.mark.parametrize("kernels", ["native", "numpy"])
 @settings(max_examples=30)
-@given(n_rows=st.integers(1, 200), n_hands=st.integers(1, 9), length=st.integers(8, 60))
-def test_sums_over_row_ranges_equal_the_sums_of_the_batch(name, kernels, n_rows, n_hands, length):
+@given(n_rows=st.integers(1, 200), n_shards=st.integers(1, 9), length=st.integers(8, 60))
+def test_sums_over_row_ranges_equal_the_sums_of_the_batch(name, kernels, n_rows, n_shards, length):
     """Hands that share a batch find, together, the labels and every bit of its sums."""
-    plan, family, rows = plans(name)["drawn"], FAMILIES[name], scattered(name, n_rows)
+    params, rows = drawn(name), scattered(name, n_rows)
+    family = FAMILIES[name].with_kernels(choose_kernels(kernels))
     whole = row_ranges.RowRange(n_rows, length, 0, -(-n_rows // length))
-    names = np.arange(6).reshape(3, 2)
-    with using(kernels):
-        one = ThreadExecutor().hold(family, Batch(rows, 0.0), whole)
-        tally, parts, labels = one.assign(plan), [], []
-        for row_range in whole.shared(n_hands):
-            own = Batch(rows[row_range.rows.start : row_range.rows.stop], 0.0)
-            shard = ThreadExecutor().hold(family, own, row_range)
-            parts += zip(row_range.subtrees(), shard.sums(plan), strict=True)
-            labels.append(shard.labels(names)[0])
-    np.testing.assert_array_equal(row_ranges.add_up(parts), tally.packed())
-    np.testing.assert_array_equal(np.concatenate(labels), one.labels(names)[0])
+    ids = np.arange(6).reshape(3, 2)
+    one = ThreadExecutor().hold(family, Batch(rows, 0.0), whole)
+    sums, parts, labels = one.assign(params), [], []
+    for row_range in whole.shared(n_shards):
+        own = Batch(rows[row_range.rows.start : row_range.rows.stop], 0.0)
+        shard = ThreadExecutor().hold(family, own, row_range)
+        parts += zip(row_range.subtrees(), shard.sums(params), strict=True)
+        labels.append(shard.labels(ids)[0])
+    np.testing.assert_array_equal(row_ranges.add_up(parts), sums.packed())
+    np.testing.assert_array_equal(np.concatenate(labels), one.labels(ids)[0])
 
 
 @every_family
 def test_drawn_labels_follow_their_probabilities(name):
     """One row 20,000 times under 20,000 addresses; chi-square at a pinned key, p > 0.001."""
     family = FAMILIES[name]
-    plan = plans(name)["drawn"]
+    params = drawn(name)
     # Weights that make up for the densities, so that no outcome is rare.
     row = scattered(name, 1)
-    density = family.log_likelihood(plan.clusters, row)[0]
-    new = family.log_predictive(plan.prior, row)[0, 0]
-    plan = replace(plan, log_weight=-density + np.log([0.2, 0.5, 0.1]), log_new=np.log(0.2) - new)
+    density = family.log_likelihood(params.clusters, row)[0]
+    new = family.log_predictive(params.prior, row)[0, 0]
+    log_weight = -density + np.log([0.2, 0.5, 0.1])
+    params = replace(params, log_weight=log_weight, log_new=np.log(0.2) - new)
     n = 20_000
-    result = assign_block(family, plan, np.repeat(row, n, axis=0), None, 0)
+    result = assign_block(family, params, np.repeat(row, n, axis=0), None, 0)
     counts = np.bincount(np.where(result.label == NOVEL, 3, result.label), minlength=4)
     assert stats.chisquare(counts, n * np.array([0.2, 0.5, 0.1, 0.2])).pvalue > 1e-3
-    subclusters = family.log_likelihood(plan.subclusters, row)[0].reshape(3, 2) + plan.log_subweight
+    subclusters = family.log_likelihood(params.subclusters, row)[0].reshape(3, 2)
+    subclusters = subclusters + params.log_subweight
     right = 1.0 / (1.0 + np.exp(subclusters[:, 0] - subclusters[:, 1]))
     for k in range(3):
         sides = result.side[result.label == k]
@@ -142,13 +153,13 @@ def test_drawn_labels_follow_their_probabilities(name):
 @pytest.mark.parametrize("births", [False, True])
 def test_the_most_probable_label_is_the_largest_score(name, births):
     family, rows = FAMILIES[name], scattered(name, 200)
-    plan = plans(name, births=births)["most probable"]
-    scores = family.log_predictive(plan.clusters, rows) + plan.log_weight
+    params = most_probable(name, births=births)
+    scores = family.log_predictive(params.clusters, rows) + params.log_weight
     if births:
-        new = family.log_predictive(plan.prior, rows) + plan.log_new
+        new = family.log_predictive(params.prior, rows) + params.log_new
         scores = np.concatenate([scores, new], axis=1)
     best = scores.argmax(axis=1)
-    result = assign_block(family, plan, rows, None, 0)
+    result = assign_block(family, params, rows, None, 0)
     np.testing.assert_array_equal(result.label, np.where(best == 3, NOVEL, best))
     assert births or (result.label != NOVEL).all()
 
@@ -156,10 +167,10 @@ def test_the_most_probable_label_is_the_largest_score(name, births):
 @every_family
 def test_scoring_all_subclusters_at_once_equals_cluster_by_cluster(name, monkeypatch):
     """Above a size the halves are scored for the rows of their cluster only; the same choices."""
-    plan, rows = plans(name)["drawn"], scattered(name, 300)
-    one = assign_block(FAMILIES[name], plan, rows, None, 0)
-    monkeypatch.setattr("scstream.core.assign._ALL_HALVES", 0)
-    two = assign_block(FAMILIES[name], plan, rows, None, 0)
+    params, rows = drawn(name), scattered(name, 300)
+    one = assign_block(FAMILIES[name], params, rows, None, 0)
+    monkeypatch.setattr("scstream.core.assign._ALL_SUBCLUSTERS", 0)
+    two = assign_block(FAMILIES[name], params, rows, None, 0)
     np.testing.assert_array_equal(one.label, two.label)
     np.testing.assert_array_equal(one.side, two.side)
 
@@ -171,7 +182,7 @@ def test_assignment_replaces_the_statistics_of_the_batch(name):
     rows = scattered(name, 120)
     weight = np.random.default_rng(2).random(120)
     loaded = ThreadExecutor().load(family, Batch(rows, 0.0, weight))
-    swept = relabel(state, loaded, sampling_plan(family, Config(), state, sweep=1))
+    swept = with_statistics(state, loaded.assign(drawn(name)))
     half = loaded.labels(np.arange(6).reshape(3, 2))[0]
     expected = family.stats(rows, half, 6, weight).reshape(3, 2, -1)
     np.testing.assert_allclose(swept.state.current, expected, rtol=1e-12, atol=1e-12)

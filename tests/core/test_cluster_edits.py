@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scstream.core import default, paper
 from scstream.core.cluster_edits import (
     add_clusters,
     merge_clusters,
@@ -20,9 +21,9 @@ from tests.core.states import FAMILIES, random_halves, random_state
 
 LAYERS = ("past", "current", "history")
 SIZES = [[9, 4], [2, 7], [5, 5], [1, 3]]
-CONFIGS = {"default": Config(), "paper": Config.paper()}
+EDITS = {"default": default.RULES.edits, "paper": paper.RULES.edits}
 every_family = pytest.mark.parametrize("name", FAMILIES)
-every_config = pytest.mark.parametrize("algorithm", CONFIGS)
+every_algorithm = pytest.mark.parametrize("algorithm", EDITS)
 
 
 def totals(state):
@@ -46,12 +47,12 @@ def assert_orderly(state):
 
 
 @every_family
-@every_config
+@every_algorithm
 @pytest.mark.parametrize("n_history", [0, 3])
 def test_a_split_conserves_statistics(name, algorithm, n_history):
     state = random_state(name, SIZES, n_history=n_history)
     draft = split_clusters(
-        FAMILIES[name], CONFIGS[algorithm], Transition.of(state), np.array([0, 1, 3])
+        FAMILIES[name], EDITS[algorithm], Transition.of(state), np.array([0, 1, 3])
     )
     assert_same_totals(state, draft.state)
     assert_orderly(draft.state)
@@ -61,10 +62,10 @@ def test_a_split_conserves_statistics(name, algorithm, n_history):
 
 
 @every_family
-@every_config
+@every_algorithm
 def test_the_subclusters_of_a_split_become_clusters(name, algorithm):
     state = random_state(name, SIZES, n_history=2)
-    draft = split_clusters(FAMILIES[name], CONFIGS[algorithm], Transition.of(state), np.array([1]))
+    draft = split_clusters(FAMILIES[name], EDITS[algorithm], Transition.of(state), np.array([1]))
     event = draft.events[-1]
     assert event.kind == "split"
     assert event.other == state.next_id
@@ -86,11 +87,11 @@ def test_the_heavier_subcluster_keeps_the_id(sizes, leaver):
     """Rows of the lighter half are renamed; the paper's rule renames the right one."""
     state = random_state("gaussian", [[5, 5], sizes])
     family = FAMILIES["gaussian"]
-    draft = split_clusters(family, Config(), Transition.of(state), np.array([1]))
+    draft = split_clusters(family, EDITS["default"], Transition.of(state), np.array([1]))
     assert draft.label_ids[1, leaver] == state.next_id
     assert draft.label_ids[1, 1 - leaver] == state.ids[1]
     assert draft.label_ids[0].tolist() == [state.ids[0]] * 2
-    draft = split_clusters(family, Config.paper(), Transition.of(state), np.array([1]))
+    draft = split_clusters(family, EDITS["paper"], Transition.of(state), np.array([1]))
     assert draft.label_ids[1].tolist() == [state.ids[1], state.next_id]
 
 
@@ -98,18 +99,21 @@ def test_clusters_from_a_split_have_age_zero():
     state = random_state("gaussian", SIZES)
     aged = np.full(4, 9)
     draft = split_clusters(
-        FAMILIES["gaussian"], Config(), Transition.of(replace(state, age=aged)), np.array([2])
+        FAMILIES["gaussian"],
+        EDITS["default"],
+        Transition.of(replace(state, age=aged)),
+        np.array([2]),
     )
     assert draft.state.age.tolist() == [9, 9, 0, 9, 0]
     assert draft.state.born[-1] == state.time
 
 
 @every_family
-@every_config
+@every_algorithm
 @pytest.mark.parametrize("n_history", [0, 3])
 def test_a_merge_conserves_statistics(name, algorithm, n_history):
     state = random_state(name, SIZES, n_history=n_history)
-    draft = merge_clusters(CONFIGS[algorithm], Transition.of(state), [(0, 3), (1, 2)])
+    draft = merge_clusters(EDITS[algorithm], Transition.of(state), [(0, 3), (1, 2)])
     assert_same_totals(state, draft.state)
     assert_orderly(draft.state)
     assert draft.state.n_clusters == 2
@@ -118,7 +122,7 @@ def test_a_merge_conserves_statistics(name, algorithm, n_history):
 
 def test_merged_clusters_become_subclusters_of_their_union():
     state = random_state("gaussian", [[4, 4], [9, 9], [2, 2]])
-    draft = merge_clusters(Config(), Transition.of(state), [(0, 1)])
+    draft = merge_clusters(EDITS["default"], Transition.of(state), [(0, 1)])
     union = draft.state.subclusters[np.searchsorted(draft.state.ids, 1)]
     order = np.argsort(union[:, 0])
     np.testing.assert_allclose(union[order], state.cluster_stats[[0, 1]])
@@ -128,14 +132,14 @@ def test_merged_clusters_become_subclusters_of_their_union():
 def test_the_heavier_cluster_keeps_the_id(pair):
     """Cluster 1 is the heaviest, on either side of a pair; the paper's rule keeps the older."""
     state = random_state("gaussian", [[4, 4], [9, 9], [2, 2]])
-    draft = merge_clusters(Config(), Transition.of(state), [pair])
+    draft = merge_clusters(EDITS["default"], Transition.of(state), [pair])
     gone = 0 if pair == (0, 1) else 2
     assert gone not in draft.state.ids
     assert draft.label_ids[gone].tolist() == [1, 1]
     assert draft.events[-1].id == 1
     assert draft.events[-1].other == gone
     assert draft.events[-1].weight == pytest.approx(state.weight[list(pair)].sum())
-    paper = merge_clusters(Config.paper(), Transition.of(state), [pair])
+    paper = merge_clusters(EDITS["paper"], Transition.of(state), [pair])
     assert pair[0] in paper.state.ids
     assert pair[1] not in paper.state.ids
 
@@ -143,7 +147,7 @@ def test_the_heavier_cluster_keeps_the_id(pair):
 def test_a_merged_cluster_takes_the_earlier_birth_and_the_later_last_seen():
     state = random_state("gaussian", [[4, 4], [9, 9]])
     state = replace(state, born=np.array([-3.0, 2.0]), last_seen=np.array([1.0, 3.0]))
-    union = merge_clusters(Config(), Transition.of(state), [(0, 1)]).state
+    union = merge_clusters(EDITS["default"], Transition.of(state), [(0, 1)]).state
     assert union.born.tolist() == [-3.0]
     assert union.last_seen.tolist() == [3.0]
     share = state.weight / state.weight.sum()
@@ -153,9 +157,9 @@ def test_a_merged_cluster_takes_the_earlier_birth_and_the_later_last_seen():
 @every_family
 def test_merging_undoes_a_split(name):
     state = random_state(name, SIZES, n_history=2)
-    split = split_clusters(FAMILIES[name], Config(), Transition.of(state), np.array([2]))
+    split = split_clusters(FAMILIES[name], EDITS["default"], Transition.of(state), np.array([2]))
     k = int(np.flatnonzero(split.state.ids == state.ids[2])[0])
-    again = merge_clusters(Config(), split, [(k, split.state.n_clusters - 1)])
+    again = merge_clusters(EDITS["default"], split, [(k, split.state.n_clusters - 1)])
     np.testing.assert_allclose(
         again.state.cluster_stats, state.cluster_stats, rtol=1e-12, atol=1e-11
     )
@@ -230,8 +234,8 @@ def test_new_clusters_have_no_past_statistics():
 def test_cluster_edits_do_not_modify_their_input():
     state = random_state("gaussian", SIZES, n_history=2)
     before = {layer: getattr(state, layer).copy() for layer in (*LAYERS, "ids", "age", "velocity")}
-    split_clusters(FAMILIES["gaussian"], Config(), Transition.of(state), np.array([0, 2]))
-    merge_clusters(Config(), Transition.of(state), [(0, 1)])
+    split_clusters(FAMILIES["gaussian"], EDITS["default"], Transition.of(state), np.array([0, 2]))
+    merge_clusters(EDITS["default"], Transition.of(state), [(0, 1)])
     remove_clusters(Config(), Transition.of(state), np.array([True, False, False, False]))
     for name, values in before.items():
         np.testing.assert_array_equal(getattr(state, name), values)

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scstream import ScStream
-from scstream.core.config import Config
+from scstream.core.config import Config, check_config
 from scstream.core.evidence import least_gain
-from scstream.core.state import check_config
 from scstream.errors import InputError
 
 weights = st.floats(0.0, 1e12)

@@ -9,15 +9,12 @@ import pytest
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.config import Config
-from scstream.core.forgetting import advance
-from scstream.core.query import expected_at
+from scstream.core.forgetting import due, forget
 from scstream.core.state import Batch, State
-from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
-from tests.core.states import FAMILIES, random_state, with_clusters
+from tests.core.states import FAMILIES, random_state, step, with_clusters
 
 SIZES = [[9, 4], [2, 7]]
-STILL = {"motion": False}
 RING = Windowed(lambda age: 1.0 / (1.0 + age), capacity=10, epsilon=0.0)
 KERNELS = [Exponential(2.0), Exponential(None), Box(4.0), RING]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
@@ -31,7 +28,7 @@ def young(name="gaussian"):
 
 def test_the_first_batch_sets_the_time():
     family = FAMILIES["gaussian"]
-    state = advance(family, Config(), State.empty(family), 1e9)
+    state = forget(family, Config(), State.empty(family), 1e9, motion=True)
     assert state.time == 1e9
     assert state.n_clusters == 0
 
@@ -40,7 +37,8 @@ def test_the_first_batch_sets_the_time():
 def test_equal_times_forget_nothing(kernel):
     """Equal times accumulate: the newest batch joins the past at full weight."""
     state = young()
-    later = advance(FAMILIES["gaussian"], Config(kernel=kernel), state, state.time)
+    config = Config(kernel=kernel)
+    later = forget(FAMILIES["gaussian"], config, state, state.time, motion=True)
     np.testing.assert_allclose(later.past, state.current, rtol=1e-15)
     assert (later.current == 0).all()
     assert later.unassigned_weight == state.unassigned_now
@@ -53,8 +51,8 @@ def test_equal_times_forget_nothing(kernel):
 @pytest.mark.parametrize("elapsed", [0.5, 1.0, 3.0])
 def test_a_batch_is_weighted_by_its_age(kernel, elapsed):
     state = young()
-    config = Config(kernel=kernel, **STILL)
-    later = advance(FAMILIES["gaussian"], config, state, state.time + elapsed)
+    config = Config(kernel=kernel)
+    later = forget(FAMILIES["gaussian"], config, state, state.time + elapsed, motion=False)
     factor = float(kernel.weight(np.asarray(elapsed)))
     np.testing.assert_allclose(later.past, factor * state.current, rtol=1e-12)
     assert later.unassigned_weight == pytest.approx(factor * state.unassigned_now)
@@ -65,19 +63,19 @@ def test_a_batch_is_weighted_by_its_age(kernel, elapsed):
 @every_kernel
 def test_two_intervals_equal_one_long_interval(kernel):
     """An empty batch in between changes nothing."""
-    family, config, state = FAMILIES["gaussian"], Config(kernel=kernel, **STILL), young()
-    once = advance(family, config, state, state.time + 3.0)
-    twice = advance(family, config, state, state.time + 1.0)
-    twice = advance(family, config, twice, state.time + 3.0)
+    family, config, state = FAMILIES["gaussian"], Config(kernel=kernel), young()
+    once = forget(family, config, state, state.time + 3.0, motion=False)
+    twice = forget(family, config, state, state.time + 1.0, motion=False)
+    twice = forget(family, config, twice, state.time + 3.0, motion=False)
     np.testing.assert_allclose(twice.past, once.past, rtol=1e-12)
     assert twice.unassigned_weight == pytest.approx(once.unassigned_weight)
 
 
 def test_negligible_weights_are_removed():
     """Weights below 1e-12 are dropped, with all their statistics, before they underflow."""
-    family, config = FAMILIES["gaussian"], Config(kernel=Exponential(1.0), **STILL)
+    family, config = FAMILIES["gaussian"], Config(kernel=Exponential(1.0))
     state = young()
-    later = advance(family, config, state, state.time + 60.0)
+    later = forget(family, config, state, state.time + 60.0, motion=False)
     assert (later.past == 0).all()
     assert np.isfinite(family.log_marginal(later.subclusters)).all()
 
@@ -86,8 +84,10 @@ def test_negligible_weights_are_removed():
 @pytest.mark.parametrize("kernel", [Exponential(2.0), RING], ids=["sum", "ring"])
 def test_past_statistics_move_with_the_velocity(name, kernel):
     family, state = FAMILIES[name], random_state(name, SIZES)
-    still = advance(family, Config(kernel=kernel, **STILL), state, state.time + 2.0)
-    moved = advance(family, Config(kernel=kernel), state, state.time + 2.0)
+    config = Config(kernel=kernel)
+    still, moved = (
+        forget(family, config, state, state.time + 2.0, motion=motion) for motion in (False, True)
+    )
     np.testing.assert_array_equal(moved.past[..., 0], still.past[..., 0])
     shift = 2.0 * state.velocity
     both = still.past.sum(axis=1)
@@ -99,8 +99,9 @@ def test_past_statistics_move_with_the_velocity(name, kernel):
 def test_a_family_without_translation_does_not_move():
     family, state = FAMILIES["multinomial"], random_state("multinomial", SIZES)
     state = replace(state, velocity=np.ones_like(state.velocity))
-    still = advance(family, Config(**STILL), state, state.time + 2.0)
-    moved = advance(family, Config(), state, state.time + 2.0)
+    still, moved = (
+        forget(family, Config(), state, state.time + 2.0, motion=motion) for motion in (False, True)
+    )
     np.testing.assert_array_equal(still.past, moved.past)
 
 
@@ -116,15 +117,15 @@ def test_a_constant_velocity_is_learned():
         state, _, _ = step(family, config, state, Batch(rows, 2.0 * b), executor)
     assert state.n_clusters == 1
     np.testing.assert_allclose(state.velocity[0], velocity, atol=0.05)
-    due = expected_at(family, config, state, None)
-    assert due.time == 60.0
-    np.testing.assert_allclose(family.means(due.cluster_stats)[0], velocity * 60.0, atol=0.5)
+    next_ = due(family, config, state, None, motion=True)
+    assert next_.time == 60.0
+    np.testing.assert_allclose(family.means(next_.cluster_stats)[0], velocity * 60.0, atol=0.5)
 
 
 def test_predicting_at_a_later_time_does_not_change_the_state():
     family, state = FAMILIES["gaussian"], with_clusters(FAMILIES["gaussian"], young().current)
     before = state.current.copy()
-    due = expected_at(family, Config(), state, state.time + 5.0)
-    assert due.time == state.time + 5.0
+    later = due(family, Config(), state, state.time + 5.0, motion=True)
+    assert later.time == state.time + 5.0
     np.testing.assert_array_equal(state.current, before)
-    assert expected_at(family, Config(), State.empty(family), 7.0).n_clusters == 0
+    assert due(family, Config(), State.empty(family), 7.0, motion=True).n_clusters == 0

@@ -7,7 +7,9 @@ import pytest
 from scipy.special import gammaln
 
 from scstream.core.config import Config
-from scstream.core.segment import agglomerate, nearest_pairs, seed_cells, segment
+from scstream.core.ratios import nearest_pairs
+from scstream.core.segment import agglomerate, seed_cells, segment
+from scstream.kernels import REFERENCE
 from scstream.metrics import adjusted_rand
 from tests.core.states import FAMILIES, rows_for
 
@@ -28,7 +30,7 @@ def grouped_rows(name, n_groups=5, n=40, seed=4):
 @pytest.mark.parametrize("n_cells", [1, 7, 50, 400])
 def test_cells_are_numbered_consecutively_and_not_empty(n_cells):
     points = np.random.default_rng(0).normal(size=(200, 3))
-    cell = seed_cells(points, np.ones(200), n_cells=n_cells, key=5)
+    cell = seed_cells(REFERENCE, points, np.ones(200), n_cells=n_cells, key=5)
     assert cell.shape == (200,)
     assert (np.bincount(cell) > 0).all()
     assert cell.max() < n_cells
@@ -36,14 +38,14 @@ def test_cells_are_numbered_consecutively_and_not_empty(n_cells):
 
 def test_points_that_coincide_share_a_cell():
     points = np.repeat(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 7.0]]), 20, axis=0)
-    cell = seed_cells(points, np.ones(60), n_cells=30, key=1)
+    cell = seed_cells(REFERENCE, points, np.ones(60), n_cells=30, key=1)
     assert len(np.unique(cell)) == 3
     assert (cell.reshape(3, 20) == cell.reshape(3, 20)[:, :1]).all()
 
 
 def test_rows_with_zero_weight_do_not_start_a_cell():
     points = np.array([[0.0], [0.1], [50.0]])
-    cell = seed_cells(points, np.array([1.0, 1.0, 0.0]), n_cells=1, key=2)
+    cell = seed_cells(REFERENCE, points, np.array([1.0, 1.0, 0.0]), n_cells=1, key=2)
     assert cell.tolist() == [0, 0, 0]
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
+from scstream.core import default
 from scstream.core.config import Config
+from scstream.core.finish import net_events
 from scstream.core.state import Batch, Event, State
-from scstream.core.step import net_events, step
-from tests.core.states import FAMILIES
+from tests.core.states import FAMILIES, step
 
 EXECUTOR = ThreadExecutor()
 ALGORITHMS = {"default": Config, "paper": Config.paper}
@@ -66,10 +67,11 @@ def test_step_is_a_pure_function(algorithm):
 
 
 @pytest.mark.slow
-def test_a_thousand_interleaved_streams_are_independent():
+def test_a_thousand_interleaved_streams_are_independent(monkeypatch):
     """Batches of all streams take turns; every twentieth model is compared with itself alone."""
     family, n_streams = FAMILIES["gaussian"], 1_000
-    configs = [Config(seed=s, start_sweeps=1) for s in range(n_streams)]
+    monkeypatch.setattr(default, "_START_SWEEPS", 1)
+    configs = [Config(seed=s) for s in range(n_streams)]
     streams = [list(batches(n_batches=2, seed=s, n=20)) for s in range(n_streams)]
     states = [State.empty(family)] * n_streams
     for turn in range(2):
@@ -137,3 +139,20 @@ def test_events_omit_clusters_that_live_only_within_one_batch():
         Event("died", 1.0, 3, 5.0),
         Event("born", 1.0, 10, 7.0),
     )
+
+
+def test_a_state_has_no_other_fields():
+    state = State.empty(FAMILIES["gaussian"])
+    assert state.replace(time=3.0).time == 3.0
+    with pytest.raises(TypeError, match="State has no field 'clock'"):
+        state.replace(time=3.0, clock=4.0)
+
+
+def test_replacing_a_layer_renews_the_sums_over_the_layers():
+    state, _ = run(Config(), batches())
+    assert state.weight.sum() > 0
+    kept = state.replace(time=99.0)
+    np.testing.assert_array_equal(kept.weight, state.weight)
+    halved = state.replace(past=state.past / 2.0, current=state.current / 2.0)
+    np.testing.assert_allclose(halved.weight, state.weight / 2.0, rtol=1e-12)
+    np.testing.assert_allclose(halved.subclusters, state.subclusters / 2.0, rtol=1e-12)

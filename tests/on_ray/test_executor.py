@@ -24,10 +24,10 @@ from scstream.core.state import Batch
 from scstream.core.sweep import predictive_plan
 from scstream.datasets import drifting_gaussians, drifting_multinomials
 from scstream.distributed import RayExecutor
-from scstream.distributed.worker_pool import Crew
+from scstream.distributed.worker_pool import WorkerPool
 from scstream.errors import EngineError, InputError, PartsLost
 from scstream.families import Gaussian
-from scstream.native import in_use, using
+from scstream.kernels import kernels_in_use
 from tests.digests import digest
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -41,28 +41,28 @@ def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Some:
-    """The first workers of a crew."""
+    """The first workers of a pool."""
 
-    crew: Crew
+    pool: WorkerPool
     n: int
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.crew, name)
+        return getattr(self.pool, name)
 
-    def muster(self) -> list[Any]:
-        return self.crew.muster()[: self.n]
+    def refresh(self) -> list[Any]:
+        return self.pool.refresh()[: self.n]
 
 
 @pytest.fixture(scope="module")
 def executors(cluster: Any) -> Iterator[dict[Any, RayExecutor]]:
     """With 1, 2, 3 and 4 of the same workers, and one whose workers add up among themselves."""
-    crew = Crew(None, n_workers=4, n_jobs=2, options={})
-    made = {n: RayExecutor(least_rows=1) for n in (1, 2, 3, 4)}
-    made["scattered"] = RayExecutor(least_rows=1, scatter_from=2)
+    pool = WorkerPool(None, n_workers=4, n_jobs=2, options={})
+    made = {n: RayExecutor(min_rows=1) for n in (1, 2, 3, 4)}
+    made["scattered"] = RayExecutor(min_rows=1, scatter_from=2)
     for n, executor in made.items():
-        executor._crew = Some(crew, 3 if n == "scattered" else n)
+        executor._pool = Some(pool, 3 if n == "scattered" else n)
     yield made
-    crew.close()
+    pool.close()
 
 
 def run(batches: list[Any], executor: Any, **params: Any) -> Any:
@@ -105,21 +105,21 @@ def test_any_number_of_workers_gives_the_bits_of_one_process(
 ):
     batches = stream(seed, n_rows, kind=kind, weighted=weighted)
     family = "gaussian" if kind == "gaussian" else "multinomial"
-    params = {"family": family, "algorithm": algorithm, "switches": {"start_sweeps": 5}}
+    params = {"family": family, "algorithm": algorithm}
     assert run(batches, executors[who], **params) == run(batches, None, **params)
 
 
 @pytest.mark.parametrize("algorithm", ["default", "paper"])
-def test_clusters_are_shared_out_too(cluster, algorithm):
+def test_computations_per_cluster_are_distributed(cluster, algorithm):
     """Parameters, marginals and unions answered by workers, however few: the same bits."""
     batches = stream(3, 300)
-    params = {"algorithm": algorithm, "switches": {"start_sweeps": 5}}
-    asked: list[str] = []
-    with RayExecutor(n_workers=2, n_threads=1, least_rows=1, least_work=1.0) as executor:
-        everywhere = executor.everywhere
-        executor.everywhere = lambda questions: asked.append("") or everywhere(questions)
+    params = {"algorithm": algorithm}
+    calls: list[str] = []
+    with RayExecutor(n_workers=2, n_jobs=1, min_rows=1, min_work=1.0) as executor:
+        call_any = executor.call_any
+        executor.call_any = lambda requests: calls.append("") or call_any(requests)
         assert run(batches, executor, **params) == run(batches, None, **params)
-    assert len(asked) > 4 * len(batches)
+    assert len(calls) > 4 * len(batches)
 
 
 def test_rows_that_are_on_the_cluster_stay_there(executors, monkeypatch):
@@ -154,7 +154,7 @@ def test_a_dataset_is_learned_where_it_is_and_gets_its_labels(executors):
     np.testing.assert_array_equal(labelled[["a", "b", "c"]], rows)
 
 
-def test_bad_rows_are_refused_at_the_door(executors):
+def test_invalid_rows_raise(executors):
     executor = executors[2]
     good, bad = np.ones((5, 2)), np.array([[1.0, np.nan]])
     model = ScStream(random_state=0, executor=executor).partial_fit(stream(2, 40)[0][0][:, :2])
@@ -170,31 +170,31 @@ def test_bad_rows_are_refused_at_the_door(executors):
         executor.rows([good])
 
 
-def test_small_batches_stay_here(cluster):
+def test_small_batches_stay_in_this_process(cluster):
     with RayExecutor(n_workers=2) as executor:
         model = ScStream(random_state=0, executor=executor).partial_fit(stream(1, 300)[0][0])
         assert model.n_clusters_ > 1
-        assert not executor._crew.workers
+        assert not executor._pool.workers
 
 
-def test_a_deadline_says_what_to_do(cluster):
+def test_a_missed_deadline_raises(cluster):
     with (
-        RayExecutor(n_workers=1, least_rows=1, deadline=0.5, options={"num_cpus": 99}) as executor,
+        RayExecutor(n_workers=1, min_rows=1, deadline=0.5, options={"num_cpus": 99}) as executor,
         pytest.raises(EngineError, match=r"1 of 1 workers did not answer within 0\.5 s"),
     ):
         ScStream(random_state=0, executor=executor).partial_fit(stream(1, 100)[0][0])
 
 
-def test_workers_use_the_kernels_of_the_driver(cluster):
+def test_workers_use_the_kernels_of_the_driver(cluster, monkeypatch):
     """Whatever their own environment says; other kernels have other last bits."""
     batches = stream(4, 100)
     other = {"runtime_env": {"env_vars": {"SCSTREAM_ISA": "portable"}}}
-    with RayExecutor(n_workers=1, least_rows=1, least_work=1.0, options=other) as executor:
+    with RayExecutor(n_workers=1, min_rows=1, min_work=1.0, options=other) as executor:
         assert run(batches, executor) == run(batches, None)
-        assert [kernels for _, kernels in executor._crew.workers] == [in_use()]
-        with using("numpy"):
-            assert run(batches, executor) == run(batches, None)
-        assert [kernels for _, kernels in executor._crew.workers] == ["numpy"]
+        assert [kernels for _, kernels in executor._pool.workers] == [kernels_in_use()]
+        monkeypatch.setenv("SCSTREAM_KERNELS", "numpy")
+        assert run(batches, executor) == run(batches, None)
+        assert [kernels for _, kernels in executor._pool.workers] == ["numpy"]
 
 
 def test_families_without_kernel(executors):
@@ -204,10 +204,10 @@ def test_families_without_kernel(executors):
 
 
 def test_a_worker_that_cannot_start_is_an_error_at_once(cluster, monkeypatch):
-    monkeypatch.setattr("scstream.distributed.worker_pool.in_use", lambda: "abacus")
+    monkeypatch.setattr("scstream.distributed.worker_pool.kernels_in_use", lambda: "abacus")
     rows = stream(1, 100)[0][0]
     began = time.monotonic()
-    with RayExecutor(n_workers=1, least_rows=1) as executor:
+    with RayExecutor(n_workers=1, min_rows=1) as executor:
         with pytest.raises(EngineError, match=r"cannot start .* should be 'abacus', but"):
             ScStream(random_state=0, executor=executor).partial_fit(rows)
         assert time.monotonic() - began < 60.0
@@ -215,27 +215,27 @@ def test_a_worker_that_cannot_start_is_an_error_at_once(cluster, monkeypatch):
         ScStream(random_state=0, executor=executor).partial_fit(rows)
 
 
-def test_workers_that_are_gone_for_good_are_replaced(cluster):
+def test_dead_workers_are_replaced(cluster):
     batches = stream(2, 100)
-    with RayExecutor(n_workers=2, least_rows=1, deadline=60.0) as executor:
+    with RayExecutor(n_workers=2, min_rows=1, deadline=60.0) as executor:
         assert run(batches, executor) == run(batches, None)
-        for worker in executor._crew.workers.values():
+        for worker in executor._pool.workers.values():
             ray.kill(worker)
         assert run(batches, executor) == run(batches, None)
 
 
-def test_lost_parts_are_found_again(executors, monkeypatch):
+def test_lost_parts_are_computed_again(executors, monkeypatch):
     batches = stream(2, 200)
-    everywhere, n = RayExecutor.everywhere, 0
+    call_any, n = RayExecutor.call_any, 0
 
-    def forgetful(self: RayExecutor, questions: Any) -> Any:
+    def forgetful(self: RayExecutor, requests: Any) -> Any:
         nonlocal n
         n += 1
         if n % 3 == 0:
             raise PartsLost("a node is gone")
-        return everywhere(self, questions)
+        return call_any(self, requests)
 
-    monkeypatch.setattr(RayExecutor, "everywhere", forgetful)
+    monkeypatch.setattr(RayExecutor, "call_any", forgetful)
     assert run(batches, executors["scattered"]) == run(batches, None)
     assert n > 6
 
@@ -249,33 +249,33 @@ def test_models_in_several_threads_share_the_workers(executors):
 
 def test_a_batch_that_fails_leaves_nothing_on_the_workers(cluster, monkeypatch):
     rows = stream(2, 100)[0][0]
-    with RayExecutor(n_workers=1, least_rows=1) as executor:
+    with RayExecutor(n_workers=1, min_rows=1) as executor:
         model = ScStream(random_state=0, executor=executor).partial_fit(rows)
-        before, (worker,) = digest(model.state_), executor._crew.workers.values()
-        held = lambda: ray.get(worker.__ray_call__.remote(lambda self: len(self._held)))  # noqa: E731
+        before, (worker,) = digest(model.state_), executor._pool.workers.values()
+        n_loaded = lambda: ray.get(worker.__ray_call__.remote(lambda self: len(self._loaded)))  # noqa: E731
         seen = []
 
         def interrupted(*args: Any) -> None:
-            seen.append(held())
+            seen.append(n_loaded())
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr("scstream.distributed.executor.add_stretches", interrupted)
+            patch.setattr("scstream.distributed.executor.add_row_ranges", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 model.partial_fit(rows)
-        assert (seen, held()) == ([1], 0)
+        assert (seen, n_loaded()) == ([1], 0)
         assert digest(model.state_) == before
         model.partial_fit(rows)
 
 
 def test_copies_of_executors_and_labels(executors, cluster):
     rows = stream(5, 100)[0][0]
-    with RayExecutor(n_workers=1, least_rows=1) as executor:
+    with RayExecutor(n_workers=1, min_rows=1) as executor:
         model = ScStream(random_state=0, executor=executor).partial_fit(rows)
         assert copy.deepcopy(model).executor is executor
         other = pickle.loads(pickle.dumps(model))
-        assert not other.executor._crew.workers
-        assert len(executor._crew.workers) == 1
+        assert not other.executor._pool.workers
+        assert len(executor._pool.workers) == 1
         with other.executor:
             other.partial_fit(rows)
     model = ScStream(random_state=0, executor=executors[2])
@@ -284,7 +284,7 @@ def test_copies_of_executors_and_labels(executors, cluster):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(labels)), labels.gathered())
 
 
-def test_rows_of_a_family_with_a_prior_never_come_here(executors, monkeypatch):
+def test_with_an_explicit_prior_rows_are_never_copied_to_the_driver(executors, monkeypatch):
     rows = stream(5, 100)[0][0]
     monkeypatch.setattr("scstream.distributed.shards.ShardedRows.gathered", None)
     family = Gaussian(np.zeros(3), 1.0, 5.0, np.eye(3))
@@ -294,7 +294,7 @@ def test_rows_of_a_family_with_a_prior_never_come_here(executors, monkeypatch):
     assert digest(model.state_) == digest(plain.state_)
 
 
-def test_sparse_blocks_are_put_in_order(executors):
+def test_sparse_blocks_are_made_canonical(executors):
     """Unsorted columns, and entries in two pieces."""
     dense = stream(5, 60, kind="counts")[0][0]
     data, columns = np.repeat(dense[:, ::-1] / 2, 2, axis=1), np.repeat(np.arange(6)[::-1], 2)
@@ -324,7 +324,7 @@ def test_blocks_without_rows_are_left_out(executors):
         ScStream(executor=executors[2]).partial_fit(executors[2].rows([ray.put(np.ones((0, 2)))]))
 
 
-def test_what_cannot_be_done_with_rows_of_a_cluster(executors):
+def test_unsupported_uses_of_remote_rows_raise(executors):
     rows = stream(6, 60)[0][0]
     taken = executors[2].rows([ray.put(rows)])
     model = ScStream(random_state=0, executor=executors[2]).partial_fit(taken)
@@ -334,9 +334,9 @@ def test_what_cannot_be_done_with_rows_of_a_cluster(executors):
         ScStream(random_state=0).partial_fit(taken)
     with pytest.raises(InputError, match="only tables"):
         taken.labelled(model.labels_)
-    with pytest.raises(InputError, match="of tables only"):
+    with pytest.raises(InputError, match="columns of tables"):
         executors[2].rows([ray.put(rows)], columns=["a"])
-    with pytest.raises(InputError, match="does not hold numbers"):
+    with pytest.raises(InputError, match="not numbers"):
         executors[2].rows([ray.put(pyarrow.table({"a": ["x"]}))])
 
 

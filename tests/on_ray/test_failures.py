@@ -41,7 +41,7 @@ def learn(learner: Model, batch: int) -> tuple[Model, Any]:
 def test_trouble_changes_no_bit_and_leaves_nothing(cluster: Cluster, strike: Any, n_strikes: int):
     before = n_references()
     plain = Settings(random_state=0)
-    with RayExecutor(n_workers=2, n_threads=1, least_rows=1, deadline=90.0) as executor:
+    with RayExecutor(n_workers=2, n_jobs=1, min_rows=1, deadline=90.0) as executor:
         shared = Settings.of({"random_state": 0, "executor": executor})
         batch = 0
         with Trouble(cluster, strike, (0.2, 1.2)) as trouble:
@@ -59,7 +59,7 @@ def test_trouble_changes_no_bit_and_leaves_nothing(cluster: Cluster, strike: Any
 def test_nodes_come_and_go(cluster: Cluster):
     """One worker on every node; a node that is lost in the middle of a batch costs time only."""
     plain = Settings(random_state=0)
-    with RayExecutor(n_threads=1, least_rows=1, deadline=90.0) as executor:
+    with RayExecutor(n_jobs=1, min_rows=1, deadline=90.0) as executor:
         shared = Settings.of({"random_state": 0, "executor": executor})
 
         def both(batch: int) -> int:
@@ -67,7 +67,7 @@ def test_nodes_come_and_go(cluster: Cluster):
             plain, expected = learn(plain, batch)
             shared, found = learn(shared, batch)
             assert found == expected
-            return len(executor._crew.workers)
+            return len(executor._pool.workers)
 
         assert both(0) == 1
         node = cluster.add_node()
@@ -91,7 +91,7 @@ from scstream.distributed import RayExecutor
 from tests.on_ray.failures import rows_of
 
 address, folder, n_batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-executor = RayExecutor(address, n_workers=2, n_threads=1, least_rows=1)
+executor = RayExecutor(address, n_workers=2, n_jobs=1, min_rows=1)
 saved = folder / "m.scstream"
 model = ScStream.load(saved) if saved.exists() else ScStream(random_state=0)
 model.executor = executor
@@ -134,7 +134,7 @@ from scstream import ScStream
 from scstream.distributed import RayExecutor
 from tests.on_ray.failures import rows_of
 
-executor = RayExecutor(sys.argv[1], n_workers=1, n_threads=1, least_rows=1, deadline=30.0)
+executor = RayExecutor(sys.argv[1], n_workers=1, n_jobs=1, min_rows=1, deadline=30.0)
 model = ScStream(random_state=0, executor=executor).partial_fit(rows_of(0))
 ray.shutdown()
 model.partial_fit(rows_of(1))

@@ -15,7 +15,7 @@ from tests.frozen.test_frozen import check
 
 @pytest.fixture(scope="module")
 def executor(cluster: Any) -> Iterator[RayExecutor]:
-    with RayExecutor(n_workers=2, n_threads=1, least_rows=1, least_work=1.0) as running:
+    with RayExecutor(n_workers=2, n_jobs=1, min_rows=1, min_work=1.0) as running:
         yield running
 
 
@@ -23,4 +23,4 @@ def executor(cluster: Any) -> Iterator[RayExecutor]:
 @pytest.mark.parametrize("name", ON_RAY)
 def test_stream_on_ray_is_as_it_was(executor: RayExecutor, name: str, kernels: str) -> None:
     check(name, kernels, executor=executor)
-    assert executor._crew.workers  # the rows did not stay here
+    assert executor._pool.workers  # the rows did not stay here

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import ray
 
-from scstream.distributed import keyed_workers as crew_module
+from scstream.distributed import keyed_workers as workers_module
 from scstream.distributed.keyed_pool import RayPool
 from scstream.errors import EngineError
 from scstream.preprocess import Steps
@@ -56,7 +56,7 @@ def files_of(pool: ModelPool) -> dict[str, bytes]:
 
 
 def pid_of(pool: RayPool, name: str) -> int:
-    asked = pool._crew._actors[name].__ray_call__.remote(lambda _: os.getpid())
+    asked = pool._workers._actors[name].__ray_call__.remote(lambda _: os.getpid())
     return int(ray.get(asked, timeout=30))
 
 
@@ -108,7 +108,7 @@ def test_join_leave_and_kill_amid_batches(make, tmp_path: Path):
     for number, other in enumerate(batches):
         if number in sizes:
             pool.rescale(sizes[number])
-            wait_until(lambda: len(pool._crew.muster()) == pool._crew.n_wanted)
+            wait_until(lambda: len(pool._workers.refresh()) == pool._workers.n_wanted)
         if number in (2, 6, 7):
             pid = pid_of(pool, pool.workers[0])
             Timer(0.04 * (number - 2), os.kill, (pid, signal.SIGKILL)).start()
@@ -138,7 +138,7 @@ def test_workers_follow_the_nodes(make, cluster: Cluster, tmp_path: Path):
     assert learn(0) == 4
     node = cluster.add_node(n_cpus=2)
     learn(1)  # two more are asked for
-    wait_until(lambda: len(pool._crew.muster()) == 6)
+    wait_until(lambda: len(pool._workers.refresh()) == 6)
     assert learn(2) == 6
     node.kill()
     learn(3)
@@ -175,14 +175,14 @@ def test_a_pipeline_with_workers(cluster: Cluster, tmp_path: Path):
 def test_sentences(make, monkeypatch):
     crowd = make(workers=9)
     with monkeypatch.context() as patch:
-        patch.setattr(crew_module, "_START", 3.0)
+        patch.setattr(workers_module, "_START", 3.0)
         with pytest.raises(
             EngineError, match=r"\d of 9 workers of the pool have started: .*status"
         ):
             crowd.learn(a_parcel(0, n_keys=5))
     crowd.close()
     elsewhere = make(workers=1)
-    monkeypatch.setattr(elsewhere._crew._store, "put", lambda name, content: None)
+    monkeypatch.setattr(elsewhere._workers._store, "put", lambda name, content: None)
     with pytest.raises(EngineError, match="does not see the checkpoints"):
         elsewhere.learn(a_parcel(0, n_keys=5))
     hasty = make(workers=1, deadline=0.001)

@@ -67,7 +67,7 @@ def make(cluster: Cluster, writer: Writer) -> Iterator[Make]:
     made: list[Replicas] = []
 
     def make(**how: object) -> Replicas:
-        options = {"n": 2, "every": 0.1, "address": cluster.address, "n_jobs": 1, **how}
+        options = {"n": 2, "interval": 0.1, "address": cluster.address, "n_jobs": 1, **how}
         made.append(Replicas(str(writer.store.folder), **options))
         return made[-1]
 
@@ -84,8 +84,8 @@ def until(reached: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def process_of(replicas: Replicas, number: int) -> int:
-    seat = replicas._seats.seats[number]
-    return int(ray.get(seat.actor.__ray_call__.remote(lambda replica: os.getpid()), timeout=20))
+    slot = replicas._slots.slots[number]
+    return int(ray.get(slot.actor.__ray_call__.remote(lambda replica: os.getpid()), timeout=20))
 
 
 def test_answers_while_a_pipeline_writes(make: Make, writer: Writer) -> None:
@@ -104,7 +104,7 @@ def test_answers_while_a_pipeline_writes(make: Make, writer: Writer) -> None:
     thread.start()
     while thread.is_alive() or answers[-1].version < writer.checkpoint_log.version:
         answers.append(replicas.score(X))
-        pending = [replicas.submit(X, question="score") for _ in range(6)]
+        pending = [replicas.submit(X, method="score") for _ in range(6)]
         answers += [each.result() for each in reversed(pending)]
     thread.join()
     versions = [answer.version for answer in answers]
@@ -116,36 +116,36 @@ def test_answers_while_a_pipeline_writes(make: Make, writer: Writer) -> None:
     until(lambda: replicas.versions() == [writer.checkpoint_log.version] * 2)
 
 
-def test_who_writes_reads_what_was_written(make: Make, writer: Writer) -> None:
+def test_at_least_waits_for_a_written_version(make: Make, writer: Writer) -> None:
     writer.learn()
-    replicas = make(every=3600.0)  # they look because they are asked
+    replicas = make(interval=3600.0)  # they refresh because a request asks for a newer version
     X = rows_of(99, 20)
     assert replicas.predict(X).version == writer.checkpoint_log.version
     for _ in range(5):
         version = writer.learn()
         assert replicas.score(X, at_least=version).version == version
     with pytest.raises(
-        EngineError, match="no replica has version 99 in time, the one asked last has 6"
+        EngineError, match="no replica has version 99 in time; the last one has version 6"
     ):
         replicas.predict(X, at_least=99, deadline=0.3)
     assert replicas.predict(X).version == version
 
 
-def test_a_replica_that_is_killed_fails_no_question(make: Make, writer: Writer) -> None:
+def test_killing_a_replica_fails_no_request(make: Make, writer: Writer) -> None:
     version = writer.learn()
     replicas = make()
     X = rows_of(99, 500)
     right = writer.answer(version, X)
     replicas.score(X)
     until(lambda: replicas.versions() == [version] * 2)
-    lives, stop = [process_of(replicas, 0)], threading.Event()
+    processes, stop = [process_of(replicas, 0)], threading.Event()
     answers: list[np.ndarray] = []
     failed: list[Exception] = []
 
     def load() -> None:
         while not stop.is_set():
             try:
-                pending = [replicas.submit(X, question="score") for _ in range(4)]
+                pending = [replicas.submit(X, method="score") for _ in range(4)]
                 answers.extend(each.result().values for each in pending)
             except Exception as error:
                 failed.append(error)
@@ -157,12 +157,12 @@ def test_a_replica_that_is_killed_fails_no_question(make: Make, writer: Writer) 
         time.sleep(1.2)
         os.kill(process_of(replicas, kill % 2), signal.SIGKILL)
         until(lambda: replicas.versions() == [version] * 2)
-        lives.append(process_of(replicas, kill % 2))
+        processes.append(process_of(replicas, kill % 2))
     stop.set()
     for caller in callers:
         caller.join()
     assert not failed
-    assert len(set(lives)) == 3, "nobody was replaced"
+    assert len(set(processes)) == 3, "nobody was replaced"
     assert len(answers) > 100
     assert all(np.array_equal(values, right) for values in answers)
 
@@ -174,13 +174,13 @@ class Poison:
         return os._exit, (1,)
 
 
-def test_a_question_that_kills_is_given_up_and_the_replicas_come_back(
+def test_a_request_that_kills_replicas_raises_and_the_replicas_come_back(
     make: Make, writer: Writer
 ) -> None:
     version = writer.learn()
     replicas = make()
     replicas.predict(rows_of(99))
-    with pytest.raises(EngineError, match="3 replicas in a row died while this question"):
+    with pytest.raises(EngineError, match="3 replicas in a row died during this request"):
         replicas.predict(Poison())
     assert replicas.predict(rows_of(99)).version == version
     until(lambda: replicas.versions() == [version] * 2)
@@ -189,7 +189,7 @@ def test_a_question_that_kills_is_given_up_and_the_replicas_come_back(
     until(lambda: not any(Path(f"/proc/{process}").exists() for process in processes))
 
 
-def test_a_node_that_joins_gets_a_replica_and_one_that_leaves_is_forgotten(
+def test_replicas_follow_nodes_that_join_and_leave(
     cluster: Cluster, make: Make, writer: Writer
 ) -> None:
     version = writer.learn()
@@ -200,7 +200,7 @@ def test_a_node_that_joins_gets_a_replica_and_one_that_leaves_is_forgotten(
     until(lambda: replicas.versions() == [version] * n_nodes)
     node = cluster.add_node()
     until(lambda: replicas.versions() == [version] * (n_nodes + 1))
-    assert len({seat.node for seat in replicas._seats.seats}) == n_nodes + 1
+    assert len({slot.node for slot in replicas._slots.slots}) == n_nodes + 1
     node.kill()
     answers = []
 
@@ -212,23 +212,23 @@ def test_a_node_that_joins_gets_a_replica_and_one_that_leaves_is_forgotten(
     assert set(answers) == {version}
 
 
-def test_a_full_pool_says_so_or_waits(make: Make, writer: Writer) -> None:
+def test_full_replicas_raise_or_wait(make: Make, writer: Writer) -> None:
     writer.learn()
-    replicas = make(n=1, max_n=2)
+    replicas = make(n=1, max_calls=2)
     replicas.predict(rows_of(99))
     many = rows_of(99, 2_000_000)
     pending = [replicas.submit(many) for _ in range(2)]
-    with pytest.raises(EngineError, match=r"every one of 1 replicas has 2 questions to answer"):
+    with pytest.raises(EngineError, match=r"all 1 replicas have 2 requests in progress"):
         replicas.submit(rows_of(99), deadline=0.0)
     with pytest.raises(EngineError, match="a replica has not answered in time"):
         pending[1].result(deadline=0.0)
     last = replicas.submit(rows_of(99))  # waits for room
     assert len(last.result().values) == 200
     assert all(len(each.result().values) == len(many) for each in pending)
-    assert not replicas._seats.seats[0].calls
+    assert not replicas._slots.slots[0].calls
 
 
-def test_before_the_first_checkpoint_a_question_waits(make: Make, writer: Writer) -> None:
+def test_before_the_first_checkpoint_a_request_waits(make: Make, writer: Writer) -> None:
     replicas = make(n=1)
     X = rows_of(99, 5)
     with pytest.raises(EngineError, match=r"none of 1 replicas can answer yet: .*\."):
@@ -244,10 +244,10 @@ def test_errors_are_those_of_a_follower(make: Make, writer: Writer, tmp_path: Pa
     replicas = make(n=1)
     with pytest.raises(InputError, match=r"^X has 3 columns but"):
         replicas.predict(np.ones((2, 3)))
-    assert not replicas._seats.seats[0].calls
-    with pytest.raises(InputError, match="no question 'guess'"):
-        replicas.submit(rows_of(1), question="guess")
+    assert not replicas._slots.slots[0].calls
+    with pytest.raises(InputError, match="no method 'guess'"):
+        replicas.submit(rows_of(1), method="guess")
     with Replicas(str(tmp_path / "away"), n=1) as away:
-        until(lambda: "there is no folder" in away.standings()[0].trouble)
+        until(lambda: "there is no folder" in away.statuses()[0].error)
         with pytest.raises(EngineError, match=r"none of 1 replicas .*there is no folder"):
             away.predict(rows_of(1), deadline=0.1)

@@ -121,7 +121,7 @@ class Show:
         self.learner, labels, _ = self.learner.update(X, time=when)
         self.batch += 1
         reading = self.reading()
-        self.live.see(reading, X=X, labels=labels)
+        self.live.add_version(reading, X=X, labels=labels)
         return reading
 
     def reading(self, *, batch: int | None = None, age: float = 0.0) -> ModelVersion:
@@ -145,7 +145,7 @@ class Actor:
     tilt: float = 0.0
     weight: float = 1.0
 
-    def draw(self, rng: np.random.Generator, batch: int, n: int) -> NDArray[np.float64]:
+    def render(self, rng: np.random.Generator, batch: int, n: int) -> NDArray[np.float64]:
         way = np.clip((batch - self.begin) / max(self.end - self.begin, 1), 0.0, 1.0)
         place = np.array(self.start) + way * (np.array(self.stop) - np.array(self.start))
         noise = rng.normal(size=(n, len(place))) * np.array(self.scale)
@@ -165,7 +165,7 @@ def play(
         weight = np.array([actor.weight for actor in there])
         counts = rng.multinomial(n_rows, weight / weight.sum())
         rows = np.concatenate(
-            [actor.draw(rng, batch, n) for actor, n in zip(there, counts, strict=True)]
+            [actor.render(rng, batch, n) for actor, n in zip(there, counts, strict=True)]
         )
         strays = rng.random(n_rows) < stray
         rows[strays] = rows.mean(axis=0) + 3 * rows.std(axis=0) * rng.normal(
@@ -185,13 +185,13 @@ def state_of(family: Family, stats: Any) -> State:
     n = len(stats)
     halves = np.repeat(stats[:, None] / 2, 2, axis=1)
     ones = np.ones(n)
-    return State.empty(family).but(
+    return State.empty(family).replace(
         past=halves,
         current=np.zeros_like(halves),
         ids=np.arange(n),
         age=np.arange(n),
         born=ones,
-        seen=ones,
+        last_seen=ones,
         peak=ones,
         next_id=n,
         time=3.0,

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 from scstream.serve import live as module
 from scstream.serve.app import create_app
 from scstream.serve.live import Live
-from scstream.serve.memory import Moment
-from scstream.serve.model import Owned
+from scstream.serve.memory import Summary
+from scstream.serve.model import LocalModel
 from scstream.serve.settings import ServiceSettings
 from tests.page.stage import Actor, Show, Stage, browser, play
 
@@ -109,7 +109,7 @@ def test_it_shows_the_model_and_asks_nobody_else(page: Page, stage: Stage, show:
     page.on("request", lambda request: asked.append(request.url))
     opened(page, stage)
     assert found == []
-    state = show.reading().snapshot.state
+    state = show.reading().model.state
     assert page.inner_text("#n-clusters") == str(state.n_clusters)
     assert page.inner_text("#n-batches") == "40"
     ids = page.eval_on_selector_all("#rows button", "all => all.map(e => Number(e.innerText))")
@@ -157,7 +157,7 @@ def test_everything_is_reached_by_keys(page: Page, stage: Stage, show: Show) -> 
         order.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
     assert order[:8] == ["skip", "span", "pause", "dark", "map", "shares", "lineage", "rates"]
     assert order[-1] == "scroll"  # the list of events; before it the table, as one stop
-    ids = show.reading().snapshot.state.ids.tolist()
+    ids = show.reading().model.state.ids.tolist()
     page.focus("#map")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -172,7 +172,7 @@ def test_everything_is_reached_by_keys(page: Page, stage: Stage, show: Show) -> 
 
 def test_the_table_and_time_are_walked_by_arrows(page: Page, stage: Stage, show: Show) -> None:
     opened(page, stage)
-    ids = show.reading().snapshot.state.ids.tolist()
+    ids = show.reading().model.state.ids.tolist()
     page.focus("#rows button")
     for _ in ids:
         page.keyboard.press("ArrowDown")
@@ -235,16 +235,16 @@ def test_without_a_model_it_says_so(page: Page) -> None:
 
 def test_a_model_that_is_only_followed_has_no_rows_and_may_be_old(page: Page, show: Show) -> None:
     live = Live()
-    live.see(show.reading(age=600.0))
+    live.add_version(show.reading(age=600.0))
     with Stage(live) as stage:
         page.goto(stage.address)
         expect(page.locator("#state")).to_have_text("live, but no new batch for 10 min")
         expect(page.locator("#map-says")).to_contain_text("No rows were learned or asked about")
 
 
-def test_a_token_is_asked_for_and_kept_in_the_tab_alone(page: Page, show: Show) -> None:
+def test_a_token_is_kept_in_the_tab_alone(page: Page, show: Show) -> None:
     live = Live()
-    live.see(show.reading())
+    live.add_version(show.reading())
     with Stage(live, token="hunter2") as stage:
         page.goto(stage.address)
         expect(page.locator("#state")).to_have_text("a token is needed")
@@ -264,7 +264,7 @@ def test_a_token_is_asked_for_and_kept_in_the_tab_alone(page: Page, show: Show) 
 
 def test_it_is_at_home_in_the_service(page: Page, show: Show) -> None:
     live, token = Live(), "hunter2"
-    app = create_app(Owned(show.reading()), ServiceSettings(token=token), live=live)
+    app = create_app(LocalModel(show.reading()), ServiceSettings(token=token), live=live)
     app.state.service.begin()
     with Stage(live, app=app) as stage:
         page.goto(stage.address)
@@ -281,30 +281,30 @@ def test_it_is_at_home_in_the_service(page: Page, show: Show) -> None:
 
 def test_it_comes_back_when_the_service_does(page: Page, show: Show) -> None:
     first, second = Live(), Live()
-    first.see(show.reading())
+    first.add_version(show.reading())
     with Stage(first) as stage:
         opened(page, stage)
     expect(page.locator("#state")).to_contain_text("next try in")
     expect(page.locator("#n-batches")).to_have_text("40")  # what was known is still there
-    second.see(show.reading())
+    second.add_version(show.reading())
     with Stage(second, port=stage.port):
         page.wait_for_selector(READY, timeout=10_000)
 
 
 def test_a_pause_holds_the_picture_and_loses_nothing(page: Page, show: Show) -> None:
     live = Live()
-    live.see(show.reading(batch=40))
+    live.add_version(show.reading(batch=40))
     with Stage(live) as stage:
         opened(page, stage)
         page.click("#pause")
         expect(page.locator("#state")).to_have_text("paused")
-        live.see(show.reading(batch=50))
+        live.add_version(show.reading(batch=50))
         page.wait_for_timeout(600)
         assert page.get_attribute("html", "data-batch") == "40"
         page.click("#pause")
         expect(page.locator("#n-batches")).to_have_text("50")
-        moments = page.evaluate("import('/page/store.js').then(m => m.store.moments.length)")
-        assert moments == 2
+        summaries = page.evaluate("import('/page/store.js').then(m => m.store.summaries.length)")
+        assert summaries == 2
 
 
 def test_memory_of_the_page_is_bounded(
@@ -312,7 +312,7 @@ def test_memory_of_the_page_is_bounded(
 ) -> None:
     """Some hundred pictures come; neither elements nor the heap after a collection grow."""
     monkeypatch.setattr(module, "EVERY", 0.01)
-    monkeypatch.setattr(module, "_LAZINESS", 0)
+    monkeypatch.setattr(module, "_PAUSE", 0)
     seconds = count()
     live = Live(clock=lambda: float(next(seconds)))
     batch = 0
@@ -323,7 +323,7 @@ def test_memory_of_the_page_is_bounded(
         nonlocal batch
         for _ in range(n):
             batch += 1
-            live.see(show.reading(batch=batch), X=X, labels=labels)
+            live.add_version(show.reading(batch=batch), X=X, labels=labels)
 
     go_on(700)  # more moments than are kept
     page.set_viewport_size({"width": 400, "height": 400})
@@ -345,22 +345,23 @@ def test_memory_of_the_page_is_bounded(
             return {entry["name"]: entry["value"] for entry in metrics}
 
         early, late = watch(20), watch(170)
-        moments = page.evaluate("import('/page/store.js').then(m => m.store.moments.length)")
-    assert moments == 600
+        summaries = page.evaluate("import('/page/store.js').then(m => m.store.summaries.length)")
+    assert summaries == 600
     assert late["Nodes"] <= early["Nodes"] + 20
     assert late["JSHeapUsedSize"] < early["JSHeapUsedSize"] + 500_000
 
 
-def test_moments_are_joined_in_the_browser_as_on_the_service(page: Page, stage: Stage) -> None:
+def test_summaries_are_merged_in_the_browser_as_in_the_service(page: Page, stage: Stage) -> None:
     opened(page, stage)
     rng = np.random.default_rng(3)
     for _ in range(5):
         pair = [random_moment(rng, batch) for batch in (4, 5)]
-        told = [json.dumps(each.plain()) for each in pair]
+        shown_rows = [json.dumps(each.to_dict()) for each in pair]
         found = page.evaluate(
-            "pair => import('/page/store.js').then(m => m.joined(...pair.map(JSON.parse)))", told
+            "pair => import('/page/store.js').then(m => m.joined(...pair.map(JSON.parse)))",
+            shown_rows,
         )
-        wanted = pair[0].joined(pair[1]).plain()
+        wanted = pair[0].merged_with(pair[1]).to_dict()
         assert found["ids"] == wanted["ids"]
         assert np.allclose(found["shares"], wanted["shares"], atol=1e-4)
         for name in set(wanted) - {"ids", "shares"}:
@@ -368,11 +369,11 @@ def test_moments_are_joined_in_the_browser_as_on_the_service(page: Page, stage: 
             assert np.allclose(same[0], same[1], rtol=1e-4, equal_nan=True), name
 
 
-def random_moment(rng: np.random.Generator, batch: int) -> Moment:
+def random_moment(rng: np.random.Generator, batch: int) -> Summary:
     rows = int(rng.integers(0, 3)) * 7
     density = float(rng.normal()) if rows else float("nan")
     share = rng.dirichlet(np.ones(20))
-    return Moment(
+    return Summary(
         batch=batch,
         time=float(batch),
         first=batch,
@@ -381,8 +382,8 @@ def random_moment(rng: np.random.Generator, batch: int) -> Moment:
         rows=rows,
         novel=rows // 7,
         clusters=9,
-        fewest=int(rng.integers(1, 9)),
-        max_n=int(rng.integers(9, 20)),
+        min_clusters=int(rng.integers(1, 9)),
+        max_clusters=int(rng.integers(9, 20)),
         density=density,
         lowest=density,
         highest=density,

@@ -22,7 +22,7 @@ from scstream.core.state import Event
 from scstream.families import Multinomial
 from scstream.preprocess import Steps
 from scstream.serve import live as module
-from scstream.serve.chronicle import Known
+from scstream.serve.history import HistoryCursor
 from scstream.serve.live import Live
 from scstream.stream.model_version import ModelVersion
 from tests.page.stage import Actor, Show, Stage, play
@@ -53,18 +53,20 @@ def test_the_history_is_what_the_model_did() -> None:
     show = Show(live, half_life=1.5)
     rows = list(play(ACTORS, n_rows=120, n_batches=60))
     readings = [show.learn(X) for X in rows]
-    news = live.news(Known())
-    assert [m["clusters"] for m in news["moments"]] == [
+    changes = live.changes(HistoryCursor())
+    assert [m["clusters"] for m in changes["summaries"]] == [
         reading.model.state.n_clusters for reading in readings
     ]
-    assert [m["rows"] for m in news["moments"]] == [120.0] * 60
-    told = [(e["kind"], e["id"], e["other"]) for e in news["events"]]
-    assert told == [(e.kind, e.id, e.other) for e in readings[-1].model.events]
-    assert {kind for kind, _, _ in told} >= {"born", "died"}
+    assert [m["rows"] for m in changes["summaries"]] == [120.0] * 60
+    shown_rows = [(e["kind"], e["id"], e["other"]) for e in changes["events"]]
+    assert shown_rows == [(e.kind, e.id, e.other) for e in readings[-1].model.events]
+    assert {kind for kind, _, _ in shown_rows} >= {"born", "died"}
     state = readings[-1].model.state
-    alive = {life["id"] for life in news["lives"] if life["end"] is None}
+    alive = {record["id"] for record in changes["lineage"] if record["end"] is None}
     assert alive == set(state.ids.tolist())
-    shares = dict(zip(news["moments"][-1]["ids"], news["moments"][-1]["shares"], strict=True))
+    shares = dict(
+        zip(changes["summaries"][-1]["ids"], changes["summaries"][-1]["shares"], strict=True)
+    )
     assert all(
         abs(shares[k] - w / state.total_weight) < 1e-4
         for k, w in zip(state.ids.tolist(), state.weight.tolist(), strict=True)
@@ -77,18 +79,20 @@ def test_a_follower_that_misses_batches_tells_the_same_events() -> None:
     for number, X in enumerate(play(ACTORS, n_rows=120, n_batches=60)):
         reading = show.learn(X)
         if number % 7 == 0 or number == 59:
-            some.see(reading)
-    whole, parts = every.news(Known()), some.news(Known())
+            some.add_version(reading)
+    whole, parts = every.changes(HistoryCursor()), some.changes(HistoryCursor())
     assert parts["events"] == whole["events"]
-    assert sum(m["batches"] for m in parts["moments"]) == sum(
-        m["batches"] for m in whole["moments"]
+    assert sum(m["batches"] for m in parts["summaries"]) == sum(
+        m["batches"] for m in whole["summaries"]
     )
-    assert parts["moments"][-1]["rows"] == whole["moments"][-1]["rows"]
-    assert {life["id"] for life in parts["lives"]} == {life["id"] for life in whole["lives"]}
+    assert parts["summaries"][-1]["rows"] == whole["summaries"][-1]["rows"]
+    assert {record["id"] for record in parts["lineage"]} == {
+        record["id"] for record in whole["lineage"]
+    }
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:
-    live = Live(n_rows=200, n_moments=50, clock=eager_clock())
+    live = Live(n_rows=200, n_summaries=50, clock=eager_clock())
     show = Show(live, half_life=1.5)
     readings = [show.learn(X) for X in play(ACTORS, n_rows=120, n_batches=60)]
     rows, batch = np.zeros((90, 2)), count(60)
@@ -96,8 +100,8 @@ def test_memory_does_not_grow_with_the_stream() -> None:
     def go_on(n: int) -> int:
         for number in range(n):  # the same again, and clusters of new names all the time
             reading = renamed(readings[number % 60], next(batch))
-            live.see(reading, X=rows, labels=np.full(90, reading.batch))
-            live.asked(rows, np.zeros(90, dtype=np.int64))
+            live.add_version(reading, X=rows, labels=np.full(90, reading.batch))
+            live.add_predicted(rows, np.zeros(90, dtype=np.int64))
         live.picture()
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
@@ -107,28 +111,31 @@ def test_memory_does_not_grow_with_the_stream() -> None:
     late = go_on(150)
     tracemalloc.stop()
     assert late < early + 50_000
-    news = live.news(Known())
-    assert len(news["moments"]) <= 50 and len(news["events"]) == 500 and len(news["lives"]) == 400
-    assert len(live.picture()["rows"]["id"]) <= 200 and news["forgotten"] >= 200
+    changes = live.changes(HistoryCursor())
+    assert (
+        len(changes["summaries"]) <= 50
+        and len(changes["events"]) == 500
+        and len(changes["lineage"]) == 400
+    )
+    assert len(live.picture()["rows"]["id"]) <= 200 and changes["dropped"] >= 200
 
 
 def renamed(reading: ModelVersion, batch: int) -> ModelVersion:
     """The same state as that of another batch, in which a cluster of its own was born."""
-    snapshot = reading.model
-    info = replace(snapshot.info, events=(Event("born", float(batch), batch, 1.0),))
-    learner = replace(reading.model, snapshot=replace(snapshot, info=info))
-    return replace(reading, batch=batch, model=learner)
+    info = replace(reading.model.info, events=(Event("born", float(batch), batch, 1.0),))
+    model = replace(reading.model, info=info)
+    return replace(reading, batch=batch, model=model)
 
 
 def test_nothing_is_drawn_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*told: Any, **more: Any) -> Any:
+    def never(*shown_rows: Any, **more: Any) -> Any:
         raise AssertionError("somebody drew")
 
-    monkeypatch.setattr(module, "draw", never)
+    monkeypatch.setattr(module, "render", never)
     show = Show(Live(clock=eager_clock()))
     for X in play(ACTORS, n_rows=60, n_batches=10):
         show.learn(X)
-        show.live.asked(X, np.zeros(60, dtype=np.int64))
+        show.live.add_predicted(X, np.zeros(60, dtype=np.int64))
 
 
 def test_what_costs_is_done_five_times_a_second_and_nothing_is_lost() -> None:
@@ -139,10 +146,10 @@ def test_what_costs_is_done_five_times_a_second_and_nothing_is_lost() -> None:
         show.learn(X)
         now += 0.05
     now += 1.0
-    news = live.news(Known())
-    assert 8 <= len(news["moments"]) <= 12
-    assert sum(m["batches"] for m in news["moments"]) == 40
-    assert sum(m["rows"] for m in news["moments"]) == 2400
+    changes = live.changes(HistoryCursor())
+    assert 8 <= len(changes["summaries"]) <= 12
+    assert sum(m["batches"] for m in changes["summaries"]) == 40
+    assert sum(m["rows"] for m in changes["summaries"]) == 2400
 
 
 def test_a_stream_that_was_set_back_begins_another_history() -> None:
@@ -150,27 +157,27 @@ def test_a_stream_that_was_set_back_begins_another_history() -> None:
     show, readings = Show(live), []
     for X in play(ACTORS, n_rows=60, n_batches=10):
         readings.append(show.learn(X))
-    known = Known()
-    assert len(live.news(known)["moments"]) > 5
-    live.see(readings[3])
-    news = live.news(known)
-    assert news["afresh"] and len(news["moments"]) == 1
+    cursor = HistoryCursor()
+    assert len(live.changes(cursor)["summaries"]) > 5
+    live.add_version(readings[3])
+    changes = live.changes(cursor)
+    assert changes["reset"] and len(changes["summaries"]) == 1
 
 
-def test_the_same_state_twice_is_one_moment() -> None:
+def test_the_same_version_twice_is_one_summary() -> None:
     live = Live(clock=eager_clock())
     reading = Show(live).learn(next(play(ACTORS, n_rows=60, n_batches=1)))
-    live.see(reading)
-    live.see(reading)
-    assert len(live.news(Known())["moments"]) == 1
+    live.add_version(reading)
+    live.add_version(reading)
+    assert len(live.changes(HistoryCursor())["summaries"]) == 1
 
 
 @pytest.mark.parametrize("width", [2, 3])
 def test_rows_of_another_width_are_not_drawn(width: int) -> None:
     live = Live(clock=eager_clock())
-    live.see(Show(live).learn(next(play(ACTORS, n_rows=60, n_batches=1))))
-    live.asked(np.zeros((7, width)), np.zeros(7, dtype=np.int64))
-    assert sum(live.picture()["rows"]["asked"]) == (7 if width == 2 else 0)
+    live.add_version(Show(live).learn(next(play(ACTORS, n_rows=60, n_batches=1))))
+    live.add_predicted(np.zeros((7, width)), np.zeros(7, dtype=np.int64))
+    assert sum(live.picture()["rows"]["predicted"]) == (7 if width == 2 else 0)
 
 
 def test_sparse_rows_are_drawn() -> None:
@@ -182,7 +189,7 @@ def test_sparse_rows_are_drawn() -> None:
 
 
 def test_threads_may_call_it_all_at_once() -> None:
-    live = Live(n_rows=100, n_moments=20)
+    live = Live(n_rows=100, n_summaries=20)
     readings = []
     for X in play(ACTORS, n_rows=40, n_batches=12):
         reading = Show(live).learn(X) if not readings else show_more(readings[-1], X)
@@ -198,10 +205,10 @@ def test_threads_may_call_it_all_at_once() -> None:
 
     rows, labels = np.zeros((9, 2)), np.zeros(9, dtype=np.int64)
     tasks = [
-        lambda i: live.see(readings[i % 12], X=rows, labels=labels),
-        lambda i: live.asked(rows, labels),
+        lambda i: live.add_version(readings[i % 12], X=rows, labels=labels),
+        lambda i: live.add_predicted(rows, labels),
         lambda i: json.dumps(live.picture(), allow_nan=False),
-        lambda i: json.dumps(live.news(Known()), allow_nan=False),
+        lambda i: json.dumps(live.changes(HistoryCursor()), allow_nan=False),
     ]
     threads = [threading.Thread(target=work, args=(task,)) for task in tasks]
     for thread in threads:
@@ -216,7 +223,7 @@ def show_more(reading: ModelVersion, X: Any) -> ModelVersion:
     return ModelVersion(reading.batch + 1, reading.batch + 1, 0.0, None, model, Steps())
 
 
-def test_frames_begin_with_the_history_and_go_on_with_news(
+def test_messages_start_with_the_history_and_continue_with_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "EVERY", 0.01)
@@ -227,17 +234,17 @@ def test_frames_begin_with_the_history_and_go_on_with_news(
         show.learn(X)
 
     async def watch() -> list[dict[str, Any]]:
-        frames = live.frames()
-        first = messages(await anext(frames))
+        stream = live.messages()
+        first = messages(await anext(stream))
         show.learn(rows[8])
-        second = messages(await anext(frames))
+        second = messages(await anext(stream))
         live.close()
-        assert [text async for text in frames] == []
+        assert [text async for text in stream] == []
         return [first, second]
 
     first, second = asyncio.run(watch())
-    assert first["news"]["afresh"] and not second["news"]["afresh"]
-    assert len(first["news"]["moments"]) == 8 and len(second["news"]["moments"]) == 1
+    assert first["history"]["reset"] and not second["history"]["reset"]
+    assert len(first["history"]["summaries"]) == 8 and len(second["history"]["summaries"]) == 1
     assert first["picture"]["batch"] == 8 and second["picture"]["batch"] == 9
 
 
@@ -247,18 +254,18 @@ def test_a_quiet_stream_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> 
     live = Live()
 
     async def watch() -> list[str]:
-        frames = live.frames()
-        return [await anext(frames) for _ in range(3)]
+        stream = live.messages()
+        return [await anext(stream) for _ in range(3)]
 
     first, *rest = asyncio.run(watch())
     assert messages(first)["picture"] == {}
     assert rest == [": still here\n\n"] * 2
 
 
-def test_who_does_not_listen_is_dropped_and_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_browser_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVERY", 0.005)
-    monkeypatch.setattr(module, "PATIENCE", 0.2)
-    monkeypatch.setattr(module, "_LAZINESS", 0)
+    monkeypatch.setattr(module, "SEND_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_PAUSE", 0)
     live = Live(clock=eager_clock())
     rows = next(play(ACTORS, n_rows=600, n_batches=1))
     reading, labels = Show(live).learn(rows), np.zeros(600, dtype=np.int64)
@@ -268,14 +275,14 @@ def test_who_does_not_listen_is_dropped_and_holds_nothing(monkeypatch: pytest.Mo
         deaf.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         end = time.monotonic() + 20
         was_watched = False
-        while time.monotonic() < end and (live.n_watching or not was_watched):
-            live.see(reading, X=rows, labels=labels)
+        while time.monotonic() < end and (live.n_subscribed or not was_watched):
+            live.add_version(reading, X=rows, labels=labels)
             time.sleep(0.002)
-            was_watched |= live.n_watching > 0
-        assert was_watched and live.n_watching == 0
+            was_watched |= live.n_subscribed > 0
+        assert was_watched and live.n_subscribed == 0
 
 
-def test_no_more_than_so_many_may_look_and_a_seat_is_free_when_one_leaves() -> None:
+def test_subscribers_are_bounded_and_freed_when_one_leaves() -> None:
     live = Live(n_subscribers=1)
     with Stage(live) as stage, httpx.Client(base_url=stage.address) as client:
         with client.stream("GET", "/live") as first:
@@ -284,14 +291,14 @@ def test_no_more_than_so_many_may_look_and_a_seat_is_free_when_one_leaves() -> N
             refused = client.get("/live")
             assert refused.status_code == 503 and "browsers" in refused.json()["detail"]
         end = time.monotonic() + 5
-        while live.n_watching and time.monotonic() < end:
+        while live.n_subscribed and time.monotonic() < end:
             time.sleep(0.01)
         with client.stream("GET", "/live") as second:
             assert second.status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/page/../live.py", "/page/%2e%2e%2flive.py", "/page/none.js"])
-def test_only_the_files_of_the_page_can_be_asked_for(path: str) -> None:
+def test_only_the_files_of_the_page_are_served(path: str) -> None:
     live = Live()
     with Stage(live) as stage:
         assert httpx.get(stage.address.rstrip("/") + path).status_code == 404

@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from scstream.core.state import Event
-from scstream.serve.memory import N_SHARES, Lives, Moment, Moments, Recent, spaced
+from scstream.serve.memory import N_SHARES, Lineage, RecentRows, Summaries, Summary, spaced
 
 
-def moment_of(batch: int, rng: np.random.Generator) -> Moment:
+def moment_of(batch: int, rng: np.random.Generator) -> Summary:
     rows = int(rng.integers(0, 50))
     density = float(rng.normal()) if rows else nan
     ids = rng.choice(60, size=int(rng.integers(1, N_SHARES)), replace=False)
-    return Moment(
+    return Summary(
         batch=batch,
         time=float(batch),
         rows=rows,
         novel=int(rng.integers(0, rows + 1)),
         clusters=len(ids),
-        fewest=len(ids),
-        max_n=len(ids),
+        min_clusters=len(ids),
+        max_clusters=len(ids),
         density=density,
         lowest=density,
         highest=density,
@@ -37,30 +37,30 @@ def moment_of(batch: int, rng: np.random.Generator) -> Moment:
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.integers(1, 300))
-def test_moments_are_few_and_cover_everything(seed: int, max_n: int, n: int) -> None:
+def test_summaries_are_bounded_and_cover_everything(seed: int, max_n: int, n: int) -> None:
     rng = np.random.default_rng(seed)
-    moments, told = Moments(max_n), [moment_of(batch, rng) for batch in range(n)]
-    for each in told:
-        moments.add(each)
-        assert len(moments) <= max_n
-    kept = list(moments)
+    summaries, shown_rows = Summaries(max_n), [moment_of(batch, rng) for batch in range(n)]
+    for each in shown_rows:
+        summaries.add(each)
+        assert len(summaries) <= max_n
+    kept = list(summaries)
     assert kept[0].first == 0 and kept[-1].last == n - 1
     assert all(a.last + 1 == b.first for a, b in pairwise(kept))
     assert sum(m.batches for m in kept) == n
-    assert isclose(sum(m.rows for m in kept), sum(m.rows for m in told))
-    assert isclose(sum(m.novel for m in kept), sum(m.novel for m in told))
-    assert max(m.max_n for m in kept) == max(m.max_n for m in told)
-    assert min(m.fewest for m in kept) == min(m.fewest for m in told)
-    total = sum(m.rows * m.density for m in told if m.rows)
+    assert isclose(sum(m.rows for m in kept), sum(m.rows for m in shown_rows))
+    assert isclose(sum(m.novel for m in kept), sum(m.novel for m in shown_rows))
+    assert max(m.max_clusters for m in kept) == max(m.max_clusters for m in shown_rows)
+    assert min(m.min_clusters for m in kept) == min(m.min_clusters for m in shown_rows)
+    total = sum(m.rows * m.density for m in shown_rows if m.rows)
     assert isclose(sum(m.rows * m.density for m in kept if m.rows), total, abs_tol=1e-6)
     assert all(len(m.shares) <= N_SHARES and sum(m.shares.values()) < 1 + 1e-9 for m in kept)
 
 
-def test_the_newest_moments_are_the_finest() -> None:
-    moments = Moments(600)
+def test_the_newest_summaries_are_the_finest() -> None:
+    summaries = Summaries(600)
     for batch in range(6_000):
-        moments.add(Moment(batch, float(batch)))
-    lengths = [m.batches for m in moments]
+        summaries.add(Summary(batch, float(batch)))
+    lengths = [m.batches for m in summaries]
     assert lengths[-60:] == [1] * 60
     assert max(lengths) < 0.04 * 6_000  # a coarse moment is still a few pixels of a page
     ages = np.cumsum(lengths[::-1])
@@ -69,33 +69,33 @@ def test_the_newest_moments_are_the_finest() -> None:
 
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1))
-def test_a_subscriber_that_keeps_up_is_told_every_moment_once(seed: int) -> None:
+def test_a_fast_subscriber_gets_every_summary_once(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    moments, known = Moments(60), 0
+    summaries, cursor = Summaries(60), 0
     for batch in range(400):
-        moments.add(Moment(batch, float(batch)))
-        if batch - known >= 2 or rng.random() < 0.5:
-            news = moments.since(known)
-            assert news is not None
-            assert [m.batch for m in news] == list(range(known, batch + 1))
-            known = moments.n_seen
-    assert moments.since(3) is None  # joined to earlier ones long ago
+        summaries.add(Summary(batch, float(batch)))
+        if batch - cursor >= 2 or rng.random() < 0.5:
+            changes = summaries.since(cursor)
+            assert changes is not None
+            assert [m.batch for m in changes] == list(range(cursor, batch + 1))
+            cursor = summaries.n_seen
+    assert summaries.since(3) is None  # joined to earlier ones long ago
 
 
-def test_a_moment_is_plain_json_with_the_time_in_full() -> None:
-    told = Moment(1, 1_700_000_123.456, density=nan, shares={3: 1 / 3, 1: 0.5}).plain()
-    told = json.loads(json.dumps(told, allow_nan=False))
-    assert told["time"] == 1_700_000_123.456 and told["density"] is None
-    assert told["ids"] == [3, 1] and told["shares"] == [0.3333, 0.5]
+def test_a_summary_is_json_with_the_full_time() -> None:
+    shown_rows = Summary(1, 1_700_000_123.456, density=nan, shares={3: 1 / 3, 1: 0.5}).to_dict()
+    shown_rows = json.loads(json.dumps(shown_rows, allow_nan=False))
+    assert shown_rows["time"] == 1_700_000_123.456 and shown_rows["density"] is None
+    assert shown_rows["ids"] == [3, 1] and shown_rows["shares"] == [0.3333, 0.5]
 
 
 def event(kind: Any, time: float, name: int, other: int | None = None) -> Event:
     return Event(kind, time, name, 1.0, other)
 
 
-def test_lives_follow_births_splits_merges_deaths_and_returns() -> None:
-    lives = Lives(10)
-    lives.hear(
+def test_lineage_follows_births_splits_merges_deaths_and_returns() -> None:
+    lineage = Lineage(10)
+    lineage.add_events(
         [
             event("born", 0.0, 0),
             event("split", 1.0, 0, 1),
@@ -105,40 +105,40 @@ def test_lives_follow_births_splits_merges_deaths_and_returns() -> None:
             event("died", 6.0, 7),
         ]
     )
-    first, second, unknown = lives
+    first, second, unknown = lineage
     assert (first.born, first.end, first.how, first.into) == (0.0, 2.0, "merged", 1)
     assert (second.parent, second.end, second.how, second.away) == (0, None, None, (3.0, 5.0))
     assert (unknown.id, unknown.born, unknown.end) == (7, None, 6.0)
 
 
-def test_of_too_many_lives_the_lightest_are_forgotten_and_counted() -> None:
-    lives = Lives(50)
+def test_the_lightest_of_too_many_clusters_are_dropped_and_counted() -> None:
+    lineage = Lineage(50)
     for name in range(500):
-        lives.hear([event("born", float(name), name)])
-        lives.weigh({name: (name % 100) / 100}, {name: float(name)})
-        assert len(lives) <= 50
-    assert lives.n_forgotten == 450
-    assert min(life.peak for life in lives) >= 0.5
+        lineage.add_events([event("born", float(name), name)])
+        lineage.update_shares({name: (name % 100) / 100}, {name: float(name)})
+        assert len(lineage) <= 50
+    assert lineage.n_dropped == 450
+    assert min(record.peak for record in lineage) >= 0.5
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_recent_rows_are_the_newest_and_few(seed: int, is_sparse: bool) -> None:
     rng = np.random.default_rng(seed)
-    recent, told = Recent(30), np.zeros((0, 3))
+    recent, shown_rows = RecentRows(30), np.zeros((0, 3))
     for at in range(10):
         rows = rng.integers(0, 3, size=(int(rng.integers(1, 50)), 3)).astype(float)
-        told = np.concatenate([told, rows])
+        shown_rows = np.concatenate([shown_rows, rows])
         given_rows = sparse.csr_array(rows) if is_sparse else rows
         recent.add(given_rows, np.full(len(rows), at), at=float(at))
         kept = recent.rows()
-        assert kept is not None and recent.n_rows == min(30, len(told))
+        assert kept is not None and recent.n_rows == min(30, len(shown_rows))
         dense = kept.rows.toarray() if is_sparse else kept.rows
-        assert np.array_equal(dense, told[-30:]) and np.array_equal(kept.labels, kept.at)
+        assert np.array_equal(dense, shown_rows[-30:]) and np.array_equal(kept.labels, kept.at)
 
 
 def test_long_rows_are_few_and_another_width_begins_anew() -> None:
-    recent = Recent(600)
+    recent = RecentRows(600)
     for at in range(20):
         recent.add(*spaced(np.zeros((200, 100_000)), np.zeros(200), 150), at=float(at))
     kept = recent.rows()
@@ -148,7 +148,7 @@ def test_long_rows_are_few_and_another_width_begins_anew() -> None:
 
 
 def test_rows_of_a_cluster_that_was_merged_go_with_it() -> None:
-    recent = Recent(10)
+    recent = RecentRows(10)
     recent.add(np.zeros((4, 1)), np.array([1, 2, 2, -1]), at=0.0)
     recent.rename([event("merged", 1.0, 5, 2), event("died", 1.0, 1)])
     kept = recent.rows()
@@ -156,6 +156,6 @@ def test_rows_of_a_cluster_that_was_merged_go_with_it() -> None:
 
 
 def test_a_mean_of_nothing_says_nothing() -> None:
-    nothing, something = Moment(0, 0.0), Moment(1, 1.0, rows=2, density=3.0, lowest=3.0)
-    assert nothing.joined(something).density == 3.0 == something.joined(nothing).lowest
-    assert isnan(nothing.joined(nothing).density)
+    nothing, something = Summary(0, 0.0), Summary(1, 1.0, rows=2, density=3.0, lowest=3.0)
+    assert nothing.merged_with(something).density == 3.0 == something.merged_with(nothing).lowest
+    assert isnan(nothing.merged_with(nothing).density)

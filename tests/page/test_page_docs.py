@@ -40,8 +40,8 @@ def test_the_commands_are_understood() -> None:
 
 def test_the_pictures_are_there_and_small() -> None:
     names = set(re.findall(r"\(\.\./images/(page-[\w-]+\.png)\)", TEXT))
-    moments = {f"page-{m}-{t}.png" for m in ("early", "middle", "late") for t in ("light", "dark")}
-    assert names >= moments
+    pictures = {f"page-{m}-{t}.png" for m in ("early", "middle", "late") for t in ("light", "dark")}
+    assert names >= pictures
     for name in names:
         path = PAGE.parents[1] / "images" / name
         assert path.stat().st_size < 250_000

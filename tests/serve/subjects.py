@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.serve.app import create_app
-from scstream.serve.model import Owned
+from scstream.serve.model import LocalModel
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.model_version import ModelVersion
 
@@ -37,7 +37,7 @@ def reading(*, names: tuple[str, ...] | None = ("x", "y"), **params: Any) -> Mod
 
 
 def app(**settings: Any) -> FastAPI:
-    return create_app(Owned(reading()), ServiceSettings(**settings))
+    return create_app(LocalModel(reading()), ServiceSettings(**settings))
 
 
 class Client:

@@ -22,7 +22,7 @@ from tests.serve.test_process import ready, url_of
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "serve.md"
 LOOSE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COMMANDS = {"python": [sys.executable, "-c"], "sh": ["bash", "-euo", "pipefail", "-c"]}
-REFUSED = re.compile(r'(?:Refusal|_refuse|_refused)\(\s*(?:\d+, )?"(\w+)"(?: if \w+ else "(\w+)")?')
+RAISED = re.compile(r'(?:ApiError|_error|_reject)\(\s*(?:\d+, )?"(\w+)"(?: if \w+ else "(\w+)")?')
 
 
 @pytest.fixture
@@ -76,26 +76,26 @@ def _check(block: Block, code: str, folder: Path) -> None:
     assert same, f"{place} printed:\n{done.stdout}\n{done.stderr}"
 
 
-def test_the_reference_is_that_of_the_code() -> None:
+def test_the_reference_matches_the_code() -> None:
     same = make_http.PAGE.read_text(encoding="utf-8") == make_http.page()
     assert same, "the service has other routes; run python docs/make_http.py"
 
 
-def test_every_reason_is_in_the_reference() -> None:
+def test_every_error_is_in_the_reference() -> None:
     source = Path(__file__).resolve().parents[2] / "src" / "scstream" / "serve"
     found = {
         name
-        for file in source.glob("*.py")
-        for names in REFUSED.findall(file.read_text(encoding="utf-8"))
+        for file in (*source.glob("*.py"), source.parent / "stream" / "http_server.py")
+        for names in RAISED.findall(file.read_text(encoding="utf-8"))
         for name in names
         if name
     }
-    assert len(found) > 20 and found <= set(make_http.REASONS)
+    assert len(found) > 20 and found <= set(make_http.ERRORS)
     by_type = {"MissingExtra", "StreamError", "TimeError"}
-    assert set(make_http.REASONS) - found == by_type
+    assert set(make_http.ERRORS) - found == by_type
 
 
-def test_the_flags_of_the_page_are_those_of_the_command() -> None:
+def test_the_options_on_the_page_exist() -> None:
     done = scstream("serve", "--help", folder=PAGE.parent)
     flags = set(re.findall(r"--[a-z][a-z-]+", PAGE.read_text(encoding="utf-8")))
     elsewhere = {"--serve", "--set"}

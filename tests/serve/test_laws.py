@@ -21,10 +21,10 @@ from scstream.io.schema import check_entries
 from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
+from scstream.serve.api_errors import ApiError
 from scstream.serve.app import create_app
-from scstream.serve.bodies import ARROW, Form, read_json
-from scstream.serve.model import Following, Owned, content_of
-from scstream.serve.refusals import Refusal
+from scstream.serve.bodies import ARROW, RowFormat, read_json
+from scstream.serve.model import LocalModel, Poller, content_of
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.arrow import stream_bytes
 from scstream.stream.follower import Follower
@@ -41,9 +41,9 @@ def read(stream: bytes) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("given_as", ["columns", "rows", "arrow"])
 @pytest.mark.parametrize("n_rows", [0, 1, 50, 6000])
-def test_answers_are_those_of_the_model(given_as: str, n_rows: int) -> None:
+def test_predictions_equal_those_of_the_model(given_as: str, n_rows: int) -> None:
     X, model = rows(n_rows, seed=9), reading()
-    client = Client(create_app(Owned(model)))
+    client = Client(create_app(LocalModel(model)))
     if given_as == "arrow":
         answer = client.post("/predict", stream_bytes(columns_of(X)), ARROW_TYPE)
     elif given_as == "rows":
@@ -63,10 +63,10 @@ def columns_of(X: np.ndarray) -> dict[str, np.ndarray]:
     return {"y": X[:, 1].copy(), "x": X[:, 0].copy()}  # the order of columns is free
 
 
-def test_answers_are_those_of_the_estimator(tmp_path: Path) -> None:
+def test_predictions_equal_those_of_the_estimator(tmp_path: Path) -> None:
     model = ScStream(random_state=0).fit(rows(400))
     model.save(tmp_path / "model.scstream")
-    client = Client(create_app(Owned.open(tmp_path / "model.scstream")))
+    client = Client(create_app(LocalModel.open(tmp_path / "model.scstream")))
     X = rows(80, seed=5)
     said = client.predict(columns=columns(X, ("x0", "x1")), probabilities=True).json()
     assert_array_equal(said["cluster"], model.predict(X))
@@ -75,7 +75,7 @@ def test_answers_are_those_of_the_estimator(tmp_path: Path) -> None:
     assert_array_equal(said["log_density"], model.score_samples(X))
 
 
-def test_arrow_says_what_json_says() -> None:
+def test_arrow_and_json_have_the_same_content() -> None:
     client, X = Client(app()), rows(30, seed=2)
     body = json.dumps({"rows": X.tolist(), "probabilities": True}).encode()
     plain = client.post("/predict", body).json()
@@ -91,16 +91,16 @@ def test_arrow_says_what_json_says() -> None:
     ]
 
 
-def test_time_is_that_of_the_question() -> None:
+def test_predictions_use_the_time_of_the_request() -> None:
     X, model = rows(20), reading(half_life=5.0)
-    client = Client(create_app(Owned(model)))
+    client = Client(create_app(LocalModel(model)))
     said = client.predict(rows=X.tolist(), time=400.0).json()
     assert_array_equal(said["log_density"], model.compute("log_density", X, time=400.0).values)
     assert said["log_density"] != client.predict(rows=X.tolist()).json()["log_density"]
 
 
-def test_null_is_missing_where_the_family_takes_it() -> None:
-    client = Client(create_app(Owned(reading(family="diagonal"))))
+def test_null_is_a_missing_entry_if_the_family_handles_them() -> None:
+    client = Client(create_app(LocalModel(reading(family="diagonal"))))
     said = client.predict(columns={"x": [0.1, None], "y": [None, 8.0]})
     wanted = reading(family="diagonal").compute("labels", [[0.1, np.nan], [np.nan, 8.0]])
     assert said.json()["cluster"] == wanted.values.tolist()
@@ -108,13 +108,13 @@ def test_null_is_missing_where_the_family_takes_it() -> None:
     assert detail == "row 1 cannot be used: column 'x' is missing."
 
 
-def test_texts_go_through_the_steps() -> None:
+def test_texts_are_preprocessed() -> None:
     steps = Steps.build([{"step": "hash_text", "column": "title", "n": 50}])
     titles = ["red apple pie", "apple cake", "blue sea", "deep blue sea"] * 20
     _, block = steps.apply(Block.of(np.zeros((80, 0)), title=titles))
     learner, _, _ = Settings(family="multinomial", random_state=0).update(block.X)
     model = ModelVersion(0, 1, 0.0, (), learner, steps)
-    client = Client(create_app(Owned(model)))
+    client = Client(create_app(LocalModel(model)))
     asked = Block.of(np.zeros((2, 0)), title=["apple pie", "blue"])
     wanted = model.compute("labels", asked).values.tolist()
     assert client.predict(columns={"title": ["apple pie", "blue"]}).json()["cluster"] == wanted
@@ -134,25 +134,25 @@ JUNK = st.one_of(
 
 
 @given(st.lists(st.tuples(JUNK, JUNK), min_size=1, max_size=4), st.booleans())
-def test_an_entry_is_a_number_or_is_refused(table: list[tuple[Any, Any]], by_row: bool) -> None:
+def test_an_entry_is_a_number_or_is_rejected(table: list[tuple[Any, Any]], by_row: bool) -> None:
     """The short way through numpy takes nothing that a closer look would refuse."""
-    form = Form(("true", 'na"me'), missing=True)
+    form = RowFormat(("true", 'na"me'), missing=True)
     body: dict[str, Any] = {"rows": table}
     if not by_row:
         body = {"columns": dict(zip(form.names, map(list, zip(*table, strict=True)), strict=True))}
     sound = all(entry is None or type(entry) in (int, float) for row in table for entry in row)
     try:
         found = read_json(json.dumps(body).encode(), form, max_n=10).rows
-    except Refusal as refusal:
+    except ApiError as refusal:
         assert not sound and refusal.status == 422
     else:
         assert sound
         assert_array_equal(found, np.array(table, dtype=np.float64))
 
 
-def test_learning_is_that_of_the_model() -> None:
+def test_learning_equals_that_of_the_model() -> None:
     X, before = rows(200, seed=11), reading()
-    client = Client(create_app(Owned(before), ServiceSettings(learn=True)))
+    client = Client(create_app(LocalModel(before), ServiceSettings(learn=True)))
     said = client.post("/learn", json.dumps({"columns": columns(X), "time": 9.0}).encode())
     after, labels, _ = before.model.update(X, time=9.0)
     assert said.status_code == 200, said.text
@@ -170,7 +170,7 @@ def test_a_batch_is_learned_whole_or_not_at_all() -> None:
     steps = Steps.build([{"step": "standardise"}]).with_columns(("x", "y"))
     steps, block = steps.apply(Block.of(rows(100)))
     learner, _, _ = Settings.of({"random_state": 0}, feature_names=("x", "y")).update(block.X)
-    model = Owned(ModelVersion(0, 1, 0.0, ("x", "y"), learner, steps), steps=steps)
+    model = LocalModel(ModelVersion(0, 1, 0.0, ("x", "y"), learner, steps), steps=steps)
     client = Client(create_app(model, ServiceSettings(learn=True)))
     body = json.dumps({"rows": [[1.0, 2.0], [1e99, 0.0]]}).encode()
     assert "nothing was learned" in refused(client.post("/learn", body), 422)["detail"]
@@ -179,11 +179,11 @@ def test_a_batch_is_learned_whole_or_not_at_all() -> None:
     assert client.post("/learn", sound).json()["version"] == 1
 
 
-def test_every_answer_is_of_one_version() -> None:
+def test_every_response_comes_from_one_version() -> None:
     """Questions by many while batches are learned: each answer is that of the version it names."""
     X = rows(40, seed=3)
     body = json.dumps({"rows": X.tolist(), "probabilities": True}).encode()
-    model = Owned(reading())
+    model = LocalModel(reading())
     known = {5: model.current()}
     app = create_app(model, ServiceSettings(learn=True))
 
@@ -215,10 +215,10 @@ def test_every_answer_is_of_one_version() -> None:
         assert len(each["ids"]) == len(each["probabilities"][0])
 
 
-def test_a_store_that_is_away_changes_nothing_but_the_pause() -> None:
+def test_an_unreachable_store_only_lengthens_the_pause() -> None:
     told: list[dict[str, Any]] = []
 
-    class Away(Owned):
+    class Away(LocalModel):
         def refresh(self) -> bool:
             if len(told) < 3:
                 raise OSError("the disk is away")
@@ -226,13 +226,13 @@ def test_a_store_that_is_away_changes_nothing_but_the_pause() -> None:
             return True
 
     seen: list[ModelVersion] = []
-    following = Following(
+    poller = Poller(
         Away(), every=0.5, changed=seen.append, emit=lambda kind, /, **v: told.append(v)
     )
     pauses = []
     for _ in range(4):
-        following.look()
-        pauses.append(following.pause)
+        poller.poll()
+        pauses.append(poller.pause)
     assert pauses == [1.0, 2.0, 4.0, 0.5] and len(seen) == 1
     assert told[0] == {"reason": "the disk is away", "again": 1.0}
 
@@ -247,7 +247,7 @@ def test_a_follower_without_a_checkpoint_is_not_ready(tmp_path: Path) -> None:
     assert client.get("/openapi.json").status_code == 200
 
 
-def test_a_checkpoint_may_be_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_checkpoint_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(app(stale=10.0))
     monkeypatch.setattr("time.time", lambda: 12.5)
     assert "12 s old" in refused(client.get("/readyz"), 503)["detail"]
@@ -279,7 +279,7 @@ def test_events_are_the_newest_first() -> None:
     model = reading()
     learner = model.model
     learner, _, _ = learner.update(rows(200, seed=4) + np.array([30.0, 0.0]))
-    client = Client(create_app(Owned(ModelVersion(6, 4, 1.0, ("x", "y"), learner, Steps()))))
+    client = Client(create_app(LocalModel(ModelVersion(6, 4, 1.0, ("x", "y"), learner, Steps()))))
     events = client.get("/events").json()["events"]
     assert len(events) > 3 and [e["time"] for e in events] == sorted(
         (e["time"] for e in events), reverse=True
@@ -293,7 +293,7 @@ def test_events_are_the_newest_first() -> None:
     refused(client.get("/events", params={"kind": "fled"}), 422)
 
 
-def test_the_model_file_can_be_taken_away(tmp_path: Path) -> None:
+def test_the_model_file_can_be_downloaded(tmp_path: Path) -> None:
     X = rows(50, seed=6)
     answer = Client(app()).get("/model")
     assert answer.headers["content-disposition"] == 'attachment; filename="model-5.scstream"'
@@ -316,11 +316,11 @@ FAR = [
     st.sampled_from(FAR),
     st.lists(st.lists(st.floats(), min_size=2, max_size=2), min_size=1, max_size=3),
 )
-def test_the_short_look_at_rows_lets_nothing_through(
+def test_fast_checks_of_rows_accept_nothing_invalid(
     model: ModelVersion, table: list[list[float]]
 ) -> None:
     """Rows are prepared without a closer look only where that would find nothing."""
-    X, family = np.array(table), model.mixture.family
+    X, family = np.array(table), model.model.family
     try:
         check_entries(X, family)
         family.check(X)

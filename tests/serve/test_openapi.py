@@ -44,7 +44,7 @@ class Bearer:
 
 @SCHEMA.parametrize()
 @settings(derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-def test_the_service_is_as_it_is_described(case: Case) -> None:
+def test_the_service_matches_its_description(case: Case) -> None:
     sound = case.meta is None or case.meta.generation.mode.is_positive
     if sound and isinstance(case.body, dict):
         case.body = of_one_length(case.body)

@@ -18,7 +18,7 @@ import pytest
 from scstream import ScStream
 from scstream.cli.main import run_app
 from scstream.serve.listen import serve_in_thread
-from scstream.serve.model import Owned
+from scstream.serve.model import LocalModel
 from tests.cli.shell import PIPELINE, Running, logged, running, scstream, write_rows
 from tests.serve.subjects import app, columns, reading, rows
 
@@ -27,7 +27,7 @@ TOKEN = "correct-horse-battery"
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    Owned(reading()).save(tmp_path / "model.scstream")
+    LocalModel(reading()).save(tmp_path / "model.scstream")
     return tmp_path / "model.scstream"
 
 
@@ -56,7 +56,7 @@ def ask(url: str, X: np.ndarray, **headers: str) -> httpx.Response:
     )
 
 
-def test_a_signal_under_load_loses_no_answer(tmp_path: Path, model: Path) -> None:
+def test_a_signal_under_load_loses_no_response(tmp_path: Path, model: Path) -> None:
     """Every request is answered whole; a client that is told to leave does, like a balancer."""
     with running("serve", model, "--port", 0, "--drain", "0.7", folder=tmp_path) as service:
         url = url_of(service)
@@ -104,7 +104,7 @@ def _load(url: str, counted: dict[str, int], broken: list[BaseException]) -> Non
                 return
 
 
-def test_an_answer_in_the_making_is_finished() -> None:
+def test_a_response_under_way_is_finished() -> None:
     body = json.dumps({"rows": [[1, 2]]}).encode()
     head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     serving = serve_in_thread(app(), "127.0.0.1", 0)
@@ -152,7 +152,7 @@ def test_a_replica_follows_a_pipeline(tmp_path: Path) -> None:
     assert model.predict(X).tolist() == after["cluster"]
 
 
-def test_what_is_learned_is_kept(tmp_path: Path, model: Path) -> None:
+def test_a_learned_model_is_saved(tmp_path: Path, model: Path) -> None:
     learning = ("serve", model, "--port", 0, "--learn", "--save", "out.scstream")
     body = {"columns": columns(rows(100, seed=8))}
     with running(*learning, "--save-every", 2, folder=tmp_path) as service:
@@ -193,7 +193,7 @@ def test_no_secret_is_logged(tmp_path: Path, model: Path) -> None:
     ("host", "token", "warned"),
     [("0.0.0.0", "", True), ("0.0.0.0", TOKEN, False), ("127.0.0.1", "", False)],
 )
-def test_a_door_to_the_world_is_warned_of(
+def test_a_service_open_to_other_machines_warns(
     host: str,
     token: str,
     warned: bool,
@@ -205,7 +205,7 @@ def test_a_door_to_the_world_is_warned_of(
     seen: list[str | None] = []
     monkeypatch.setattr(
         "scstream.cli.serve.serve",
-        lambda app, door: seen.append(app.state.service.settings.token),
+        lambda app, listener: seen.append(app.state.service.settings.token),
     )
     with pytest.raises(SystemExit) as ended:
         run_app(["serve", str(model), "--host", host, "--port", "0"])
@@ -228,7 +228,7 @@ def test_a_door_to_the_world_is_warned_of(
         (["model.scstream", "--host", "127.0.0.1", "--port", "TAKEN"], "--port"),
     ],
 )
-def test_what_cannot_be_meant(
+def test_contradicting_arguments_are_rejected(
     arguments: list[str],
     word: str,
     tmp_path: Path,

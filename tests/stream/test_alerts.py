@@ -17,7 +17,7 @@ from scstream.cli.secrets import SecretRedactor
 from scstream.cli.settings import flag_settings, print_settings, resolve
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
-from scstream.observe.alarm import Alarm, AlarmOptions
+from scstream.observe.alerts import AlertOptions, AlertRules
 from scstream.observe.drift import PageHinkley
 from scstream.stream.config import build
 from scstream.stream.store import FolderStore
@@ -137,7 +137,7 @@ def test_other_rules_are_no_other_pipeline(folder: Path) -> None:
 def test_a_detector_of_ones_own(folder: Path) -> None:
     pipeline = build(settings_of(folder, "own"))
     slow = PageHinkley(min_instances=5, delta=1.0, threshold=18.5, alpha=1.0, mode="down")
-    pipeline.alarm = Alarm(AlarmOptions(log_density=slow))
+    pipeline.alert_rules = AlertRules(AlertOptions(log_density=slow))
     pipeline.run()
     assert kinds(alerts_in(folder / "own.jsonl"))[0] == (JUMPS[0] + 1, "log_density")
 
@@ -158,7 +158,7 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "detail"),
     [
-        ({"alerts": {"novelti": 0.2}}, "there is no option 'novelti' of alerts"),
+        ({"alerts": {"novelti": 0.2}}, "alerts has no option 'novelti'"),
         ({"alerts": {"novelty": 2}}, "alerts.novelty must be a share"),
         ({"alerts": "novelty"}, "alerts must be a table"),
         ({"alerts": {"sink": "file"}}, "alerts.sink must be a table"),

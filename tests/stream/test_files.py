@@ -110,7 +110,7 @@ def test_every_position_gives_the_same_rows_again(
 
 @same_folder
 @given(folders())
-def test_where_records_end_changes_nothing(
+def test_rows_do_not_depend_on_the_size_of_records(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
     folder: tuple[str, list[bytes]],
@@ -170,7 +170,7 @@ def test_a_damaged_file_is_one_reject_and_the_next_is_read(tmp_path: Path, endin
     assert read_all(tmp_path, Resume(identity, {"": records[0].after}))[0] == records[1:]
 
 
-def test_a_file_of_groups_is_waited_for_while_it_is_written(tmp_path: Path) -> None:
+def test_an_incomplete_parquet_file_is_tried_again(tmp_path: Path) -> None:
     write_groups(tmp_path / "whole", "parquet")
     content = (tmp_path / "whole").read_bytes()
     path = tmp_path / "rows.parquet"
@@ -199,7 +199,7 @@ def append(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def test_only_whole_lines_of_a_growing_file_are_taken(log: tuple[Path, FileSource]) -> None:
+def test_only_whole_lines_of_a_growing_file_are_read(log: tuple[Path, FileSource]) -> None:
     path, source = log
     (first,) = source.read(9, timeout=0)
     assert source.read(9, timeout=0.06) == []
@@ -238,7 +238,7 @@ def test_rows_of_a_growing_file_do_not_depend_on_when_it_grew(
         assert records[-1].after == seen[-1].after
 
 
-def test_half_a_line_may_be_taken_back(log: tuple[Path, FileSource]) -> None:
+def test_half_a_line_may_still_change(log: tuple[Path, FileSource]) -> None:
     path, source = log
     source.read(9, timeout=0)
     append(path, b'{"x": 7, "y"')
@@ -248,7 +248,7 @@ def test_half_a_line_may_be_taken_back(log: tuple[Path, FileSource]) -> None:
     assert source.read(9, timeout=0)[0].value == b'{"x": 3, "y": 3}\n'
 
 
-def test_a_followed_file_that_is_cut_is_noticed(log: tuple[Path, FileSource]) -> None:
+def test_truncation_of_a_followed_file_is_detected(log: tuple[Path, FileSource]) -> None:
     path, source = log
     source.read(9, timeout=0)
     os.truncate(path, 3)
@@ -256,7 +256,7 @@ def test_a_followed_file_that_is_cut_is_noticed(log: tuple[Path, FileSource]) ->
         source.read(9, timeout=0)
 
 
-def test_a_followed_file_that_is_cut_and_grows_again_is_noticed(
+def test_truncation_of_a_followed_file_that_grows_again_is_detected(
     log: tuple[Path, FileSource],
 ) -> None:
     path, source = log
@@ -267,7 +267,7 @@ def test_a_followed_file_that_is_cut_and_grows_again_is_noticed(
         source.read(9, timeout=0)
 
 
-def test_rotation_is_noticed_after_the_old_file_was_read(log: tuple[Path, FileSource]) -> None:
+def test_rotation_is_detected_after_the_old_file_was_read(log: tuple[Path, FileSource]) -> None:
     path, source = log
     source.read(9, timeout=0)
     append(path, b'{"x": 2, "y": 2}\n')
@@ -319,7 +319,7 @@ def accepted(path: Path, resume: Resume) -> list[Any]:
     return values
 
 
-def test_a_file_that_grew_is_still_the_same(tmp_path: Path) -> None:
+def test_a_file_that_grew_has_the_same_identity(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"[1, 1]\n[2")  # less than a head, and it ends in half a line
     resume = checkpoint(path)
@@ -330,7 +330,7 @@ def test_a_file_that_grew_is_still_the_same(tmp_path: Path) -> None:
     assert read_all(path, resume)[0] == records[1:]
 
 
-def test_a_checkpoint_before_the_first_row_knows_the_file(tmp_path: Path) -> None:
+def test_a_checkpoint_before_the_first_row_identifies_the_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"[1, 1]\n")
     source = FileSource(path=path)
@@ -344,7 +344,7 @@ def test_a_checkpoint_before_the_first_row_knows_the_file(tmp_path: Path) -> Non
         read_all(path, resume)
 
 
-def test_a_shorter_file_has_regressed(tmp_path: Path) -> None:
+def test_a_shorter_file_raises_source_regressed(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"[1, 1]\n[2, 2]\n")
     resume = checkpoint(path)
@@ -355,7 +355,7 @@ def test_a_shorter_file_has_regressed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep_inode", [True, False])
-def test_another_file_under_the_name_has_changed(tmp_path: Path, keep_inode: bool) -> None:
+def test_another_file_with_the_name_raises_source_changed(tmp_path: Path, keep_inode: bool) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"[1, 1]\n")
     resume = checkpoint(path)
@@ -369,7 +369,7 @@ def test_another_file_under_the_name_has_changed(tmp_path: Path, keep_inode: boo
     assert accepted(path, resume) == [path.read_bytes()]
 
 
-def test_a_file_that_is_gone_is_a_gap(tmp_path: Path) -> None:
+def test_a_missing_file_raises_source_gap(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.jsonl").write_text(f"[{ord(name)}, 0]\n")
     resume = checkpoint(tmp_path, n_records=2)
@@ -397,7 +397,7 @@ def test_a_long_line_is_one_reject(tmp_path: Path, short: None) -> None:
         assert facts(block) == facts(rows(FileSource(path=path), records[i:]))
 
 
-def test_a_long_line_that_still_grows_is_waited_for(
+def test_a_long_line_is_rejected_once_it_is_complete(
     log: tuple[Path, FileSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, _ = log
@@ -419,7 +419,7 @@ def test_a_long_line_that_still_grows_is_waited_for(
     ("start", "expected"),
     [("first", 3), ("last", 0), ({"file": "rows.jsonl", "offset": 7}, 2)],
 )
-def test_a_run_without_checkpoint_begins_where_it_is_told(
+def test_start_sets_where_a_run_without_checkpoint_begins(
     tmp_path: Path, start: Any, expected: int
 ) -> None:
     path = tmp_path / "rows.jsonl"
@@ -427,7 +427,7 @@ def test_a_run_without_checkpoint_begins_where_it_is_told(
     assert len(read_all(path, start=start)[1].row) == expected
 
 
-def test_last_is_behind_all_groups(tmp_path: Path) -> None:
+def test_start_last_is_after_all_row_groups(tmp_path: Path) -> None:
     write_groups(tmp_path / "a.parquet", "parquet")
     assert read_all(tmp_path, start="last")[0] == []
 
@@ -448,7 +448,7 @@ def csv_block(content: bytes, schema: Schema = SCHEMA, **options: Any) -> Block:
     return CsvReader(schema, **options).read(content)
 
 
-def test_columns_of_csv_go_by_name() -> None:
+def test_columns_of_csv_are_found_by_name() -> None:
     left = csv_block(b"x,y,name\n1,2,a\n3,4,b\n")
     right = csv_block(b"name,y, x\na,2,1\nb,4,3\n")
     assert facts(left) == facts(right)
@@ -466,7 +466,7 @@ def test_bad_lines_of_csv_are_rejects_with_reasons() -> None:
         assert part in reasons
 
 
-def test_csv_settles_features_and_reads_times() -> None:
+def test_csv_infers_features_and_reads_times() -> None:
     take = CsvReader(Schema(keep=("id",), time="at", missing=True))
     block = take.read(b"id,at,a,word,b\n7,noon,1,w,2\n7,2026-01-01,1,w,2\n8,5,,w,3\n")
     assert take.schema.features == ("a", "b")
@@ -477,7 +477,7 @@ def test_csv_settles_features_and_reads_times() -> None:
 
 
 @pytest.mark.parametrize("head", [b"x,x", b"", b'"x', b"\xff"])
-def test_a_header_without_names_refuses_all_rows(head: bytes) -> None:
+def test_an_invalid_header_rejects_all_rows(head: bytes) -> None:
     block = csv_block(head + b"\n1,2,3\n")
     assert len(block.rejects) == block.n_rows == 1
 
@@ -490,7 +490,7 @@ def test_no_csv_raises(content: bytes, schema: Schema) -> None:
     csv_block(content, schema)
 
 
-def test_csv_without_header_has_the_names_it_is_given(tmp_path: Path) -> None:
+def test_csv_without_header_uses_the_given_names(tmp_path: Path) -> None:
     path = tmp_path / "rows.tsv"
     path.write_bytes(b"1\t2\ta\n3\t4\t\n")
     options = {"format": "csv", "columns": ["y", "x", "name"], "delimiter": "\t"}
@@ -499,7 +499,7 @@ def test_csv_without_header_has_the_names_it_is_given(tmp_path: Path) -> None:
     assert block.extra["name"].tolist() == ["a", ""]
 
 
-def test_a_header_is_waited_for(tmp_path: Path) -> None:
+def test_an_incomplete_header_is_read_later(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(b"x,y,na")
     source = FileSource(path=path, follow=True)
@@ -514,19 +514,19 @@ def test_a_header_is_waited_for(tmp_path: Path) -> None:
     "options",
     [{"format": "xml"}, {"start": "middle"}, {"delimiter": "::"}, {"delimiter": '"'}],
 )
-def test_wrong_settings_of_a_source_are_said_at_once(tmp_path: Path, options: Any) -> None:
+def test_invalid_options_of_a_source_are_rejected(tmp_path: Path, options: Any) -> None:
     with pytest.raises(InputError):
         FileSource(path=tmp_path, **options)
 
 
-def test_a_path_without_files_is_said(tmp_path: Path) -> None:
+def test_a_path_without_files_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file"):
         FileSource(path=tmp_path / "none.csv").open(None)
     with pytest.raises(InputError, match="set format"):
         FileSource(path=tmp_path / "none.dat", follow=True).reader(SCHEMA)
 
 
-def test_doctor_looks_at_the_path(tmp_path: Path) -> None:
+def test_doctor_checks_the_path(tmp_path: Path) -> None:
     assert FileSource(path=tmp_path / "a.csv").doctor()[0].level == "warn"
     assert FileSource(path=tmp_path / "a.csv", follow=True).doctor()[0].level == "note"
     (tmp_path / "a.csv").write_text("x\n1\n")
@@ -605,7 +605,7 @@ FORMS = ["labels.jsonl", "labels.csv", "labels.parquet"]
 @same_folder
 @given(st.lists(st.sampled_from(["write", "flush", "crash"]), max_size=12), st.integers(1, 7))
 @pytest.mark.parametrize("form", FORMS)
-def test_deliveries_are_kept_once_whatever_crashes(
+def test_deliveries_are_stored_once_after_any_crash(
     form: str, tmp_path_factory: pytest.TempPathFactory, steps: list[str], part_rows: int
 ) -> None:
     path = tmp_path_factory.mktemp("sink") / form
@@ -628,7 +628,7 @@ def test_deliveries_are_kept_once_whatever_crashes(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_others_wrote_is_not_touched(tmp_path: Path, form: str) -> None:
+def test_rows_of_another_writer_are_not_changed(tmp_path: Path, form: str) -> None:
     path = tmp_path / "deep" / "er" / form
     sink = FileSink(path=path)
     sink.open(None)
@@ -647,7 +647,7 @@ def test_what_others_wrote_is_not_touched(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_rows_that_are_gone_are_noticed(tmp_path: Path, form: str) -> None:
+def test_missing_rows_are_detected(tmp_path: Path, form: str) -> None:
     path = tmp_path / form
     sink = FileSink(path=path)
     sink.open(None)
@@ -723,7 +723,7 @@ def test_a_part_is_synced_before_it_gets_its_name(tmp_path: Path) -> None:
     assert disk.done[:4] == ["write", "sync", "replace", "sync_folder"]
 
 
-def test_csv_keeps_to_its_first_columns(tmp_path: Path) -> None:
+def test_csv_uses_the_columns_of_the_first_rows(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     sink = FileSink(path=path)
     sink.open(None)
@@ -741,12 +741,12 @@ def test_csv_keeps_to_its_first_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"path": "labels.xml"}, {"path": "a", "format": "arrow"}])
-def test_wrong_settings_of_a_sink_are_said_at_once(options: Any) -> None:
+def test_invalid_options_of_a_sink_are_rejected(options: Any) -> None:
     with pytest.raises(InputError, match="set format"):
         FileSink(**options)
 
 
-def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
+def test_a_second_writer_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     sink = FileSink(path=path)
     sink.open(None)
@@ -762,7 +762,9 @@ def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
         (b"[1, 1]\n[2, 2]\n", SourceRegressed),
     ],
 )
-def test_what_was_read_must_stay(tmp_path: Path, content: bytes, error: type[Exception]) -> None:
+def test_changes_of_rows_that_were_read_are_detected(
+    tmp_path: Path, content: bytes, error: type[Exception]
+) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"[1, 1]\n[2, 2]\n[3, 3]\n")
     source = FileSource(path=path)

@@ -221,7 +221,7 @@ def test_the_same_key_at_the_same_time_counts_once(tmp_path: Path, n_keys: int) 
     source.close()
 
 
-def test_those_who_wait_share_a_sync(tmp_path: Path) -> None:
+def test_waiting_bodies_share_a_sync(tmp_path: Path) -> None:
     disk = FaultyDisk()
     source = HttpSource(port=0, journal=tmp_path, disk=disk)
     source.open(None)
@@ -245,7 +245,7 @@ def test_a_body_that_is_not_safe_is_not_confirmed(
     for _ in range(2):
         status, answer, headers = post(source, b"[1]", key="b")
         assert status == 503
-        assert "No space left" in answer["error"]
+        assert "No space left" in answer["detail"]
         assert headers["Retry-After"] == "1"
     assert [r.value for r in everything(source)] == [b"[0]"]
     disk.fails = ""
@@ -332,7 +332,7 @@ def test_no_flipped_bit_is_read(tmp_path: Path, at_once: int) -> None:
     assert n_damaged > 0 or at_once == 6
 
 
-def test_a_file_from_the_middle_is_missed(tmp_path: Path) -> None:
+def test_a_missing_file_in_the_middle_is_reported(tmp_path: Path) -> None:
     filled(tmp_path, 12)
     paths = sorted(tmp_path.glob("rows-*"))
     assert len(paths) > 2
@@ -383,7 +383,7 @@ def test_a_full_journal_asks_to_wait(source: HttpSource) -> None:
         pass
     status, said, headers = answer
     assert (status, headers["Retry-After"]) == (503, "1")
-    assert "behind" in said["error"]
+    assert "behind" in said["detail"]
     assert get(source, "/healthz")[0] == 503
     records = everything(source)
     source.acknowledge({"": records[-1].after})
@@ -399,7 +399,7 @@ def get(source: HttpSource, path: str) -> Answer:
         connection.close()
 
 
-def test_health_is_told(source: HttpSource) -> None:
+def test_healthz_returns_the_position(source: HttpSource) -> None:
     post(source)
     assert get(source, "/healthz")[:2] == (200, {"status": "ok", "position": 1})
     assert get(source, "/rows")[0] == 404
@@ -415,15 +415,15 @@ def test_health_is_told(source: HttpSource) -> None:
         (400, {"key": "a" * 201}),
         (400, {"key": "\xe9"}),
         (403, {"Origin": "http://evil.example"}),
-        (411, {"Transfer_Encoding": "chunked"}),
+        (411, {"body": b"3\r\n[1]\r\n0\r\n\r\n", "Transfer_Encoding": "chunked"}),
     ],
 )
-def test_what_cannot_be_taken_is_refused(
+def test_invalid_requests_are_rejected(
     source: HttpSource, expected: int, request_: dict[str, Any]
 ) -> None:
     status, answer, headers = post(source, **request_)
     assert status == expected
-    assert answer["error"].endswith(".")
+    assert answer["detail"].endswith(".")
     assert headers["Connection"] == "close"
     assert source.lag() == 0
     assert post(source)[0] == 200
@@ -465,21 +465,20 @@ def test_half_a_body_does_not_count(source: HttpSource) -> None:
     assert post(source, b"[2]")[1]["position"] == 0
 
 
-def test_slow_clients_are_dropped(source: HttpSource) -> None:
+def test_slow_bodies_are_dropped(source: HttpSource) -> None:
     head = b"POST /rows HTTP/1.1\r\nContent-Length: 100\r\n\r\n"
     started = time.monotonic()
     assert raw(source, head, *[b"1"] * 20, pause=0.1).startswith(b"HTTP/1.1 408")
-    assert raw(source, *[b"P"] * 20, pause=0.1) == b""
     assert time.monotonic() - started < 10
     assert source.lag() == 0
 
 
-def test_too_many_connections_are_turned_away(source: HttpSource) -> None:
+def test_requests_beyond_max_connections_get_503(source: HttpSource) -> None:
     host, port = source.address.removeprefix("http://").split(":")
     idle = [socket.create_connection((host, int(port))) for _ in range(8)]
     time.sleep(0.2)
     try:
-        assert raw(source).startswith(b"HTTP/1.1 503")
+        assert raw(source, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 503")
     finally:
         for connection in idle:
             connection.close()
@@ -488,14 +487,14 @@ def test_too_many_connections_are_turned_away(source: HttpSource) -> None:
         assert time.monotonic() < deadline
 
 
-def test_a_large_body_is_asked_for_only_if_it_is_taken(source: HttpSource) -> None:
+def test_continue_is_sent_only_for_accepted_bodies(source: HttpSource) -> None:
     head = b"POST /rows HTTP/1.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n"
-    assert raw(source, head % 5000).startswith(b"HTTP/1.1 413")
+    assert raw(source, head % 5000, pause=0.1).startswith(b"HTTP/1.1 413")
     answer = raw(source, head % 3, b"[1]", pause=0.1)
     assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")
 
 
-def test_a_token_is_needed_where_there_is_one(tmp_path: Path) -> None:
+def test_the_token_is_required_if_set(tmp_path: Path) -> None:
     source = HttpSource(port=0, journal=tmp_path, token="canary-4711")
     source.open(None)
     try:
@@ -530,18 +529,18 @@ def test_a_token_is_needed_where_there_is_one(tmp_path: Path) -> None:
         {"max_journal": 100},
     ],
 )
-def test_wrong_settings_are_said_at_once(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_wrong_settings_are_rejected_at_once(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"\.$"):
         HttpSource(**({"port": 0, "journal": tmp_path} | options))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "::1"])
-def test_this_machine_needs_no_token(tmp_path: Path, host: str) -> None:
+def test_loopback_needs_no_token(tmp_path: Path, host: str) -> None:
     HttpSource(port=0, journal=tmp_path, host=host)
 
 
-def test_the_same_port_twice_is_said(source: HttpSource, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(source: HttpSource, tmp_path: Path) -> None:
     port = int(source.address.rsplit(":", 1)[1])
     second = HttpSource(port=port, journal=tmp_path / "journal")
     with pytest.raises(StreamError, match="running already"):
@@ -549,7 +548,7 @@ def test_the_same_port_twice_is_said(source: HttpSource, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("start", "expected"), [("first", 3), ("last", 0), (1, 2)])
-def test_a_run_without_checkpoint_begins_where_it_is_told(
+def test_a_run_without_checkpoint_starts_at_start(
     tmp_path: Path, start: Any, expected: int
 ) -> None:
     filled(tmp_path, 3)
@@ -559,7 +558,7 @@ def test_a_run_without_checkpoint_begins_where_it_is_told(
     source.close()
 
 
-def test_what_was_answered_is_there_when_it_is_closed_under_load(tmp_path: Path) -> None:
+def test_confirmed_bodies_survive_a_close_under_load(tmp_path: Path) -> None:
     source = HttpSource(port=0, journal=tmp_path)
     source.open(None)
     address = source.address.removeprefix("http://")
@@ -652,7 +651,7 @@ def test_kill_9_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert len(found) - sum(map(len, confirmed)) <= len(confirmed)  # one each without an answer
 
 
-def test_doctor_says_who_can_push(tmp_path: Path) -> None:
+def test_doctor_reports_who_can_push(tmp_path: Path) -> None:
     found = HttpSource(port=0, journal=tmp_path / "j").doctor()
     assert {f.about: f.level for f in found} | {"room": ""} == {
         "journal": "ok",

@@ -207,7 +207,7 @@ def keys(batches: range, n_rows: int = 10, *, job: str = "demo") -> list[bytes]:
 
 
 @on_all
-def test_nothing_comes_after_the_timeout_and_the_lag_is_told(broker, own_name):
+def test_read_ends_at_its_timeout_and_lag_is_reported(broker, own_name):
     broker.topic(own_name)
     source = broker.source(own_name)
     source.open(None)
@@ -225,7 +225,7 @@ def test_nothing_comes_after_the_timeout_and_the_lag_is_told(broker, own_name):
 
 
 @on_all
-def test_where_a_run_without_checkpoint_starts_can_be_chosen(broker, own_name):
+def test_start_sets_where_a_run_without_checkpoint_begins(broker, own_name):
     broker.topic(own_name)
     broker.send(own_name, numbered(10))
     for start, expected in [("first", numbered(11)), ({"0": 7}, numbered(4, 7))]:
@@ -243,7 +243,7 @@ def test_where_a_run_without_checkpoint_starts_can_be_chosen(broker, own_name):
 
 
 @on_all
-def test_a_position_after_the_end_is_a_regression(broker, own_name, hasty):
+def test_an_offset_after_the_end_raises_source_regressed(broker, own_name, hasty):
     broker.topic(own_name)
     broker.send(own_name, numbered(10))
     source = broker.source(own_name)
@@ -257,7 +257,7 @@ def test_a_position_after_the_end_is_a_regression(broker, own_name, hasty):
 
 
 @on_all
-def test_another_topic_is_a_change(broker, own_name):
+def test_another_topic_raises_source_changed(broker, own_name):
     broker.topic(own_name)
     broker.send(own_name, numbered(10))
     source = broker.source(own_name)
@@ -277,7 +277,7 @@ def test_another_topic_is_a_change(broker, own_name):
 
 
 @on_modern
-def test_the_identity_holds_the_cluster(broker, own_name):
+def test_the_identity_contains_the_cluster_id(broker, own_name):
     source = broker.source(broker.topic(own_name))
     source.open(None)
     assert source.identity()["cluster"] == broker.producer.list_topics(timeout=5).cluster_id
@@ -285,7 +285,7 @@ def test_the_identity_holds_the_cluster(broker, own_name):
 
 
 @on_all
-def test_a_topic_that_is_not_there_is_named(broker, own_name, hasty):
+def test_the_error_for_a_missing_topic_names_it(broker, own_name, hasty):
     source, sink = broker.source(own_name), broker.sink(own_name)
     for act, error in [
         (lambda: source.open(None), StreamError),
@@ -297,7 +297,7 @@ def test_a_topic_that_is_not_there_is_named(broker, own_name, hasty):
 
 
 @on_all
-def test_a_group_is_told_and_never_asked(broker, own_name):
+def test_offsets_are_committed_to_the_group_and_never_read_from_it(broker, own_name):
     broker.topic(own_name)
     broker.send(own_name, numbered(20))
     asking = Consumer({**broker.client, "group.id": own_name})
@@ -347,7 +347,7 @@ def test_new_partitions_are_read_from_their_beginning(old, own_name):
     source.close()
 
 
-def test_messages_that_were_not_kept_are_a_gap(old, own_name):
+def test_messages_removed_by_retention_raise_source_gap(old, own_name):
     """As retention does it, but at once: the broker looks for old segments every half minute."""
     old.topic(own_name, partitions=1, segment_bytes=2000)
     for start in range(0, 500, 50):
@@ -364,7 +364,7 @@ def test_messages_that_were_not_kept_are_a_gap(old, own_name):
     source.close()
 
 
-def test_a_killed_broker_is_waited_for_and_nothing_is_lost_or_repeated(old, own_name):
+def test_reading_continues_after_a_broker_was_killed_without_loss_or_repeats(old, own_name):
     old.topic(own_name, partitions=2)
     source = old.source(own_name)
     source.open(None)
@@ -387,7 +387,7 @@ def source_values(source: KafkaSource, n: int) -> list[bytes]:
     return [record.value for record in gathered(source, n)]
 
 
-def test_a_broker_that_lost_its_end_is_noticed_while_connected(old, own_name):
+def test_lost_messages_are_detected_while_connected(old, own_name):
     old.topic(own_name, partitions=1)
     old.send(own_name, numbered(100))
     source = old.source(own_name)
@@ -402,7 +402,7 @@ def test_a_broker_that_lost_its_end_is_noticed_while_connected(old, own_name):
         source.open(Resume({"topic": own_name}, {"0": 100}))
 
 
-def test_a_topic_that_is_deleted_is_noticed_while_connected(old, own_name, monkeypatch):
+def test_a_deleted_topic_is_detected_while_connected(old, own_name, monkeypatch):
     monkeypatch.setattr(kafka_source, "GONE_SECONDS", 1.0)
     old.topic(own_name, partitions=1)
     old.send(own_name, numbered(10))
@@ -415,7 +415,7 @@ def test_a_topic_that_is_deleted_is_noticed_while_connected(old, own_name, monke
     source.close()
 
 
-def test_read_returns_in_time_while_the_broker_is_away(old, own_name):
+def test_read_ends_at_its_timeout_while_the_broker_is_down(old, own_name):
     old.topic(own_name, partitions=1)
     source = old.source(own_name)
     source.open(None)
@@ -433,7 +433,7 @@ def test_read_returns_in_time_while_the_broker_is_away(old, own_name):
     source.close()
 
 
-def test_a_broker_that_is_away_ends_with_a_sentence_if_patience_does(own_name):
+def test_an_unreachable_broker_raises_after_the_retry_timeout(own_name):
     away = "127.0.0.1:1"
     source = KafkaSource(away, own_name, retry_timeout=0.5)
     sink = KafkaSink(away, own_name, retry_timeout=0.5)
@@ -454,7 +454,7 @@ def test_closing_ends_the_wait(own_name):
 
 
 @on_all
-def test_a_batch_that_is_told_twice_is_kept_once(broker, own_name):
+def test_a_batch_that_is_written_twice_is_stored_once(broker, own_name):
     broker.topic(own_name)
     sink = broker.sink(own_name)
     sink.open(None)
@@ -468,7 +468,7 @@ def test_a_batch_that_is_told_twice_is_kept_once(broker, own_name):
 
 
 @on_all
-def test_a_delivery_that_got_through_in_part_is_completed(broker, own_name):
+def test_a_partly_written_delivery_is_completed(broker, own_name):
     broker.topic(own_name)
     sink = broker.sink(own_name)
     sink.open(None)
@@ -504,7 +504,7 @@ def test_a_format_with_one_message_per_batch(broker, own_name):
 
 
 @on_all
-def test_what_is_held_in_case_of_trouble_is_bounded(broker, own_name):
+def test_the_buffer_of_unconfirmed_messages_is_bounded(broker, own_name):
     broker.topic(own_name)
     sink = broker.sink(own_name, buffer_bytes=5000)
     sink.open(None)
@@ -529,7 +529,7 @@ def test_a_topic_that_lost_confirmed_labels_stops_the_sink(broker, own_name, has
     sink.close()
 
 
-def test_labels_get_through_a_broker_that_is_killed(old, own_name):
+def test_labels_are_written_once_although_the_broker_is_killed(old, own_name):
     """Without idempotence: what failed is looked for before it is sent again."""
     old.topic(own_name, partitions=1)
     sink = old.sink(own_name)
@@ -547,7 +547,7 @@ def test_labels_get_through_a_broker_that_is_killed(old, own_name):
     assert Counter(key for key, _ in old.content(own_name)) == Counter(keys(range(60), 100))
 
 
-def test_an_old_broker_is_told_from_one_that_can_be_idempotent(old, own_name):
+def test_an_old_broker_needs_idempotent_false(old, own_name):
     old.topic(own_name)
     sink = old.sink(own_name, idempotent=True)
     with pytest.raises(SinkError, match="Set idempotent to false"):
@@ -560,7 +560,7 @@ def test_an_old_broker_is_told_from_one_that_can_be_idempotent(old, own_name):
 if GIVEN:
 
     @pytest.mark.parametrize("broker", ["given"], indirect=True)
-    def test_a_topic_that_was_made_anew_is_told_by_its_id(broker, own_name):
+    def test_a_topic_that_was_created_again_is_recognised_by_its_id(broker, own_name):
         broker.topic(own_name)
         broker.send(own_name, numbered(10))
         source = broker.source(own_name)
@@ -595,7 +595,7 @@ if GIVEN:
 
 
 @on_all
-def test_the_doctor_says_what_the_broker_tells(broker, own_name, hasty):
+def test_doctor_reports_what_the_broker_reports(broker, own_name, hasty):
     broker.topic(own_name)
     for connector in (broker.source(own_name), broker.sink(own_name)):
         found = connector.doctor()
@@ -624,7 +624,7 @@ def test_the_doctor_says_what_the_broker_tells(broker, own_name, hasty):
         ),
     ],
 )
-def test_settings_that_break_a_promise_are_warned_of(settings, copies, warnings):
+def test_settings_that_risk_data_are_reported_as_warnings(settings, copies, warnings):
     found = check_settings(
         {**settings, "retention.ms": "604800000"}, n_replicas=copies, role="source"
     )
@@ -644,7 +644,7 @@ def test_settings_that_break_a_promise_are_warned_of(settings, copies, warnings)
         (lambda: KafkaSink("h", "t", idempotent=False, transactional=True), "idempotent"),
     ],
 )
-def test_options_that_cannot_be_are_refused(build, detail):
+def test_invalid_options_are_rejected(build, detail):
     with pytest.raises(InputError, match=detail) as caught:
         build()
     assert "CANARY" not in str(caught.value)

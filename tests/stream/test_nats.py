@@ -101,7 +101,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(nats_source, "_EXPIRES", 1.0)
 
 
-def test_a_message_of_no_bytes_and_one_with_headers_pass(nats_server, own_name):
+def test_empty_messages_and_messages_with_headers_are_read(nats_server, own_name):
     make(nats_server.url, own_name)
 
     async def act(js):
@@ -114,7 +114,7 @@ def test_a_message_of_no_bytes_and_one_with_headers_pass(nats_server, own_name):
     source.close()
 
 
-def test_reading_begins_where_it_is_told(filled):
+def test_start_sets_where_reading_begins(filled):
     server, name = filled
     for start, first in (("first", 0), (8, 7), ("20", 19)):
         source = opened(NatsSource(server.url, name, start=start))
@@ -149,9 +149,7 @@ def test_only_messages_of_the_subject_are_read(nats_server, own_name):
         one.close()
 
 
-def test_messages_of_other_subjects_that_expire_are_no_gap_while_reading(
-    nats_server, own_name, quick
-):
+def test_expired_messages_of_other_subjects_are_no_gap_while_reading(nats_server, own_name, quick):
     make(nats_server.url, own_name)
     publish(nats_server.url, f"{own_name}.b", [0])
     source = opened(NatsSource(nats_server.url, own_name, subject=f"{own_name}.b"))
@@ -164,7 +162,7 @@ def test_messages_of_other_subjects_that_expire_are_no_gap_while_reading(
     source.close()
 
 
-def test_a_stream_made_anew_is_another_one(filled):
+def test_a_stream_that_was_created_again_raises_source_changed(filled):
     server, name = filled
     source = opened(NatsSource(server.url, name))
     resume = resume_at(source, collect(source, 20)[-1].after)
@@ -185,7 +183,7 @@ def test_a_stream_made_anew_is_another_one(filled):
         one.close()
 
 
-def test_a_server_that_lost_its_storage_is_noticed(old_server):
+def test_a_server_that_lost_its_storage_is_detected(old_server):
     make(old_server.url, "rows")
     publish(old_server.url, "rows.a", range(5))
     source = opened(NatsSource(old_server.url, "rows"))
@@ -205,7 +203,7 @@ def test_a_server_that_lost_its_storage_is_noticed(old_server):
     again.close()
 
 
-def test_a_server_that_lost_the_end_of_a_stream_is_noticed(old_server):
+def test_lost_messages_at_the_end_of_a_stream_are_detected(old_server):
     make(old_server.url, "rows")
     source = NatsSource(old_server.url, "rows")
     resume = with_lost_end(old_server, source, partial(publish, old_server.url, "rows.a"))
@@ -221,7 +219,7 @@ def test_a_server_that_lost_the_end_of_a_stream_is_noticed(old_server):
         one.close()
 
 
-def test_sequences_that_were_given_twice_are_noticed(old_server):
+def test_reused_sequences_are_detected(old_server):
     make(old_server.url, "rows")
     source = NatsSource(old_server.url, "rows")
     resume = with_lost_end(old_server, source, partial(publish, old_server.url, "rows.a"))
@@ -231,7 +229,7 @@ def test_sequences_that_were_given_twice_are_noticed(old_server):
         NatsSource(old_server.url, "rows").open(resume)
 
 
-def test_a_gap_is_noticed_and_can_be_accepted(filled):
+def test_a_gap_is_detected_and_can_be_accepted(filled):
     server, name = filled
     source = opened(NatsSource(server.url, name))
     records = collect(source, 6)
@@ -257,7 +255,7 @@ def test_a_gap_is_noticed_and_can_be_accepted(filled):
     again.close()
 
 
-def test_single_messages_that_were_deleted_are_a_gap(filled):
+def test_single_deleted_messages_are_a_gap(filled):
     server, name = filled
     source = opened(NatsSource(server.url, name))
     resume = resume_at(source, collect(source, 6)[-1].after)
@@ -271,7 +269,7 @@ def test_single_messages_that_were_deleted_are_a_gap(filled):
     again.close()
 
 
-def test_a_gap_that_opens_while_reading_is_noticed(filled):
+def test_a_gap_that_appears_while_reading_is_detected(filled):
     server, name = filled
     source = opened(NatsSource(server.url, name, prefetch=4))
     assert numbers_of(source.read(1, 5.0)) == [0]
@@ -295,7 +293,7 @@ def test_a_message_that_is_deleted_while_reading_is_a_gap(filled):
     source.close()
 
 
-def test_reading_goes_on_after_the_server_was_killed(old_server):
+def test_reading_continues_after_the_server_was_killed(old_server):
     make(old_server.url, "rows")
     publish(old_server.url, "rows.a", range(500))
     source = opened(NatsSource(old_server.url, "rows", prefetch=50))
@@ -310,7 +308,7 @@ def test_reading_goes_on_after_the_server_was_killed(old_server):
 
 
 @pytest.mark.parametrize("how", ["pause", "black hole"])
-def test_reading_goes_on_after_silence(old_server, quick, how):
+def test_reading_continues_after_the_connection_was_silent(old_server, quick, how):
     make(old_server.url, "rows")
     publish(old_server.url, "rows.a", range(50))
     with ChaosProxy(old_server.port) as proxy:
@@ -331,7 +329,7 @@ def test_reading_goes_on_after_silence(old_server, quick, how):
         source.close()
 
 
-def test_a_storm_loses_and_repeats_nothing(old_server):
+def test_reading_through_a_faulty_network_loses_and_repeats_nothing(old_server):
     make(old_server.url, "rows")
     with ChaosProxy(old_server.port, seed=3) as proxy:
         source = opened(NatsSource(f"nats://127.0.0.1:{proxy.port}", "rows", prefetch=30))
@@ -346,7 +344,7 @@ def test_a_storm_loses_and_repeats_nothing(old_server):
         source.close()
 
 
-def test_a_stream_of_interest_is_kept_until_we_have_it(nats_server, own_name):
+def test_a_stream_with_interest_keeps_messages_until_they_are_acknowledged(nats_server, own_name):
     make(nats_server.url, own_name, retention="interest")
     with pytest.raises(InputError, match="set `durable` to a name"):
         NatsSource(nats_server.url, own_name).open(None)
@@ -376,13 +374,13 @@ def wait_for(is_so, seconds=10.0):
         time.sleep(0.02)
 
 
-def test_a_work_queue_is_refused(nats_server, own_name):
+def test_a_work_queue_is_rejected(nats_server, own_name):
     make(nats_server.url, own_name, retention="workqueue")
     with pytest.raises(InputError, match="is a work queue"):
         NatsSource(nats_server.url, own_name).open(None)
 
 
-def test_nothing_waits_for_ever_that_is_told_not_to(nats_server, own_name, caplog):
+def test_an_unreachable_server_raises_after_the_retry_timeout(nats_server, own_name, caplog):
     with pytest.raises(StreamError, match=f"{own_name}.* does not exist; create it"):
         NatsSource(nats_server.url, own_name).open(None)
     with pytest.raises(StreamError) as caught:
@@ -408,7 +406,7 @@ def sink_for(server, name, **options):
     return NatsSink(url, name, f"{name}.out", **options)
 
 
-def test_rows_of_a_batch_that_are_missing_are_added(nats_server, own_name):
+def test_missing_rows_of_a_batch_are_added(nats_server, own_name):
     sink = sink_for(nats_server, own_name, format="json")
     sink.open(None)
     written(sink, [0], n_rows=3)
@@ -421,7 +419,7 @@ def test_rows_of_a_batch_that_are_missing_are_added(nats_server, own_name):
     assert [json.loads(content)["index"] for _, content in found] == list(range(5))
 
 
-def test_what_is_written_can_be_read(nats_server, own_name):
+def test_written_labels_can_be_read_by_the_source(nats_server, own_name):
     sink = sink_for(nats_server, own_name, format="arrow")
     assert clusters_through(sink, NatsSource(nats_server.url, own_name)) == CLUSTERS
 
@@ -434,7 +432,7 @@ def test_what_is_written_can_be_read(nats_server, own_name):
         ({"format": "json"}, "written in another format"),
     ],
 )
-def test_what_others_wrote_is_refused(nats_server, own_name, others, detail):
+def test_messages_of_another_writer_are_rejected(nats_server, own_name, others, detail):
     how = {name: others[name] for name in ("job", "shift") if name in others}
     sink = sink_for(nats_server, own_name, format=others.get("format", "columns"))
     sink.open(None)
@@ -447,7 +445,7 @@ def test_what_others_wrote_is_refused(nats_server, own_name, others, detail):
     ours.close()
 
 
-def test_a_message_that_comes_in_between_is_refused(nats_server, own_name):
+def test_a_message_of_another_writer_in_between_is_rejected(nats_server, own_name):
     sink = sink_for(nats_server, own_name)
     sink.open(None)
     written(sink, [0])
@@ -457,7 +455,7 @@ def test_a_message_that_comes_in_between_is_refused(nats_server, own_name):
     sink.close()
 
 
-def test_messages_that_the_server_lost_are_noticed(old_server):
+def test_lost_confirmed_messages_are_detected(old_server):
     sink = sink_for(old_server, "labels")
     sink.open(None)
     position = written(sink, range(3))
@@ -491,7 +489,7 @@ def test_messages_that_were_purged_are_not_lost(nats_server, own_name):
     sink.close()
 
 
-def test_what_cannot_be_written_is_refused_with_a_sentence(nats_server, own_name):
+def test_the_error_explains_what_cannot_be_written(nats_server, own_name):
     with pytest.raises(SinkError, match="does not exist; create it, or set `create`"):
         sink_for(nats_server, own_name, create=False).open(None)
     sink = sink_for(nats_server, own_name)
@@ -509,7 +507,7 @@ def test_what_cannot_be_written_is_refused_with_a_sentence(nats_server, own_name
     rows.close()
 
 
-def test_a_full_stream_is_waited_for(nats_server, own_name):
+def test_the_sink_waits_for_a_full_stream(nats_server, own_name):
     make(nats_server.url, own_name, max_msgs=2, discard="new")
     sink = sink_for(nats_server, own_name, retry_timeout=1.0)
     sink.open(None)
@@ -532,7 +530,7 @@ def test_two_instances_write_everything_once(nats_server, own_name):
     assert ids == [f"job/{batch}/{index}" for batch in range(40) for index in range(4)]
 
 
-def test_others_may_write_to_other_subjects_of_the_stream(nats_server, own_name):
+def test_other_writers_may_use_other_subjects_of_the_stream(nats_server, own_name):
     make(nats_server.url, own_name)
     stop = threading.Event()
 
@@ -555,7 +553,7 @@ def test_others_may_write_to_other_subjects_of_the_stream(nats_server, own_name)
     sink.close()
 
 
-def test_writing_goes_on_after_the_server_was_killed(old_server):
+def test_writing_continues_after_the_server_was_killed(old_server):
     make(old_server.url, "labels", duplicate_window=0.1)
     sink = sink_for(old_server, "labels", format="json")
     sink.open(None)
@@ -569,7 +567,7 @@ def test_writing_goes_on_after_the_server_was_killed(old_server):
     sink.close()
 
 
-def test_a_storm_doubles_and_drops_no_label(old_server):
+def test_writing_through_a_faulty_network_writes_each_label_once(old_server):
     make(old_server.url, "labels", duplicate_window=0.1)
     with ChaosProxy(old_server.port, seed=5) as proxy:
         sink = sink_for(old_server, "labels", format="json", url=f"nats://127.0.0.1:{proxy.port}")
@@ -585,7 +583,7 @@ def test_a_storm_doubles_and_drops_no_label(old_server):
     assert ids == [f"job/{batch}/{index}" for batch in range(60) for index in range(20)]
 
 
-def test_the_doctor_says_what_a_confirmation_means(nats_server, old_server, own_name):
+def test_doctor_explains_what_a_confirmation_means(nats_server, old_server, own_name):
     make(nats_server.url, own_name, max_age=60, storage="memory")
     found = NatsSource(nats_server.url, own_name, monitor=nats_server.monitor).doctor()
     about = levels(found)
@@ -610,7 +608,7 @@ def test_the_doctor_says_what_a_confirmation_means(nats_server, old_server, own_
     assert levels(NatsSource(old_server.url, "nothing").doctor()) == {"stream": "warn"}
 
 
-def test_credentials_that_are_wrong_end_the_wait(tmp_path):
+def test_wrong_credentials_raise_at_once(tmp_path):
     server = NatsServer(tmp_path / "closed")
     server.folder.mkdir()
     with server:
@@ -638,17 +636,17 @@ def test_credentials_that_are_wrong_end_the_wait(tmp_path):
         (lambda: NatsSink("nats://x", "a", "a", format="xml"), "format is 'xml'"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(build, detail):
+def test_invalid_options_are_rejected(build, detail):
     with pytest.raises(InputError, match=detail):
         build()
 
 
-def test_a_server_that_is_not_installed_is_named():
+def test_the_error_names_a_server_that_is_not_installed():
     with pytest.raises(ServerFailed, match="install it: apt install no-such-server"):
         program("no-such-server", "apt install no-such-server")
 
 
-def test_outages_are_told_once(old_server, caplog):
+def test_an_outage_is_logged_once(old_server, caplog):
     make(old_server.url, "rows")
     source = opened(NatsSource(old_server.url, "rows"))
     with caplog.at_level(logging.INFO):

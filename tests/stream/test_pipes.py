@@ -58,7 +58,7 @@ def pipe() -> Iterator[Pipe]:
 
 
 @given(st.lists(st.binary(max_size=9)), st.integers(1, 20))
-def test_all_lines_come_through_in_order(chunks: list[bytes], size: int) -> None:
+def test_all_lines_are_read_in_order(chunks: list[bytes], size: int) -> None:
     content = b"\n".join(chunks)
     opened = Pipe()
     opened.source.open(None)
@@ -78,7 +78,7 @@ def _lines(content: bytes) -> list[bytes]:
     return parts[:-1] if parts[-1] == b"" else parts
 
 
-def test_only_whole_lines_are_taken_until_the_end(pipe: Pipe) -> None:
+def test_only_whole_lines_are_read_until_the_end(pipe: Pipe) -> None:
     os.write(pipe.writes, b"[1]\n[2")
     assert [record.value for record in pipe.source.read(9, timeout=5)] == [b"[1]\n"]
     assert pipe.source.read(9, timeout=0.1) == []
@@ -102,7 +102,7 @@ def test_csv_has_its_header_in_every_record() -> None:
     opened.close()
 
 
-def test_an_earlier_run_cannot_be_gone_on_from(pipe: Pipe) -> None:
+def test_a_checkpoint_of_an_earlier_run_is_rejected(pipe: Pipe) -> None:
     os.write(pipe.writes, b"[1]\n")
     (record,) = pipe.source.read(9, timeout=5)
     resume = Resume(pipe.source.identity(), {"": record.after})
@@ -117,7 +117,7 @@ def test_an_earlier_run_cannot_be_gone_on_from(pipe: Pipe) -> None:
     later.close()
 
 
-def test_a_line_beyond_measure_is_one_reject() -> None:
+def test_a_line_that_is_too_long_is_one_reject() -> None:
     opened = Pipe(max_line=100)
     opened.source.open(None)
     os.write(opened.writes, b"[1]\n" + b"a" * 200)
@@ -134,7 +134,7 @@ def test_a_line_beyond_measure_is_one_reject() -> None:
     assert last.value == b"[2]\n"
 
 
-def test_reading_ahead_is_bounded(pipe: Pipe) -> None:
+def test_the_read_buffer_is_bounded(pipe: Pipe) -> None:
     os.set_blocking(pipe.writes, False)
     taken, quiet = 0, 0
     while quiet < 20:
@@ -219,7 +219,7 @@ def test_standard_output_is_the_default(capfdbinary: pytest.CaptureFixture[bytes
     assert len(capfdbinary.readouterr().out.splitlines()) == 2
 
 
-def test_a_reader_that_is_gone_is_said() -> None:
+def test_the_error_says_that_the_reader_is_gone() -> None:
     reads, writes = os.pipe()
     os.close(reads)
     with open(writes, "wb", buffering=0) as out:
@@ -228,11 +228,11 @@ def test_a_reader_that_is_gone_is_said() -> None:
             sink.write(delivery(0))
 
 
-def test_wrong_settings_are_said_at_once() -> None:
+def test_invalid_options_are_rejected() -> None:
     for build in (StdinSource, StdoutSink):
         with pytest.raises(InputError, match="jsonl or csv"):
             build(format="xml")
 
 
-def test_doctor_says_what_a_pipe_cannot_promise() -> None:
+def test_doctor_explains_what_a_pipe_cannot_guarantee() -> None:
     assert [f.level for f in (*StdinSource().doctor(), *StdoutSink().doctor())] == ["warn", "warn"]

@@ -656,7 +656,7 @@ def test_odd_checkpoints_are_refused():
         ({"tenants": 3}, "max_keys"),
     ],
 )
-def test_odd_options_are_refused(options, detail):
+def test_invalid_options_raise(options, detail):
     with pytest.raises(InputError, match=detail):
         a_pool(MemoryStore(), **options)
 

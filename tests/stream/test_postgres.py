@@ -68,7 +68,7 @@ def keys(batches: range, n_rows: int = 10, *, job: str = "demo") -> list[tuple]:
     return [(job, batch, index) for batch in batches for index in range(n_rows)]
 
 
-def test_rows_are_there_once_after_a_replay_and_are_not_touched_by_it(table):
+def test_a_replay_neither_duplicates_nor_rewrites_rows(table):
     sink = table.sink()
     assert sink.flush() is None
     for batch in range(3):
@@ -122,7 +122,7 @@ def test_batches_without_rows_count(table):
     assert table.keys() == []
 
 
-def test_values_come_back_as_they_were(table):
+def test_values_are_stored_unchanged(table):
     hostile = "'; DROP TABLE x; --\t\\N\n\"ä\U0001f600"
     sink = table.sink()
     rows = delivery(
@@ -168,7 +168,7 @@ def test_values_come_back_as_they_were(table):
     assert np.array(real).tobytes() == whole["real"].tobytes()
 
 
-def test_text_that_the_server_cannot_hold_is_replaced(table):
+def test_characters_that_the_server_cannot_store_are_replaced(table):
     sink = table.sink()
     sink.write(delivery(0, 3, content=["a\0b", "half \ud800", "ok"]))
     sink.flush()
@@ -177,7 +177,7 @@ def test_text_that_the_server_cannot_hold_is_replaced(table):
     assert found == ["a\ufffdb", "half ?", "ok"]
 
 
-def test_columns_widen_as_values_come(table):
+def test_columns_are_widened_for_new_values(table):
     sink = table.sink()
     kinds = []
     for batch, value in enumerate([None, 5, 2.5, "text", True]):
@@ -192,7 +192,7 @@ def test_columns_widen_as_values_come(table):
     assert found == [None, "5", "2.5", "text", "true", None]
 
 
-def test_deliveries_of_different_columns_go_in_one_flush(table):
+def test_one_flush_writes_deliveries_with_different_columns(table):
     sink = table.sink()
     for batch, value in enumerate([5, "text", None, 1.5]):
         sink.write(delivery(batch, 1, value=[value]))
@@ -202,7 +202,7 @@ def test_deliveries_of_different_columns_go_in_one_flush(table):
     assert found == ["5", "text", None, "1.5"]
 
 
-def test_a_table_of_the_user_is_taken_as_it_is(table):
+def test_an_existing_table_is_not_changed(table):
     table.do(
         "CREATE TABLE $ (job varchar(10), batch int, index int, cluster smallint, at timestamptz, "
         "own text DEFAULT 'mine', PRIMARY KEY (job, batch, index))"
@@ -226,7 +226,7 @@ def test_a_table_of_the_user_is_taken_as_it_is(table):
     assert len(table.keys()) == 2
 
 
-def test_a_table_that_cannot_be_used_is_named(table):
+def test_the_error_names_a_table_that_cannot_be_used(table):
     with pytest.raises(SinkError, match=f"{table.name}.*does not exist"):
         table.sink(create=False)
     table.do("CREATE TABLE $ (a int)")
@@ -234,7 +234,7 @@ def test_a_table_that_cannot_be_used_is_named(table):
         table.sink()
 
 
-def test_odd_names_are_only_names(table):
+def test_unusual_names_of_columns_are_quoted(table):
     odd = {"x; DROP TABLE y": [1], 'a"b': [2], "select": [3], "Ü %s {}": [4]}
     sink = PostgresSink(table.server.url, f'{table.name} "t"; --')
     sink.open(None)
@@ -253,7 +253,7 @@ def test_odd_names_are_only_names(table):
 
 
 @pytest.mark.parametrize("name", ["job", "x" * 64, "a\0b"])
-def test_names_that_cannot_be_columns_are_refused(table, name):
+def test_invalid_names_of_columns_are_rejected(table, name):
     sink = table.sink()
     sink.write(Delivery("demo", 0, {**delivery(0, 1).columns, name: np.array([1])}))
     with pytest.raises(SinkError, match="cannot be called"):
@@ -261,7 +261,7 @@ def test_names_that_cannot_be_columns_are_refused(table, name):
     sink.close()
 
 
-def test_what_waits_is_bounded(table):
+def test_the_buffer_is_bounded(table):
     sink = table.sink(buffer_rows=250)
     for batch in range(10):
         sink.write(delivery(batch, 100))
@@ -272,7 +272,7 @@ def test_what_waits_is_bounded(table):
     assert table.keys() == keys(range(10), 100)
 
 
-def test_a_server_that_is_killed_is_waited_for(table):
+def test_the_sink_waits_for_a_killed_server(table):
     """Before, during and between flushes; rows that were confirmed and those that were not."""
     sink = table.sink()
     with ThreadPoolExecutor(1) as pool:
@@ -294,7 +294,7 @@ def test_a_server_that_is_killed_is_waited_for(table):
     assert table.keys() == keys(range(20), 200)
 
 
-def test_an_address_without_server_ends_with_a_sentence_if_patience_does():
+def test_an_unreachable_server_raises_after_the_retry_timeout():
     sink = PostgresSink("postgresql://me:CANARY@127.0.0.1:1/db", "t", retry_timeout=0.3)
     with pytest.raises(StreamError, match="has been unavailable for") as caught:
         sink.open(None)
@@ -312,14 +312,14 @@ def test_closing_ends_the_wait():
             opening.result(timeout=20)
 
 
-def test_a_user_that_is_not_let_in_is_not_waited_for(table):
+def test_a_rejected_user_raises_at_once(table):
     url = table.server.url.replace("postgres@", "nobody:CANARY@")
     with pytest.raises(SinkError, match="does not exist") as caught:
         PostgresSink(url, "t").open(None)
     assert "CANARY" not in str(caught.value)
 
 
-def test_a_commit_is_on_the_disk_whatever_the_server_prefers(table):
+def test_commits_are_synchronous_whatever_the_server_setting(table):
     table.do("ALTER DATABASE postgres SET synchronous_commit = off")
     try:
         sink = table.sink()
@@ -331,7 +331,7 @@ def test_a_commit_is_on_the_disk_whatever_the_server_prefers(table):
     assert [finding.level for finding in table.sink().doctor()] == ["ok"] * 4
 
 
-def test_settings_that_break_a_promise_are_warned_of():
+def test_settings_that_risk_data_are_reported_as_warnings():
     settings = {"server_version": "15.1", "synchronous_commit": "on"}
     found = check_settings({**settings, "fsync": "off", "full_page_writes": "off"})
     assert [finding.about for finding in found if finding.level == "warn"] == [
@@ -349,12 +349,12 @@ def test_settings_that_break_a_promise_are_warned_of():
         ("nonsense CANARY", "t", "cannot be read"),
     ],
 )
-def test_options_that_cannot_be_are_refused(url, name, detail):
+def test_invalid_options_are_rejected(url, name, detail):
     with pytest.raises(InputError, match=detail) as caught:
         PostgresSink(url, name)
     assert "CANARY" not in str(caught.value)
 
 
-def test_the_address_is_shown_without_the_password():
+def test_repr_shows_the_address_without_the_password():
     for url in ("postgresql://me:CANARY@h:5432/db", "host=h port=5432 dbname=db password=CANARY"):
         assert repr(PostgresSink(url, "t")) == "PostgresSink('postgresql://h:5432/db', 't')"

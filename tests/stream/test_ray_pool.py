@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from scstream.distributed.keyed_pool import RayKeys, RayPool
-from scstream.distributed.keyed_worker import Worker
+from scstream.distributed.keyed_worker import KeyedWorker
 from scstream.distributed.keyed_workers import number_of
 from scstream.errors import EngineError, InputError
 from scstream.preprocess import Steps
@@ -34,13 +34,13 @@ from tests.stream.test_pool import (
 FAR = 1000.0  # rows out there make the model of a key fail
 
 
-class LocalCrew:
-    """Workers in this process, in place of `Crew`; `fates` says whom a question kills, and when."""
+class LocalWorkers:
+    """Workers in this process instead of `KeyedWorkers`; `fates` says when a call kills one."""
 
     def __init__(self, make, n_wanted, fates=()):
         self.n_wanted = n_wanted
         self.workers = {}
-        self.n_hired = self.n_lost = 0
+        self.n_started = self.n_lost = 0
         self._make = make
         self._fates = iter(fates)
         self._late = {}
@@ -49,32 +49,32 @@ class LocalCrew:
     def names(self):
         return tuple(sorted(self.workers, key=number_of))
 
-    def muster(self):
+    def refresh(self):
         self.workers |= self._late
         self._late = {}
         while len(self.workers) + len(self._late) < self.n_wanted:
             names = (f"w{number}" for number in count())
             name = next(n for n in names if n not in self.workers and n not in self._late)
-            self.n_hired += 1
-            is_late = self.workers and self.n_hired % 2
-            (self._late if is_late else self.workers)[name] = Worker(*self._make())
+            self.n_started += 1
+            is_late = self.workers and self.n_started % 2
+            (self._late if is_late else self.workers)[name] = KeyedWorker(*self._make())
         return self.names[: self.n_wanted]
 
-    def ask(self, method, questions):
-        answers = {}
-        for name in [name for name in questions if name in self.workers]:
+    def call(self, method, arguments):
+        results = {}
+        for name in [name for name in arguments if name in self.workers]:
             fate = next(self._fates, None)
             if fate != "before":
-                sent = pickle.loads(pickle.dumps(questions[name]))
-                answer = getattr(self.workers[name], method)(**sent)
-                answers[name] = pickle.loads(pickle.dumps(answer))
+                sent = pickle.loads(pickle.dumps(arguments[name]))
+                result = getattr(self.workers[name], method)(**sent)
+                results[name] = pickle.loads(pickle.dumps(result))
             if fate is not None:
                 del self.workers[name]
-                answers.pop(name, None)
+                results.pop(name, None)
                 self.n_lost += 1
-        return answers
+        return results
 
-    def dismiss(self, names):
+    def keep_only(self, names):
         self.workers = {name: self.workers[name] for name in names}
 
     def close(self):
@@ -87,7 +87,7 @@ def a_pool(store, *, workers=None, fates=(), steps=(), params=PARAMS, **options)
     kind, own = (ModelPool, {}) if workers is None else (RayPool, {"workers": workers})
     pool = kind.build(params, Steps.build(steps), column="who", store=store, **options, **own)
     if workers is not None:
-        pool._crew = LocalCrew(pool._crew._make, workers, fates)
+        pool._workers = LocalWorkers(pool._workers._make, workers, fates)
     pool.set_columns(NAMES)
     return pool
 
@@ -149,7 +149,7 @@ limits = st.fixed_dictionaries(
     timed=st.booleans(),
     steps=st.sampled_from([(), RUNNING]),
 )
-def test_any_workers_and_any_losses_equal_one_process(
+def test_results_equal_one_process_for_any_workers_and_losses(
     program, fates, options, replay, timed, steps
 ):
     options = {**options, "steps": steps}
@@ -178,7 +178,7 @@ def test_any_workers_and_any_losses_equal_one_process(
             reached += 1
         elif isinstance(entry, int) and isinstance(pool, RayPool):
             pool.rescale(entry)
-            pool._crew.n_wanted = entry
+            pool._workers.n_wanted = entry
         elif entry == "checkpoint":
             checkpoint(pool, checkpoint_log, done)
         elif entry in ("restart", "alone"):
@@ -214,15 +214,15 @@ def test_a_lost_worker_costs_only_its_own_rows():
     for i in range(3):
         source_batch = an_odd_parcel(i, KEYS * 3)
         same(pool.learn(source_batch), alone.learn(source_batch))
-    survivor = pool._crew.workers["w0"]
+    survivor = pool._workers.workers["w0"]
     staying, learned, learn_part = set(survivor.keys), [], survivor.learn_part
 
-    def watched(block, time, forgotten):
+    def watched(block, time, expired):
         learned.append(set(block.extra["who"]))
-        return learn_part(block, time, forgotten)
+        return learn_part(block, time, expired)
 
     survivor.learn_part = watched
-    pool._crew._fates = iter([None, "before"])
+    pool._workers._fates = iter([None, "before"])
     source_batch = an_odd_parcel(3, KEYS * 3)
     same(pool.learn(source_batch), alone.learn(source_batch))
     assert [keys == staying for keys in learned].count(True) == 1
@@ -233,28 +233,28 @@ def test_a_lost_worker_costs_only_its_own_rows():
 def test_models_that_stay_are_not_moved():
     pool = a_pool(MemoryStore(), workers=2, memory="1GB")
     pool.learn(a_parcel(0, list("abcdefghijklmnop")))
-    before = {name: worker.keys for name, worker in pool._crew.workers.items()}
+    before = {name: worker.keys for name, worker in pool._workers.workers.items()}
     pool.rescale(3)
     for i in range(1, 4):
         pool.learn(a_parcel(i, list("abcdefghijklmnop")))
-    after = {name: set(worker.keys) for name, worker in pool._crew.workers.items()}
+    after = {name: set(worker.keys) for name, worker in pool._workers.workers.items()}
     assert pool.workers == ("w0", "w1", "w2")
     assert after["w2"]
     for name, keys in before.items():
         assert set(keys) - after["w2"] == after[name]
-        assert pool._crew.workers[name].n_loaded == 0
-    assert pool._crew.workers["w2"].n_loaded == len(after["w2"])
+        assert pool._workers.workers[name].n_loaded == 0
+    assert pool._workers.workers["w2"].n_loaded == len(after["w2"])
 
 
-def test_rows_that_are_kept_are_bounded():
+def test_batches_kept_for_replay_are_bounded():
     pool = a_pool(MemoryStore(), workers=2, replay=2000)
     for i in range(6):
         pool.learn(a_parcel(i, KEYS * 3))
-        assert pool._n_kept <= 2000
-    assert pool._crew.workers["w0"]._log.n_appended > 0
+        assert pool._n_bytes <= 2000
+    assert pool._workers.workers["w0"]._log.n_appended > 0
 
 
-def test_segments_that_nobody_needs_are_deleted():
+def test_unused_segments_are_deleted():
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
     checkpoint_log.claim(at=0.0)
@@ -268,15 +268,15 @@ def test_segments_that_nobody_needs_are_deleted():
     assert files_of(pool).keys() == set(KEYS)
 
 
-def test_columns_that_no_model_reads_stay_at_home():
+def test_columns_that_no_model_reads_are_not_sent():
     pool = a_pool(MemoryStore(), workers=1)
     pool.learn(a_parcel(0, ["a"]))
     source_batch = a_parcel(1, ["a", "b"])
     block = Block.of(source_batch.block.X, who=["a", "b"], note=["one", "two"])
-    assert set(pool._narrowed(block).kept) == {"who"}
+    assert set(pool._narrowed(block).extra) == {"who"}
 
 
-def test_workers_that_are_lost_again_and_again_end_the_pipeline():
+def test_repeated_losses_of_workers_raise():
     pool = a_pool(MemoryStore(), workers=1, fates=["before"] * 1000)
     with pytest.raises(EngineError, match="lost 20 times in a row"):
         pool.learn(a_parcel(0, ["a"]))
@@ -292,7 +292,7 @@ def test_workers_that_are_lost_again_and_again_end_the_pipeline():
         ({"memory": 0}, "keys.memory"),
     ],
 )
-def test_odd_options_are_refused(options, detail):
+def test_invalid_options_raise(options, detail):
     with pytest.raises(InputError, match=detail):
         RayKeys(**options)
 

@@ -72,7 +72,7 @@ def own_server(tmp_path):
         yield server
 
 
-def test_reading_begins_where_it_is_told(filled):
+def test_start_sets_where_reading_begins(filled):
     server, name = filled
     eighth = stored(server, name)[7][0]
     for start, first in (("first", 0), (eighth, 7)):
@@ -89,7 +89,7 @@ def test_reading_begins_where_it_is_told(filled):
     again.close()
 
 
-def test_a_stream_that_is_not_there_yet_is_empty(redis_server, own_name):
+def test_a_missing_stream_counts_as_empty(redis_server, own_name):
     source = opened(RedisSource(redis_server.url, own_name))
     assert source.read(1, 0.05) == []
     identity = dict(source.identity())
@@ -101,7 +101,7 @@ def test_a_stream_that_is_not_there_yet_is_empty(redis_server, own_name):
         one.close()
 
 
-def test_the_field_is_chosen_and_may_be_missing(redis_server, own_name):
+def test_the_field_of_the_message_is_an_option_and_may_be_missing(redis_server, own_name):
     with client(redis_server) as db:
         db.xadd(own_name, {"row": b"a", "body": b"b"})
         db.xadd(own_name, {"row": b"a"})
@@ -129,7 +129,7 @@ def test_a_read_is_bounded_in_bytes(redis_server, own_name):
 
 
 @pytest.mark.parametrize("n_new", [3, 30])
-def test_a_stream_made_anew_is_another_one(filled, n_new):
+def test_a_stream_that_was_created_again_raises_source_changed(filled, n_new):
     server, name = filled
     source = opened(RedisSource(server.url, name))
     resume = resume_at(source, collect(source, 20)[-1].after)
@@ -148,7 +148,7 @@ def test_a_stream_made_anew_is_another_one(filled, n_new):
         one.close()
 
 
-def test_ids_that_were_given_twice_are_noticed(redis_server, own_name):
+def test_reused_ids_are_detected(redis_server, own_name):
     add(redis_server, own_name, range(10), first_id=1)
     source = opened(RedisSource(redis_server.url, own_name))
     resume = resume_at(source, collect(source, 5)[-1].after)
@@ -161,7 +161,7 @@ def test_ids_that_were_given_twice_are_noticed(redis_server, own_name):
         RedisSource(redis_server.url, own_name).open(resume)
 
 
-def test_a_server_that_lost_the_end_of_a_stream_is_noticed(own_server):
+def test_lost_messages_at_the_end_of_a_stream_are_detected(own_server):
     source = RedisSource(own_server.url, "rows")
     resume = with_lost_end(own_server, source, partial(add, own_server, "rows"))
     with pytest.raises(SourceRegressed, match=r"The server lost entries .*--accept-gap"):
@@ -175,7 +175,7 @@ def test_a_server_that_lost_the_end_of_a_stream_is_noticed(own_server):
         one.close()
 
 
-def test_a_lost_end_is_noticed_although_new_entries_came(own_server):
+def test_lost_entries_are_detected_although_new_ones_were_added(own_server):
     source = RedisSource(own_server.url, "rows")
     resume = with_lost_end(own_server, source, partial(add, own_server, "rows"))
     source.close()
@@ -187,7 +187,7 @@ def test_a_lost_end_is_noticed_although_new_entries_came(own_server):
     again.close()
 
 
-def test_a_server_without_a_disk_that_restarts_is_noticed(tmp_path):
+def test_a_restart_without_persistence_is_detected(tmp_path):
     with RedisServer(tmp_path / "forgetful") as server:
         add(server, "rows", range(5))
         source = opened(RedisSource(server.url, "rows"))
@@ -198,7 +198,7 @@ def test_a_server_without_a_disk_that_restarts_is_noticed(tmp_path):
         source.close()
 
 
-def test_a_gap_is_noticed_and_can_be_accepted(filled):
+def test_a_gap_is_detected_and_can_be_accepted(filled):
     server, name = filled
     source = opened(RedisSource(server.url, name))
     records = collect(source, 6)
@@ -225,7 +225,7 @@ def test_a_gap_is_noticed_and_can_be_accepted(filled):
     again.close()
 
 
-def test_single_entries_that_were_deleted_are_a_gap(filled):
+def test_single_deleted_entries_are_a_gap(filled):
     server, name = filled
     source = opened(RedisSource(server.url, name))
     resume = resume_at(source, collect(source, 6)[-1].after)
@@ -240,7 +240,7 @@ def test_single_entries_that_were_deleted_are_a_gap(filled):
     again.close()
 
 
-def test_a_gap_that_opens_while_reading_is_noticed(filled):
+def test_a_gap_that_appears_while_reading_is_detected(filled):
     server, name = filled
     source = opened(RedisSource(server.url, name))
     assert numbers_of(source.read(2, 1.0)) == [0, 1]
@@ -251,7 +251,7 @@ def test_a_gap_that_opens_while_reading_is_noticed(filled):
     source.close()
 
 
-def test_what_is_acknowledged_is_removed_if_that_is_wanted(filled):
+def test_trim_removes_acknowledged_entries(filled):
     server, name = filled
     source = opened(RedisSource(server.url, name, trim=True))
     records = collect(source, 10)
@@ -266,7 +266,7 @@ def test_what_is_acknowledged_is_removed_if_that_is_wanted(filled):
         one.close()
 
 
-def test_reading_goes_on_after_the_server_was_killed(own_server):
+def test_reading_continues_after_the_server_was_killed(own_server):
     add(own_server, "rows", range(300))
     source = opened(RedisSource(own_server.url, "rows"))
     records = source.read(100, 1.0)
@@ -282,7 +282,7 @@ def test_reading_goes_on_after_the_server_was_killed(own_server):
 
 
 @pytest.mark.parametrize("how", ["pause", "black hole"])
-def test_reading_goes_on_after_silence(own_server, how):
+def test_reading_continues_after_the_connection_was_silent(own_server, how):
     add(own_server, "rows", range(50))
     with ChaosProxy(own_server.port) as proxy:
         source = opened(RedisSource(f"redis://127.0.0.1:{proxy.port}", "rows"))
@@ -301,7 +301,7 @@ def test_reading_goes_on_after_silence(own_server, how):
         source.close()
 
 
-def test_a_storm_loses_and_repeats_nothing(own_server):
+def test_reading_through_a_faulty_network_loses_and_repeats_nothing(own_server):
     with ChaosProxy(own_server.port, seed=3) as proxy:
         source = opened(RedisSource(f"redis://127.0.0.1:{proxy.port}", "rows"))
         proxy.storm(calm=0.1, fault=0.05)
@@ -315,7 +315,7 @@ def test_a_storm_loses_and_repeats_nothing(own_server):
         source.close()
 
 
-def test_nothing_waits_for_ever_that_is_told_not_to(redis_server, own_name, caplog):
+def test_an_unreachable_server_raises_after_the_retry_timeout(redis_server, own_name, caplog):
     url = "redis://me:hunter2@127.0.0.1:1/0"
     with pytest.raises(StreamError, match="has been unavailable for") as caught:
         RedisSource(url, "rows", retry_timeout=0.2).open(None)
@@ -337,7 +337,7 @@ def test_closing_ends_a_wait():
         source.open(None)
 
 
-def test_credentials_that_are_wrong_end_the_wait(own_server):
+def test_wrong_credentials_raise_at_once(own_server):
     with client(own_server) as db:
         db.config_set("requirepass", "s3cret")
     url = f"redis://:wrong@127.0.0.1:{own_server.port}/0"
@@ -351,7 +351,7 @@ def ids_of(server, name):
     return [entry for entry, _ in stored(server, name)]
 
 
-def test_rows_of_a_batch_that_are_missing_are_added(redis_server, own_name):
+def test_missing_rows_of_a_batch_are_added(redis_server, own_name):
     sink = RedisSink(redis_server.url, own_name, format="json")
     sink.open(None)
     written(sink, [0], n_rows=3)
@@ -364,7 +364,7 @@ def test_rows_of_a_batch_that_are_missing_are_added(redis_server, own_name):
     assert {fields[b"job"] for _, fields in found} == {b"job"}
 
 
-def test_what_is_written_can_be_read(redis_server, own_name):
+def test_written_labels_can_be_read_by_the_source(redis_server, own_name):
     sink = RedisSink(redis_server.url, own_name)
     assert clusters_through(sink, RedisSource(redis_server.url, own_name)) == CLUSTERS
 
@@ -377,7 +377,7 @@ def test_what_is_written_can_be_read(redis_server, own_name):
         ([0, 1], {"job": "other"}, "entries of the job 'other'"),
     ],
 )
-def test_what_others_wrote_is_refused(redis_server, own_name, batches, others, detail):
+def test_messages_of_another_writer_are_rejected(redis_server, own_name, batches, others, detail):
     sink = RedisSink(redis_server.url, own_name)
     sink.open(None)
     written(sink, batches, **others)
@@ -389,7 +389,7 @@ def test_what_others_wrote_is_refused(redis_server, own_name, batches, others, d
     ours.close()
 
 
-def test_entries_of_other_writers_are_refused(filled):
+def test_entries_of_other_writers_are_rejected(filled):
     server, name = filled
     sink = RedisSink(server.url, name)
     sink.open(None)
@@ -403,7 +403,7 @@ def test_entries_of_other_writers_are_refused(filled):
     sink.close()
 
 
-def test_an_entry_that_comes_in_between_is_refused(redis_server, own_name):
+def test_an_entry_of_another_writer_in_between_is_rejected(redis_server, own_name):
     sink = RedisSink(redis_server.url, own_name)
     sink.open(None)
     written(sink, [0])
@@ -414,7 +414,7 @@ def test_an_entry_that_comes_in_between_is_refused(redis_server, own_name):
     sink.close()
 
 
-def test_entries_that_the_server_lost_are_noticed(tmp_path):
+def test_lost_confirmed_entries_are_detected(tmp_path):
     with RedisServer(tmp_path / "forgetful") as server:
         sink = RedisSink(server.url, "labels")
         sink.open(None)
@@ -433,7 +433,7 @@ def test_entries_that_the_server_lost_are_noticed(tmp_path):
         again.close()
 
 
-def test_rows_out_of_order_are_refused(redis_server, own_name):
+def test_rows_out_of_order_are_rejected(redis_server, own_name):
     sink = RedisSink(redis_server.url, own_name, format="json")
     sink.open(None)
     backwards = {name: values[::-1] for name, values in delivery(0).columns.items()}
@@ -442,7 +442,7 @@ def test_rows_out_of_order_are_refused(redis_server, own_name):
     sink.close()
 
 
-def test_a_full_server_is_waited_for_and_leaves_no_hole(own_server):
+def test_the_sink_waits_for_a_full_server_without_leaving_holes(own_server):
     sink = RedisSink(own_server.url, "labels", format="json", retry_timeout=1.0)
     sink.open(None)
     with client(own_server) as db:
@@ -468,7 +468,7 @@ def test_two_instances_write_everything_once(redis_server, own_name):
     assert ids_of(redis_server, own_name) == expected
 
 
-def test_writing_goes_on_after_the_server_was_killed(own_server):
+def test_writing_continues_after_the_server_was_killed(own_server):
     sink = RedisSink(own_server.url, "labels", format="json")
     sink.open(None)
     for batch in range(300):
@@ -483,7 +483,7 @@ def test_writing_goes_on_after_the_server_was_killed(own_server):
     sink.close()
 
 
-def test_a_storm_doubles_and_drops_no_label(own_server):
+def test_writing_through_a_faulty_network_writes_each_label_once(own_server):
     with ChaosProxy(own_server.port, seed=5) as proxy:
         sink = RedisSink(f"redis://127.0.0.1:{proxy.port}/0", "labels", format="json")
         sink.open(None)
@@ -498,7 +498,7 @@ def test_a_storm_doubles_and_drops_no_label(own_server):
     assert ids == [f"{batch + 1}-{row}" for batch in range(200) for row in range(20)]
 
 
-def test_the_doctor_says_what_a_reply_means(own_server):
+def test_doctor_explains_what_a_reply_means(own_server):
     add(own_server, "rows", range(3))
     source = RedisSource(own_server.url, "rows")
     good = {"server": "ok", "appendfsync": "ok", "maxmemory-policy": "ok", "stream": "ok"}
@@ -525,12 +525,12 @@ def test_the_doctor_says_what_a_reply_means(own_server):
         (lambda: RedisSource("http://x", "a").open(None), "http://x is not the address"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(build, detail):
+def test_invalid_options_are_rejected(build, detail):
     with pytest.raises(InputError, match=detail):
         build()
 
 
-def test_outages_are_told_once(own_server, caplog):
+def test_an_outage_is_logged_once(own_server, caplog):
     source = opened(RedisSource(own_server.url, "rows"))
     with caplog.at_level(logging.INFO):
         own_server.kill()

@@ -74,7 +74,7 @@ def s3_server(tmp_path_factory) -> Iterator[S3Server]:
 
 @pytest.mark.parametrize("kind", ["folder", "memory", "s3"])
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_a_store_keeps_the_laws(law, kind, tmp_path, s3_server, own_name):
+def test_a_store_obeys_the_laws(law, kind, tmp_path, s3_server, own_name):
     if kind == "folder":
         law(FolderStore(tmp_path / "store"))
     elif kind == "memory":
@@ -83,7 +83,7 @@ def test_a_store_keeps_the_laws(law, kind, tmp_path, s3_server, own_name):
         law(s3_server.store(f"checkpoints/{own_name}"))
 
 
-def test_a_server_that_ignores_the_condition_breaks_a_law_and_is_named(s3_server, own_name):
+def test_a_server_that_ignores_the_condition_breaks_a_law_and_is_reported(s3_server, own_name):
     """Without this the laws could be kept by a server that never looks at the header."""
     with pytest.raises(AssertionError):
         takes_a_name_once(s3_server.store(f"checkpoints/deaf-{own_name}"))
@@ -103,7 +103,7 @@ def test_a_write_whose_answer_is_lost_still_counts(s3_server, own_name):
         assert store.get(f"lost-{retries}") == b"mine"
 
 
-def test_two_writers_that_meet_are_asked_to_come_again(s3_server, own_name):
+def test_a_conflict_of_two_writers_is_retried(s3_server, own_name):
     store = s3_server.store(f"checkpoints/{own_name}")
     assert store.put_new("conflict", b"mine")
     assert store.get("conflict") == b"mine"
@@ -117,7 +117,7 @@ def test_more_names_than_fit_a_page_are_listed(s3_server, own_name):
     assert store.names("n-") == names
 
 
-def test_prefixes_of_a_bucket_are_apart(s3_server, own_name):
+def test_prefixes_of_a_bucket_are_separate(s3_server, own_name):
     outer, inner = (s3_server.store(f"checkpoints/{own_name}{end}") for end in ("", "/inner"))
     beside = s3_server.store(f"checkpoints/{own_name}-2")
     for store in (outer, inner, beside):
@@ -127,7 +127,7 @@ def test_prefixes_of_a_bucket_are_apart(s3_server, own_name):
         assert store.get("a") == repr(store).encode()
 
 
-def test_a_server_that_comes_back_is_waited_for(tmp_path):
+def test_a_write_waits_for_the_server_to_come_back(tmp_path):
     """Moto keeps nothing over its end; that the write waits and gets there is what counts."""
     with S3Server(tmp_path) as server:
         server.kill()
@@ -143,7 +143,7 @@ def test_a_server_that_comes_back_is_waited_for(tmp_path):
         assert store.get("a") == b"1"
 
 
-def test_a_refusal_names_the_place_and_no_secret(s3_server):
+def test_errors_name_the_address_without_secrets(s3_server):
     store = s3_server.store("nobucket/p")
     acts = [
         lambda: store.put("a", b""),
@@ -168,7 +168,7 @@ def test_a_refusal_names_the_place_and_no_secret(s3_server):
         ("s3://bucket", {"access_key_id": ["CANARY"]}, "cannot be used"),
     ],
 )
-def test_options_that_cannot_be_are_refused(url, options, detail):
+def test_invalid_options_are_rejected(url, options, detail):
     with pytest.raises(InputError, match=detail) as caught:
         S3Store(url, **options)
     assert "CANARY" not in str(caught.value)

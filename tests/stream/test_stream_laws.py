@@ -173,7 +173,7 @@ class OwesSomething(Numbers):
         (OwesSomething, "threads", "the lag is -1, which is neither None nor"),
     ],
 )
-def test_a_source_that_breaks_a_law_is_told_which(wrong, law, detail):
+def test_the_error_names_the_law_that_a_source_breaks(wrong, law, detail):
     messages = []
     how = {
         "regressed": {"past_end": lambda at: at + 1},
@@ -311,7 +311,7 @@ class TakesWhatIsThere(Rows):
         (TakesWhatIsThere, "existing_rows", "no SinkError was raised when a place with rows"),
     ],
 )
-def test_a_sink_that_breaks_a_law_is_told_which(wrong, law, detail):
+def test_the_error_names_the_law_that_a_sink_breaks(wrong, law, detail):
     rows = []
     with pytest.raises(
         AssertionError, match=f"^{wrong.__name__} breaks the law '{law}': .*{detail}"
@@ -319,7 +319,7 @@ def test_a_sink_that_breaks_a_law_is_told_which(wrong, law, detail):
         check_sink(lambda: wrong(rows), lambda: rows)
 
 
-def test_what_becomes_of_a_used_place_is_as_it_was_said():
+def test_existing_rows_are_treated_as_declared():
     rows = []
     check_sink(lambda: Rows(rows), lambda: rows)
     for existing, detail in (("deleted", "SinkError was raised"), ("kept", "SinkError was raised")):
@@ -336,7 +336,7 @@ def test_what_becomes_of_a_used_place_is_as_it_was_said():
     check_sink(lambda: TakesWhatIsThere(rows), lambda: rows, existing="kept")
 
 
-def test_sound_ones_pass_every_law_alone():
+def test_correct_implementations_pass_each_law_alone():
     for law in SOURCE_LAWS:
         messages = []
         check_source(
@@ -357,6 +357,6 @@ def test_sound_ones_pass_every_law_alone():
         (lambda: check_sink(list, list, existing="sold"), "existing is 'sold'"),
     ],
 )
-def test_questions_that_make_no_sense_are_refused(check, detail):
+def test_invalid_arguments_are_rejected(check, detail):
     with pytest.raises(InputError, match=detail):
         check()

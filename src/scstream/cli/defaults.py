@@ -13,7 +13,7 @@ from scstream.cli.secrets import is_secret
 from scstream.cli.settings import CONNECTORS, Key, Layer, Setting, parse_value, to_tables
 from scstream.io.parameters import seed_for
 from scstream.model import PARAMETERS
-from scstream.observe.alarm import AlarmOptions
+from scstream.observe.alerts import AlertOptions
 from scstream.preprocess import Steps
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
@@ -103,7 +103,7 @@ def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     yield from ((("checkpoint", name), retention[name].default) for name in ("newest", "hourly"))
     if tables.get("schema", {}).get("key") is not None:
         yield from ((("keys", field.name), field.default) for field in fields(KeyOptions))
-    yield from ((("alerts", field.name), field.default) for field in fields(AlarmOptions))
+    yield from ((("alerts", field.name), field.default) for field in fields(AlertOptions))
     yield from ((("alerts", name), None) for name in config.POSTED)
     yield ("threads",), True
 

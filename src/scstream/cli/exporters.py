@@ -91,14 +91,14 @@ def _serve(
     from scstream.serve.app import create_app
     from scstream.serve.listen import serve_in_thread
     from scstream.serve.live import Live
-    from scstream.serve.model import Owned
+    from scstream.serve.model import LocalModel
     from scstream.serve.settings import EXPOSED, ServiceSettings
 
     host, port = parse_host_port("--serve", address)
     processor, measure = pipeline.processor, pipeline.on_batch
     if not isinstance(processor, OneModel):
         raise InputError("--serve needs one model for all rows; remove --serve or schema.key.")
-    served, live = Owned(), Live()
+    served, live = LocalModel(), Live()
     settings = ServiceSettings(host=host, port=port, token=read_token(None, redactor))
     if settings.is_exposed:
         pipeline.emit("warning", detail=EXPOSED)
@@ -122,7 +122,7 @@ def _serve(
             steps=frozen(processor.steps),
         )
         served.publish(version)
-        live.see(version, X=learned.block.X, labels=learned.labels)
+        live.add_version(version, X=learned.block.X, labels=learned.labels)
 
     pipeline.on_batch = on_batch
     with serve_in_thread(app, host, port):

@@ -189,7 +189,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: MemoryStore) -> dic
         "digest": known.get("digest", ""),
         "rows": known.get("rows", 0),
         "rejected": known.get("rejected", 0),
-        "alarm": known.get("alarm", {}),
+        "alerts": known.get("alerts", {}),
         "batch": loaded.version.batch,
         "mark": {},
         "sinks": {},

@@ -142,7 +142,9 @@ def _format_window(kernel: Any) -> str:
 def _format_offsets(offsets: Any) -> Iterator[str]:
     for partition, (position, row) in offsets.items():
         parts = position if isinstance(position, dict) else {"": position}
-        texts = [f"{name} {value}".lstrip() for name, value in parts.items() if name != "mark"]
+        texts = [
+            f"{name} {value}".lstrip() for name, value in parts.items() if name != "fingerprint"
+        ]
         texts += [f"row {row}"] * bool(row)
         yield (f"{partition}: " if partition else "") + ", ".join(texts)
 

@@ -15,9 +15,9 @@ from scstream.cli.store import is_local, open_store
 from scstream.errors import InputError
 from scstream.observe.prometheus import Metrics
 from scstream.serve.app import create_app
-from scstream.serve.listen import bound, serve
+from scstream.serve.listen import bind, serve
 from scstream.serve.live import Live
-from scstream.serve.model import Following, ModelProvider, Owned
+from scstream.serve.model import LocalModel, ModelProvider, Poller
 from scstream.serve.settings import EXPOSED, ServiceSettings
 from scstream.stream.follower import Follower
 from scstream.stream.runner import EventCallback
@@ -56,7 +56,7 @@ class ModelSource:
         """Load the model."""
         if self.is_followed:
             return Follower(open_store(self.settings), emit=emit)
-        return Owned.open(self.place)
+        return LocalModel.open(self.place)
 
 
 def serve_model(
@@ -93,15 +93,15 @@ def serve_model(
     service = app.state.service
     with ExitStack() as stack:
         stack.enter_context(library_logs(lambda detail: report("warning", detail=detail)))
-        socket = stack.enter_context(bound(settings.host, settings.port))
+        socket = stack.enter_context(bind(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         report("serving", url=f"http://{host}:{socket.getsockname()[1]}", model=source.place)
         if settings.is_exposed:
             report("warning", detail=EXPOSED)
         service.begin()
         if source.is_followed:
-            following = Following(model, every=source.every, changed=service.changed, emit=report)
-            stack.enter_context(following)
+            poller = Poller(model, every=source.every, changed=service.model_changed, emit=report)
+            stack.enter_context(poller)
         serve(app, socket)
         saver.save()
     report("stopped")
@@ -139,7 +139,7 @@ class ModelSaver:
     def save(self) -> None:
         """Write the file if there are unsaved batches."""
         path, model = self._source.save, self._model
-        if path is None or not self._unsaved or not isinstance(model, Owned):
+        if path is None or not self._unsaved or not isinstance(model, LocalModel):
             return
         try:
             model.save(path)

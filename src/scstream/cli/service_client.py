@@ -118,7 +118,7 @@ def _summarize(
         events=tuple(reversed([Event(**each) for each in events["events"]])),
         rows=_count(metrics.get("scstream_rows_total")),
         rejected=_count(metrics.get("scstream_rejected_rows_total")),
-        asked=_count(metrics.get("scstream_asked_rows_total")),
+        predicted=_count(metrics.get("scstream_predicted_rows_total")),
         novelty=_novelty(metrics, before),
         log_density=metrics.get("scstream_mean_log_density", math.nan),
         n_bytes=_count(metrics.get("scstream_checkpoint_bytes")),
@@ -127,7 +127,7 @@ def _summarize(
 
 def _novelty(metrics: Mapping[str, float], before: Mapping[str, float]) -> float:
     """Return the share of novel rows since the last poll: learned or else predicted rows."""
-    for kind in ("", "asked_"):
+    for kind in ("", "predicted_"):
         rows, novel = (
             metrics.get(name, 0.0) - before.get(name, 0.0)
             for name in (f"scstream_{kind}rows_total", f"scstream_{kind}novel_rows_total")

@@ -45,7 +45,7 @@ class Summary:
     events: tuple[Event, ...] = ()  # the newest last
     rows: int | None = None  # learned; None if unknown
     rejected: int | None = None
-    asked: int | None = None  # rows predicted by a service
+    predicted: int | None = None  # rows predicted by a service
     novelty: float = math.nan  # share of novel rows in the last batch
     log_density: float = math.nan  # mean over the last batch
     n_bytes: int | None = None  # size of the checkpoint
@@ -150,7 +150,7 @@ class History:
 
 
 def _rate(earlier: Summary, later: Summary) -> float:
-    name = "asked" if later.rows is None else "rows"
+    name = "predicted" if later.rows is None else "rows"
     before, after = getattr(earlier, name), getattr(later, name)
     if before is None or after is None or later.at <= earlier.at:
         return math.nan

@@ -66,8 +66,8 @@ def _counts(history: History) -> Text:
     parts: list[tuple[str, str]] = []
     if newest.rows is not None:
         parts.append((f"{newest.rows:,} rows", "bold"))
-    if newest.asked is not None:
-        parts.append((f"predicted {newest.asked:,}", "bold"))
+    if newest.predicted is not None:
+        parts.append((f"predicted {newest.predicted:,}", "bold"))
     if math.isfinite(history.rate):
         parts.append((f"{history.rate:,.0f}/s", render.BAR))
     parts += [(f"batch {newest.batch:,}", ""), (f"K {newest.n_clusters:,}", f"bold {render.UP}")]

@@ -242,7 +242,7 @@ def _class_labels(extra: Mapping[str, Any], truth: str | None) -> Labels | None:
 
 
 def _n_searched(n_batches: int, options: SearchOptions) -> int:
-    """Return the batches to search on; in the same proportion if there are fewer than asked for."""
+    """Return the batches to search on; in the same proportion if there are too few."""
     total = options.batches + options.held_out
     share = options.batches / total
     n_searched = options.batches if n_batches >= total else round(n_batches * share)

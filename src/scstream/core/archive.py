@@ -12,18 +12,18 @@ from scstream.core.state import NOVEL, Archive, State
 from scstream.families.base import Array, Family, Labels
 
 
-def retire(config: Config, state: State, dead: NDArray[np.bool_]) -> Archive:
+def retire(config: Config, state: State, removed: NDArray[np.bool_]) -> Archive:
     """Add clusters with the statistics of their heaviest time; drop the oldest beyond the bound."""
     old = state.archive
-    dead = dead & (state.weight > 0)  # clusters without weight have no shape left
-    if not config.archive or not dead.any():
+    removed = removed & (state.weight > 0)  # clusters without weight have no shape left
+    if not config.archive or not removed.any():
         return old
-    heaviest = state.cluster_stats[dead] * (state.peak[dead] / state.weight[dead])[:, None]
+    heaviest = state.cluster_stats[removed] * (state.peak[removed] / state.weight[removed])[:, None]
     newest = slice(-config.max_clusters, None)
     return Archive(
-        ids=np.concatenate([old.ids, state.ids[dead]])[newest],
+        ids=np.concatenate([old.ids, state.ids[removed]])[newest],
         stats=np.concatenate([old.stats, heaviest])[newest],
-        born=np.concatenate([old.born, state.born[dead]])[newest],
+        born=np.concatenate([old.born, state.born[removed]])[newest],
     )
 
 

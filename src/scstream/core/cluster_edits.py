@@ -149,23 +149,26 @@ def merge_clusters(
     return transition.to(take(united, stay), *events, label_ids=label_ids)
 
 
-def remove_clusters(config: Config, transition: Transition, dead: NDArray[np.bool_]) -> Transition:
+def remove_clusters(
+    config: Config, transition: Transition, removed: NDArray[np.bool_]
+) -> Transition:
     """Remove clusters; their weight becomes unassigned, their rows belong to no cluster."""
     state, weight = transition.state, transition.state.weight
     events = [
-        Event("died", state.time, int(state.ids[k]), float(weight[k])) for k in np.flatnonzero(dead)
+        Event("died", state.time, int(state.ids[k]), float(weight[k]))
+        for k in np.flatnonzero(removed)
     ]
-    smaller = _forget_pairs(state, state.ids[dead]).replace(
-        unassigned_weight=state.unassigned_weight + float(state.past[dead, :, 0].sum()),
-        unassigned_now=state.unassigned_now + float(state.current[dead, :, 0].sum()),
+    smaller = _forget_pairs(state, state.ids[removed]).replace(
+        unassigned_weight=state.unassigned_weight + float(state.past[removed, :, 0].sum()),
+        unassigned_now=state.unassigned_now + float(state.current[removed, :, 0].sum()),
         history_unassigned=state.history_unassigned
-        + state.history[:, dead][..., 0].sum(axis=(1, 2)),
-        archive=retire(config, state, dead & (state.born < state.time)),
+        + state.history[:, removed][..., 0].sum(axis=(1, 2)),
+        archive=retire(config, state, removed & (state.born < state.time)),
     )
     label_ids = np.where(
-        np.isin(transition.label_ids, state.ids[dead]), NOVEL, transition.label_ids
+        np.isin(transition.label_ids, state.ids[removed]), NOVEL, transition.label_ids
     )
-    return transition.to(take(smaller, np.flatnonzero(~dead)), *events, label_ids=label_ids)
+    return transition.to(take(smaller, np.flatnonzero(~removed)), *events, label_ids=label_ids)
 
 
 def number_from_zero(transition: Transition) -> Transition:

@@ -19,12 +19,30 @@ _CHUNK = 4096  # rows computed at a time, so that memory does not grow with thei
 
 
 class Prediction(NamedTuple):
-    """All that a model predicts about rows."""
+    """All that a model predicts about rows.
 
-    label: Labels  # (N,) id of the most probable cluster, NOVEL if a new one is more probable
-    probability: Array  # (N,) of the label
-    novelty: Array  # (N,) probability of a cluster not seen yet
-    log_density: Array  # (N,) under the whole mixture
+    Parameters
+    ----------
+    label : array of shape (N,)
+        Id of the most probable cluster, -1 if a cluster not seen yet is more probable.
+    probability : array of shape (N,)
+        Probability of the label.
+    novelty : array of shape (N,)
+        Probability of a cluster not seen yet.
+    log_density : array of shape (N,)
+        Log predictive density under the whole mixture.
+
+    Examples
+    --------
+    >>> from scstream.core.predictor import Prediction
+    >>> Prediction._fields
+    ('label', 'probability', 'novelty', 'log_density')
+    """
+
+    label: Labels
+    probability: Array
+    novelty: Array
+    log_density: Array
 
 
 def _serial(function: Callable[[Rows], Any], chunks: Sequence[Rows]) -> list[Any]:
@@ -33,14 +51,36 @@ def _serial(function: Callable[[Rows], Any], chunks: Sequence[Rows]) -> list[Any
 
 @dataclass(frozen=True)
 class Predictor:
-    """The mixture at one time, ready to predict. `Model.at` makes it."""
+    """The mixture at one time, ready to predict. `Model.at` makes it.
+
+    Parameters
+    ----------
+    family : Family
+        The family with its prior.
+    ids : array of shape (K,)
+        Ids of the clusters.
+    params : AssignmentParams
+        Weights and predictive parameters of the clusters.
+    log_alpha, log_total : float
+        Logarithms of the concentration and of the total weight.
+    births : bool
+        Whether a row may belong to a cluster not seen yet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.model import Settings
+    >>> model = Settings(random_state=0).update(np.array([[0.1], [0.2], [0.3]])).model
+    >>> model.at().predict(np.array([[90.0]])).label
+    array([-1])
+    """
 
     family: Family
     ids: Labels  # (K,)
     params: AssignmentParams
     log_alpha: float
     log_total: float
-    births: bool  # a row may belong to a cluster not seen yet
+    births: bool
 
     @classmethod
     def of(

@@ -204,7 +204,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Moves:
-    """Counts of split and merge proposals and of those that were accepted."""
+    """Counts of split and merge proposals and of those that were accepted.
+
+    A cluster is proposed for a split in a sweep if both of its sub-clusters are heavy and old
+    enough; a pair is proposed for a merge if it is among the candidates.
+    """
 
     split_proposals: int = 0
     splits: int = 0

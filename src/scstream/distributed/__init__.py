@@ -1,4 +1,4 @@
-"""Work on a Ray cluster: large batches, models by key, and read replicas; needs the extra `ray`."""
+"""Work on a Ray cluster: large batches, keyed models and read replicas. Needs the extra `ray`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RayExecutor", "RayPool", "Replicas"]
 
-_HOME = {"RayExecutor": "executor", "RayPool": "keyed_pool", "Replicas": "replicas"}
+_MODULES = {"RayExecutor": "executor", "RayPool": "keyed_pool", "Replicas": "replicas"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

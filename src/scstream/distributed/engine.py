@@ -1,4 +1,4 @@
-"""The little of Ray that is used here, with errors that say what to do."""
+"""The few functions of Ray that this package uses, with errors that say what to do."""
 
 from __future__ import annotations
 
@@ -21,80 +21,88 @@ def ray() -> Any:
 
 
 def connect(address: str | None) -> None:
-    """Make this process a driver, unless it is one already.
+    """Connect this process to a cluster, unless it is connected already.
 
-    Without an address: of the cluster that RAY_ADDRESS names, or of a new one on this machine.
+    Without an address: the cluster that RAY_ADDRESS names, or a new one on this machine.
     """
     library = ray()
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    refused = (ConnectionError, RuntimeError, ValueError, library.exceptions.RayError)
+    failures = (ConnectionError, RuntimeError, ValueError, library.exceptions.RayError)
     with _CONNECTING:
         if library.is_initialized():
             return
         try:
             library.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except refused as error:
+        except failures as error:
             raise EngineError(
                 f"no Ray cluster answers at {address!r}: {error}; start one with `ray start "
-                "--head`, or leave the address out to have one on this machine."
+                "--head`, or leave the address out to start one on this machine."
             ) from error
 
 
 def nodes() -> dict[str, float]:
-    """Return how many processors there are on each node that is alive and has any, by its id."""
+    """Return the number of processors of each live node that has any, by node id."""
     found = {
         node["NodeID"]: node["Resources"].get("CPU", 0.0) for node in ray().nodes() if node["Alive"]
     }
     return {name: found[name] for name in sorted(found) if found[name]}
 
 
-def lost() -> tuple[type[Exception], ...]:
-    """Errors of a worker or an object that is gone, through no fault of what was asked."""
+def placement(node: str | None, *, soft: bool = False) -> Any:
+    """Return the scheduling strategy for a node, or for any node."""
+    if node is None:
+        return "SPREAD"
+    strategies = ray().util.scheduling_strategies
+    return strategies.NodeAffinitySchedulingStrategy(node, soft=soft)
+
+
+def loss_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that mean that a worker or an object is gone; the call can be repeated."""
     found = ray().exceptions
     return (
         found.NodeDiedError,
-        found.ObjectLostError,  # an owner that died is one of these
-        found.OutOfMemoryError,  # of its node, where Ray then ends somebody
-        found.RayActorError,  # dead, or about to come back
+        found.ObjectLostError,  # includes the death of the owner
+        found.OutOfMemoryError,  # Ray kills a worker when its node runs out of memory
+        found.RayActorError,  # dead or restarting
         found.WorkerCrashedError,
     )
 
 
 def put(value: Any) -> Any:
-    """Return a reference by which everybody finds the value."""
+    """Store a value in the cluster and return its reference."""
     try:
         return ray().put(value)
     except ray().exceptions.RayError as error:
-        raise fault(error) from error
+        raise unwrap(error) from error
 
 
 def get(references: list[Any], *, deadline: float) -> list[Any]:
-    """Return what references lead to."""
+    """Return the values of references."""
     try:
         found: list[Any] = ray().get(references, timeout=deadline)
     except ray().exceptions.RayError as error:
-        raise fault(error) from None
+        raise unwrap(error) from None
     return found
 
 
-def fault(error: Any) -> Exception:
-    """Return what went wrong: what somebody was asked, what he lacked, or the cluster."""
+def unwrap(error: Any) -> Exception:
+    """Return the cause of an error of Ray: an error of our own code, lost data, or the cluster."""
     errors = ray().exceptions
     cause = error.cause if isinstance(error, errors.RayTaskError) else error
     if not isinstance(cause, errors.RayError):
         return cause if isinstance(cause, Exception) else error
-    if isinstance(cause, lost()):
-        return PartsLost(f"something went with a node ({said(cause)}); learn the batch again.")
+    if isinstance(cause, loss_errors()):
+        return PartsLost(f"data was lost with a node ({summary(cause)}); learn the batch again.")
     return EngineError(
-        f"the Ray cluster failed ({said(cause)}); look at it with `ray status`, then learn the "
+        f"the Ray cluster failed ({summary(cause)}); look at it with `ray status`, then learn the "
         "batch again."
     )
 
 
-def said(error: BaseException) -> str:
-    """Return the kind of an error and what of its message matters, in one line."""
+def summary(error: BaseException) -> str:
+    """Return the type of an error and the important part of its message, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    # Of a worker that could not start Ray tells the whole story; the end is what happened.
-    tells_all = getattr(error, "actor_init_failed", False)
-    sentence = lines[-1] if tells_all else lines[0].split(". ")[0]
+    # If a worker could not start, Ray's message is its whole log: the cause is in the last line.
+    is_log = getattr(error, "actor_init_failed", False)
+    sentence = lines[-1] if is_log else lines[0].split(". ")[0]
     return f"{type(error).__name__}: {sentence.rstrip('.')}"

@@ -1,4 +1,4 @@
-"""An executor whose rows wait on the workers of a Ray cluster; only plans and sums travel."""
+"""An executor that stores rows on the workers of a Ray cluster; parameters and sums are sent."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from scstream.core.state import Batch
 from scstream.distributed.engine import put
 from scstream.distributed.family_kernel import with_kernels
 from scstream.distributed.shards import ShardedLabels, ShardedRows, blocks_of
-from scstream.distributed.worker import Part, Share, Told
-from scstream.distributed.worker_pool import Crew, ask
+from scstream.distributed.worker import BlockSlice, PlanVersion, Shard
+from scstream.distributed.worker_pool import WorkerCall, WorkerPool, call_workers
 from scstream.errors import InputError, PartsLost
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.machine import usable_cores
 
-_LEAST_WORK = 5e9  # clusters times features cubed that are worth to be sent
-_WIDE = 20  # features per thread of this process, from which on they are
-_MOST_CLUSTERS = 1e5  # what one call could ever be about
-_TRIES = 10  # times that a pass is begun because parts of what it found were lost
+_MIN_WORK = 5e9  # clusters times features cubed from which sending the matrices pays off
+_WIDE = 20  # features per thread of this process from which it can pay off
+_MAX_CLUSTERS = 1e5  # no call has more
+_TRIES = 10  # attempts at a pass of which parts of the result are lost
 
 T = TypeVar("T")
 
 
 class RayExecutor:
-    """Share the rows of large batches among the nodes of a Ray cluster.
+    """Distribute the rows of large batches over the nodes of a Ray cluster.
 
-    Labels, states and events are those of one process, bit for bit, for any number of workers, and
-    whoever fails on the way.
+    Labels, states and events equal those of one process, bit for bit, for any number of workers,
+    and also if workers fail.
 
     Parameters
     ----------
     address : str or None
-        Of the cluster; None for the one that RAY_ADDRESS names, or else a new one on this machine.
-        A process that is connected already stays where it is.
+        Address of the cluster. None: the cluster that RAY_ADDRESS names, or a new one on this
+        machine. A process that is already connected keeps its connection.
     n_workers : int or None
-        How many workers; None for one on every node, however many there are at each batch.
-    n_threads : int or None
+        Number of workers; None for one on every node, updated at each batch.
+    n_jobs : int or None
         Threads of a worker; None for one per processor of its node.
-    least_rows : int
-        Smaller batches are learned by threads of this process: to send them costs more.
+    min_rows : int
+        Smaller batches are processed by threads of this process, because sending them costs more.
     scatter_from : int
-        From so many workers on, the workers add the sums up among themselves, each a part of them.
-    least_work : float or None
-        Clusters times features cubed from which on parameters, marginals and unions of clusters
-        are shared out too; by default where features are so many that it pays.
+        With at least this many workers, each worker adds a part of the sums of all workers.
+    min_work : float or None
+        Clusters times features cubed from which computations per cluster (parameters, marginals,
+        merge proposals) are distributed too. By default only if there are many features.
     deadline : float
-        Seconds that one pass over the rows may take.
+        Maximum duration of one pass over the rows, in seconds.
     options : mapping
         Further options of the Ray actors, such as ``{"num_cpus": 8}`` to reserve processors.
 
@@ -74,80 +74,80 @@ class RayExecutor:
         address: str | None = None,
         *,
         n_workers: int | None = None,
-        n_threads: int | None = None,
-        least_rows: int = 1 << 15,
+        n_jobs: int | None = None,
+        min_rows: int = 1 << 15,
         scatter_from: int = 8,
-        least_work: float | None = None,
+        min_work: float | None = None,
         deadline: float = 600.0,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        for name, value in {"n_workers": n_workers, "n_jobs": n_threads}.items():
+        for name, value in {"n_workers": n_workers, "n_jobs": n_jobs}.items():
             if value is not None and (type(value) is not int or value < 1):
                 raise InputError(f"{name} must be a whole number from 1, or None, got {value!r}.")
         if not deadline > 0:
             raise InputError(f"deadline must be a number of seconds, got {deadline!r}.")
-        self._least_rows = least_rows
+        self._min_rows = min_rows
         self.scatter_from = scatter_from
         self.deadline = deadline
-        self._least_work = least_work
-        self._crew = Crew(address, n_workers, n_threads, dict(options or {}))
-        self._here = ThreadExecutor(usable_cores())
+        self._min_work = min_work
+        self._pool = WorkerPool(address, n_workers, n_jobs, dict(options or {}))
+        self._local = ThreadExecutor(usable_cores())
 
     @property
     def n_threads(self) -> int:
-        """Threads of this process, for small batches and for what is not shared out."""
-        return self._here.n_threads
+        """Number of threads of this process, for work that is not distributed."""
+        return self._local.n_threads
 
     def load(self, family: Family, batch: Batch) -> LoadedRows:
-        """Take the rows of a batch in: here if they are few, else on the workers."""
-        if batch.n_rows < self._least_rows and not isinstance(batch.rows, RemoteRows):
-            return self._here.load(family, batch)
-        return RayRows(self, self._crew, family, batch)
+        """Load the rows of a batch: in this process if there are few, else on the workers."""
+        if batch.n_rows < self._min_rows and not isinstance(batch.rows, RemoteRows):
+            return self._local.load(family, batch)
+        return RayRows(self, self._pool, family, batch)
 
     def with_kernels(self, family: Family) -> Family:
-        """Return the family with kernels that let the workers answer what is large."""
-        least = self._least_work
-        if least is None:
-            # To send matrices takes D², to factor them D³, and this process has threads too.
-            least = _LEAST_WORK if family.n_features >= _WIDE * self.n_threads else np.inf
-        if least / family.n_features**3 > _MOST_CLUSTERS:
+        """Return the family with kernels that distribute large computations."""
+        min_work = self._min_work
+        if min_work is None:
+            # Sending a matrix costs D², factoring it D³, and this process has threads too.
+            min_work = _MIN_WORK if family.n_features >= _WIDE * self.n_threads else np.inf
+        if min_work / family.n_features**3 > _MAX_CLUSTERS:
             return family
-        return with_kernels(family, self, n_parts=len(self._crew.muster()), least=least)
+        return with_kernels(family, self, n_parts=len(self._pool.refresh()), min_work=min_work)
 
     def rows(self, source: Any, *, columns: Sequence[str] | None = None) -> ShardedRows:
-        """Make rows of what is in the object store already; they never come to this process.
+        """Use data that is already in the object store, without copying it to this process.
 
         Parameters
         ----------
         source : ray.data.Dataset or sequence of references
-            Its blocks, or references to arrays, Arrow tables or data frames.
+            A dataset, or references to arrays, Arrow tables or data frames.
         columns : sequence of str, optional
-            The columns of tables to take; all by default.
+            The columns of tables to use; all by default.
 
         Returns
         -------
         ShardedRows
-            To be given to `partial_fit`. Of a first batch the rows do come here, once, because the
-            prior is chosen by them; give a family with a prior of its own to avoid that.
+            Input for `partial_fit`. The first batch is copied to this process once, to choose the
+            prior; pass a family with an explicit prior to avoid that.
         """
-        self._crew.muster()
+        self._pool.refresh()
         return ShardedRows(self, *blocks_of(source, columns, deadline=self.deadline))
 
-    def everywhere(self, questions: Sequence[Callable[[Any], Any]]) -> list[Any]:
-        """Put every question to some worker and return the answers in order."""
-        workers = self._crew.muster()
-        homes = [workers[place % len(workers)] for place in range(len(questions))]
-        return ask(self._crew, homes, questions, deadline=self.deadline)
+    def call_any(self, requests: Sequence[WorkerCall]) -> list[Any]:
+        """Send every request to some worker and return the results in order."""
+        workers = self._pool.refresh()
+        homes = [workers[index % len(workers)] for index in range(len(requests))]
+        return call_workers(self._pool, homes, requests, deadline=self.deadline)
 
     def close(self) -> None:
-        """Let the workers go; the next batch would hire new ones."""
-        self._crew.close()
+        """End the workers; the next batch starts new ones."""
+        self._pool.close()
 
     def __repr__(self) -> str:
-        return f"RayExecutor({self._crew.address!r})"
+        return f"RayExecutor({self._pool.address!r})"
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return self  # models that are copied share the workers
+        return self  # copies of a model share the workers
 
     def __enter__(self) -> Self:
         return self
@@ -157,111 +157,113 @@ class RayExecutor:
 
 
 class RayRows:
-    """The rows of a batch on workers, with the choices they made last."""
+    """The rows of a batch on workers, with their latest assignments."""
 
-    def __init__(self, executor: RayExecutor, crew: Crew, family: Family, batch: Batch) -> None:
+    def __init__(
+        self, executor: RayExecutor, pool: WorkerPool, family: Family, batch: Batch
+    ) -> None:
         self._executor = executor
-        self._crew = crew
+        self._pool = pool
         self._family = family
         self._batch = batch
         self._name = uuid.uuid4().hex
-        self._n_plans, self._told = 0, None
-        workers, about = crew.muster(), put(family)
-        self._shares = [
-            Share(self._name, row_range, self._parts(row_range), self._weight(row_range), about)
+        self._n_plans, self._plan = 0, None
+        workers, about = pool.refresh(), put(family)
+        self._shards = [
+            Shard(self._name, row_range, self._slices(row_range), self._weight(row_range), about)
             for row_range in RowRange.full(batch.n_rows).shared(len(workers))
         ]
-        self._homes = workers[: len(self._shares)]
+        self._homes = workers[: len(self._shards)]
 
     def sample(self, max_n: int, key: int) -> tuple[LoadedRows, float]:
-        """Return at most so many of the rows, at random, and how many each of them stands for."""
+        """Return a random sample of at most `max_n` rows, and the rows that each represents."""
         if self._batch.n_rows <= max_n:
             return self, 1.0
-        batch, share = self._batch.sample(self._family.kernels, max_n, key)
-        return self._executor.load(self._family, batch), share
+        batch, scale = self._batch.sample(self._family.kernels, max_n, key)
+        return self._executor.load(self._family, batch), scale
 
     def assign(self, plan: AssignmentParams) -> AssignmentStats:
-        """Let every row choose; remember the choices."""
+        """Assign every row and keep the assignments."""
         self._n_plans += 1
-        self._told = put(Told(self._n_plans, plan))
-        many = len(self._shares) >= self._executor.scatter_from
-        sums = self._at_last(self._scattered if many else self._gathered)
+        self._plan = put(PlanVersion(self._n_plans, plan))
+        many = len(self._shards) >= self._executor.scatter_from
+        sums = self._retry(self._scattered if many else self._gathered)
         return AssignmentStats.unpacked(sums, len(plan.clusters), len(plan.pairs))
 
     def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
-        """Return rows that chose no cluster, a random `max_n` of them, with their weights."""
-        places = self._at_last(
-            lambda: self._ask(lambda worker, share: worker.novel_places.remote(share, self._told))
+        """Return a random sample of the rows without a cluster, with their weights."""
+        found = self._retry(
+            lambda: self._call(lambda worker, shard: worker.novel_rows.remote(shard, self._plan))
         )
-        picked = sample_rows(self._family.kernels, key, np.concatenate(places), max_n)
-        rows = self._at_last(lambda: self._batch.rows[picked])
+        picked = sample_rows(self._family.kernels, key, np.concatenate(found), max_n)
+        rows = self._retry(lambda: self._batch.rows[picked])
         weight = self._batch.weight
         return rows, None if weight is None else weight[picked]
 
-    def labels(self, names: Labels) -> tuple[Any, int]:
-        """Return the ids of the rows by the names of the halves they chose; the end of a batch."""
-        stay = isinstance(self._batch.rows, RemoteRows)  # the labels, with their rows
+    def labels(self, label_ids: Labels) -> tuple[Any, int]:
+        """Return the cluster ids of the rows and the number of novel rows; ends the batch."""
+        stay = isinstance(self._batch.rows, RemoteRows)  # labels stay with remote rows
         n_returns = 2 if stay else 1
-        answers = self._at_last(
-            lambda: self._ask(
-                lambda worker, share: worker.labels.options(num_returns=n_returns).remote(
-                    share, self._told, names
+        results = self._retry(
+            lambda: self._call(
+                lambda worker, shard: worker.labels.options(num_returns=n_returns).remote(
+                    shard, self._plan, label_ids
                 )
             )
         )
-        self._crew.release(self._name)
-        n_novel = sum(n for _, n in answers)
+        self._pool.release(self._name)
+        n_novel = sum(n for _, n in results)
         if not stay:
-            return np.concatenate([ids for ids, _ in answers]), n_novel
-        lengths = [len(share.row_range.rows) for share in self._shares]
-        pieces = [ids for (ids,), _ in answers]
+            return np.concatenate([ids for ids, _ in results]), n_novel
+        lengths = [len(shard.row_range.rows) for shard in self._shards]
+        pieces = [ids for (ids,), _ in results]
         return ShardedLabels(pieces, lengths, deadline=self._executor.deadline), n_novel
 
-    def _at_last(self, find: Callable[[], T]) -> T:
-        """Find something, and try again where parts of it went with a node."""
+    def _retry(self, compute: Callable[[], T]) -> T:
+        """Compute something; repeat it if parts of the result were lost with a node."""
         try:
             for _ in range(_TRIES - 1):
                 with suppress(PartsLost):
-                    return find()
-            return find()
+                    return compute()
+            return compute()
         except BaseException:
-            self._crew.release(self._name)
+            self._pool.release(self._name)
             raise
 
     def _gathered(self) -> Array:
-        """Sums of all workers, added here."""
-        found = self._ask(lambda worker, share: worker.sums.remote(share, self._told))
-        sums = add_row_ranges(self._stretches(), found)
-        return np.require(sums, requirements="W")  # a copy, if it is still that of the store
+        """Return the sums of all workers, added in this process."""
+        found = self._call(lambda worker, shard: worker.sums.remote(shard, self._plan))
+        sums = add_row_ranges(self._row_ranges(), found)
+        return np.require(sums, requirements="W")  # copies it if it is in the object store
 
     def _scattered(self) -> Array:
-        """Sums of all workers, a part of them added by each."""
-        n = len(self._shares)
-        cut = self._ask(
-            lambda worker, share: worker.scattered.options(num_returns=n + 1).remote(
-                share, self._told, n
+        """Return the sums of all workers; each worker adds one part."""
+        n = len(self._shards)
+        split = self._call(
+            lambda worker, shard: worker.split_sums.options(num_returns=n + 1).remote(
+                shard, self._plan, n
             )
         )
 
-        def question(part: int) -> Callable[[Any], Any]:
-            pieces = [references[part] for references, _ in cut]
-            return lambda worker: worker.added.remote(self._stretches(), *pieces)
+        def request(part: int) -> WorkerCall:
+            pieces = [references[part] for references, _ in split]
+            return lambda worker: worker.add_sums.remote(self._row_ranges(), *pieces)
 
-        return np.concatenate(self._executor.everywhere([question(part) for part in range(n)]))
+        return np.concatenate(self._executor.call_any([request(part) for part in range(n)]))
 
-    def _stretches(self) -> list[RowRange]:
-        return [share.row_range for share in self._shares]
+    def _row_ranges(self) -> list[RowRange]:
+        return [shard.row_range for shard in self._shards]
 
-    def _ask(self, question: Callable[[Any, Share], Any]) -> list[Any]:
-        """Ask about every share, whoever has it."""
-        questions = [lambda worker, share=share: question(worker, share) for share in self._shares]
-        return ask(self._crew, self._homes, questions, deadline=self._executor.deadline)
+    def _call(self, request: Callable[[Any, Shard], Any]) -> list[Any]:
+        """Send a request for every shard, to the worker that has loaded it."""
+        requests = [lambda worker, shard=shard: request(worker, shard) for shard in self._shards]
+        return call_workers(self._pool, self._homes, requests, deadline=self._executor.deadline)
 
-    def _parts(self, row_range: RowRange) -> tuple[Part, ...]:
+    def _slices(self, row_range: RowRange) -> tuple[BlockSlice, ...]:
         if isinstance(self._batch.rows, ShardedRows):
-            return self._batch.rows.parts(row_range.rows)
+            return self._batch.rows.slices(row_range.rows)
         rows = self._batch.rows[row_range.rows.start : row_range.rows.stop]
-        return (Part(put(rows), 0, rows.shape[0]),)
+        return (BlockSlice(put(rows), 0, rows.shape[0]),)
 
     def _weight(self, row_range: RowRange) -> Any:
         if self._batch.weight is None:

@@ -1,8 +1,8 @@
-"""One model for every key, on the workers of a Ray cluster; the results are those of one process.
+"""One model per key, on the workers of a Ray cluster; results equal those of one process.
 
-What is to be done with a batch is decided here, by the rules of `scstream.stream.pool`. Workers
-learn. What they hold can always be made again: models as they were at the last snapshot are in the
-store, and the batches since then are kept.
+The driver decides which rows are learned, by the rules of `scstream.stream.pool`; workers learn.
+After the loss of a worker its models are rebuilt from the last snapshot in the store and the
+batches since then, which the driver keeps.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from scstream.core.state import Info
-from scstream.distributed.keyed_worker import Part, places
-from scstream.distributed.keyed_workers import Crew, number_of
-from scstream.distributed.partitions import N_PARTITIONS, Task, homes, partition_of
+from scstream.distributed.keyed_worker import PartResult, locations
+from scstream.distributed.keyed_workers import KeyedWorkers, number_of
+from scstream.distributed.partitions import (
+    N_PARTITIONS,
+    BatchTask,
+    assign_partitions,
+    partition_of,
+)
 from scstream.errors import EngineError, InputError
 from scstream.kernels import kernels_in_use
 from scstream.model import Settings
@@ -32,28 +37,29 @@ from scstream.stream.processor import Learned
 from scstream.stream.segments import Segment, extent_of
 from scstream.stream.store import FolderStore, Store
 
-_NOBODY = ""
-_TRIES = 20  # times that a batch is begun again because a worker was lost
-_STRIDE = 1000  # numbers of segments for each worker, so that two rarely want the same
+_NO_WORKER = ""
+_TRIES = 20  # attempts at a batch during which workers are lost
+_STRIDE = 1000  # segment numbers reserved for each worker, so that two rarely use the same
 
 
 @dataclass(frozen=True)
 class RayKeys(KeyOptions):
-    """Limits of a pool of models on Ray, and who holds them; the table `keys` of the settings.
+    """Limits and workers of a pool of models on Ray: the table `keys` of the settings.
 
     Parameters
     ----------
     workers : int or None
-        Workers that hold the models, each on one processor of a Ray cluster; by default as many as
-        the cluster has, also when nodes come and go. `memory` is shared out among them.
+        Number of workers that hold the models, one processor of the Ray cluster each. By default
+        the number of processors of the cluster, also when nodes are added or lost. `memory` is
+        divided among them.
     address : str or None
         Address of the Ray cluster. By default the one that RAY_ADDRESS names, or a new one on this
         machine.
     deadline : float
         Seconds within which a worker must answer.
     replay : int or str
-        Bytes of rows that are kept to be learned again should a worker be lost; beyond them all
-        models are written.
+        Maximum size of the batches that are kept to rebuild the models of a lost worker; beyond
+        it all models are written to the store.
 
     Examples
     --------
@@ -76,45 +82,36 @@ class RayKeys(KeyOptions):
 
     @property
     def replay_bytes(self) -> int:
-        """`replay` as a number."""
+        """Return `replay` in bytes."""
         return read_size("replay", self.replay)
 
 
 def check_workers(workers: Any) -> None:
-    """Raise unless it is a number of workers.
-
-    Examples
-    --------
-    >>> from scstream.distributed.keyed_pool import check_workers
-    >>> check_workers(0)
-    Traceback (most recent call last):
-    ...
-    scstream.errors.InputError: keys.workers must be a whole number from 1, got 0.
-    """
+    """Raise unless it is a valid number of workers."""
     if workers is not None and (type(workers) is not int or workers < 1):
         raise InputError(f"keys.workers must be a whole number from 1, got {workers!r}.")
 
 
 class _Answer(NamedTuple):
     partitions: Set[int]
-    part: Part
+    part: PartResult
 
 
 class RayPool(ModelPool):
-    """Independent models by key, on workers that may come and go.
+    """Independent models by key, on the workers of a Ray cluster.
 
-    Labels, rows refused and checkpoints are those of `ModelPool`, whatever the number of workers:
-    a checkpoint of one pool can be restored by the other. Workers that join or leave do so between
-    two batches. One that is lost takes nothing with it but time.
+    Labels, rejected rows and checkpoints equal those of `ModelPool` for any number of workers; each
+    pool can restore the checkpoints of the other. Workers are added and removed between two
+    batches. If a worker is lost, its models are rebuilt.
 
     Parameters
     ----------
     settings, steps, column
-        As of `ModelPool`.
+        As for `ModelPool`.
     store : Store
-        Where models wait, and by which they move; all nodes of the cluster must reach it.
+        The store of the models; all nodes of the cluster must reach it.
     keys : RayKeys
-        Limits, and how many workers.
+        Limits and number of workers.
 
     Examples
     --------
@@ -122,7 +119,7 @@ class RayPool(ModelPool):
     >>> from scstream.preprocess import Steps
     >>> from scstream.distributed.keyed_pool import RayPool
     >>> from scstream.stream.store import FolderStore
-    >>> with tempfile.TemporaryDirectory() as folder:  # connects when the first batch comes
+    >>> with tempfile.TemporaryDirectory() as folder:  # connects when the first batch arrives
     ...     pool = RayPool.build(
     ...         {"random_state": 0}, Steps(), column="who", store=FolderStore(folder), workers=2
     ...     )
@@ -143,8 +140,15 @@ class RayPool(ModelPool):
     ) -> None:
         keys = keys or RayKeys()
         self._replay = keys.replay_bytes
-        self._crew = Crew(
-            lambda: (self._settings, self._steps, column, _anywhere(store), keys, kernels_in_use()),
+        self._workers = KeyedWorkers(
+            lambda: (
+                self._settings,
+                self._steps,
+                column,
+                _with_absolute_path(store),
+                keys,
+                kernels_in_use(),
+            ),
             store,
             address=keys.address,
             n_wanted=keys.workers,
@@ -154,13 +158,13 @@ class RayPool(ModelPool):
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Names of the workers that hold the models now."""
-        return self._staff
+        """Return the names of the workers that hold the models now."""
+        return self._active
 
     def rescale(self, workers: int | None) -> None:
-        """Have so many workers from the next batch on; None for as many as there are processors."""
+        """Change the number of workers from the next batch on; None for one per processor."""
         check_workers(workers)
-        self._crew.n_wanted = workers
+        self._workers.n_wanted = workers
 
     def model(self, key: str) -> KeyedModel:
         """Return the model of a key; raises KeyError."""
@@ -168,20 +172,20 @@ class RayPool(ModelPool):
         return super().model(key)
 
     def set_columns(self, names: tuple[str, ...] | None) -> None:
-        """Be told the names of the columns."""
+        """Set the names of the columns."""
         super().set_columns(names)
-        self.close()  # workers are made of the steps
+        self.close()  # workers are started with the steps
 
     def learn(self, source_batch: SourceBatch) -> Learned:
-        """Learn a batch; every worker gets its rows in one piece.
+        """Learn a batch; every worker gets its rows in one call.
 
-        After an error of the store or the cluster the pipeline has to go back to a checkpoint.
+        After an error of the store or the cluster, restore a checkpoint.
         """
         self._n_batches += 1
         block = source_batch.block
         rows, refused = rows_by_key(block, self._column)
         admitted = self._admitted(block, rows, refused)
-        task = Task(self._narrowed(block), source_batch.time, admitted, self._forget())
+        task = BatchTask(self._narrowed(block), source_batch.time, admitted, self._forget())
         labels = np.zeros(block.n_rows, dtype=np.int64)
         failed: set[str] = set()
         lost: set[str] = set()
@@ -192,38 +196,38 @@ class RayPool(ModelPool):
             infos += part.infos
             failed |= part.failed
             lost |= part.lost
-        self._note(admitted.keys() - failed - lost, failed, lost)
+        self._count_failures(admitted.keys() - failed - lost, failed, lost)
         block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
     def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
-        """Write the models, all workers at the same time; the index is made later."""
+        """Write the models, on all workers in parallel; the index is made later."""
         self._snapshot()
         return partial(index_bytes, self._frozen(self._limit))
 
     def close(self) -> None:
-        """Let the workers go; a batch that comes nevertheless starts them again."""
-        self._crew.close()
-        self._staff: tuple[str, ...] = ()
-        self._homes = [_NOBODY] * N_PARTITIONS  # who holds each partition
+        """End the workers; another batch would start them again."""
+        self._workers.close()
+        self._active: tuple[str, ...] = ()
+        self._owners = [_NO_WORKER] * N_PARTITIONS  # the worker that has each partition
 
     def _begin(self, *state: Any) -> None:
         super()._begin(*state)
         self.close()
-        self._tasks: list[Task] = []  # batches since the snapshot, of which the index tells
-        self._n_kept = 0  # bytes of them
+        self._tasks: list[BatchTask] = []  # batches since the last snapshot
+        self._n_bytes = 0  # of those batches
         self._clusters: dict[str, int] = {}  # by worker
-        # Numbers of segments: all that are written from now on come after the first of them.
+        # Segments that are written from now on have numbers from `_first` on.
         self._limit, self._first = 0, 1 + max(map(_segment_of, self._index.values()), default=-1)
 
     def _narrowed(self, block: Block) -> Block:
-        """Leave out columns that no model reads."""
+        """Drop columns that no model reads."""
         read = {self._column, *(getattr(step, "column", "") for step in self._steps.steps)}
         extra = {name: values for name, values in block.extra.items() if name in read}
         return replace(block, extra=extra, rejects=())
 
-    def _note(self, learned: Set[str], failed: Set[str], lost: Set[str]) -> None:
-        """Count failures in a row."""
+    def _count_failures(self, learned: Set[str], failed: Set[str], lost: Set[str]) -> None:
+        """Update the number of consecutive failures of each key."""
         for key in failed:
             self._failures[key] = self._failures.get(key, 0) + 1
         for key in lost:
@@ -231,129 +235,130 @@ class RayPool(ModelPool):
         for key in [key for key in self._failures if key in learned]:
             del self._failures[key]
 
-    def _parts(self, task: Task) -> list[Part]:
-        """What became of every row, whoever is lost meanwhile."""
+    def _parts(self, task: BatchTask) -> list[PartResult]:
+        """Return the results for all rows; repeat what is lost with a worker."""
         wanted, answers = task.partitions, list[_Answer]()
         if not wanted:
             return []
         self._rebalance()
         for _ in range(_TRIES):
-            moved = self._heal()  # who was lost has taken this batch along too
+            moved = self._place_partitions()  # a lost worker has lost this batch too
             answers = [answer for answer in answers if moved.isdisjoint(answer.partitions)]
             missing = wanted.difference(*(answer.partitions for answer in answers))
             if not missing:
-                self._keep_task(task)
+                self._record(task)
                 return [answer.part for answer in answers]
-            for name, part in self._learned(task, self._homes, missing).items():
-                own = {number for number in missing if self._homes[number] == name}
+            for name, part in self._learned(task, self._owners, missing).items():
+                own = {number for number in missing if self._owners[number] == name}
                 answers.append(_Answer(own, part))
         raise _lost_too_often()
 
     def _learned(
-        self, task: Task, at: list[str] | tuple[str, ...], partitions: Set[int]
-    ) -> dict[str, Part]:
-        pieces = task.split(at, partitions)
-        parts = self._ask("learn_part", {name: p._asdict() for name, p in pieces.items()})
+        self, task: BatchTask, owners: list[str] | tuple[str, ...], partitions: Set[int]
+    ) -> dict[str, PartResult]:
+        own = task.split(owners, partitions)
+        parts = self._call("learn_part", {name: task._asdict() for name, task in own.items()})
         self._clusters.update((name, part.n_clusters) for name, part in parts.items())
         return parts
 
-    def _keep_task(self, task: Task) -> None:
-        self._n_clusters = sum(self._clusters[name] for name in self._staff)
+    def _record(self, task: BatchTask) -> None:
+        self._n_clusters = sum(self._clusters[name] for name in self._active)
         self._tasks.append(task)
-        self._n_kept += task.n_bytes
-        if self._n_kept > self._replay:
+        self._n_bytes += task.n_bytes
+        if self._n_bytes > self._replay:
             self._snapshot()
 
-    def _ask(self, method: str, questions: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask workers; partitions of those that were lost are at home nowhere."""
-        answers = self._crew.ask(method, questions)
-        if len(answers) < len(questions):
-            there = self._crew.names
-            self._homes = [name if name in there else _NOBODY for name in self._homes]
-        return answers
+    def _call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Call workers; partitions of lost workers have no owner afterwards."""
+        results = self._workers.call(method, arguments)
+        if len(results) < len(arguments):
+            ready = self._workers.names
+            self._owners = [name if name in ready else _NO_WORKER for name in self._owners]
+        return results
 
     def _rebalance(self) -> None:
-        """Let workers join and leave, with all models written before."""
-        staff = self._crew.muster()
-        if staff == self._staff:
+        """Add and remove workers; all models are written before."""
+        active = self._workers.refresh()
+        if active == self._active:
             return
-        if self._staff:
+        if self._active:
             self._snapshot()
-        self._staff = staff
-        self._heal()
-        self._crew.dismiss(self._staff)
+        self._active = active
+        self._place_partitions()
+        self._workers.keep_only(self._active)
 
-    def _heal(self) -> set[int]:
-        """See to it that every partition is where it belongs; return those that were not."""
+    def _place_partitions(self) -> set[int]:
+        """Move every partition to its worker; return those that were moved."""
         moved: set[int] = set()
         for _ in range(_TRIES):
-            there = self._crew.names
-            self._staff = tuple(name for name in self._staff if name in there)
-            if not self._staff:
-                self._staff = self._crew.muster()
-            at = homes(self._staff)
-            moving = {i for i in range(N_PARTITIONS) if self._homes[i] != at[i]}
+            ready = self._workers.names
+            self._active = tuple(name for name in self._active if name in ready)
+            if not self._active:
+                self._active = self._workers.refresh()
+            owners = assign_partitions(self._active)
+            moving = {i for i in range(N_PARTITIONS) if self._owners[i] != owners[i]}
             if not moving:
                 return moved
-            self._move(moving, at)
+            self._move(moving, owners)
             moved |= moving
         raise _lost_too_often()
 
-    def _move(self, moving: Set[int], at: tuple[str, ...]) -> None:
-        """Bring partitions to where they belong: models of the snapshot, and batches since."""
-        takes: dict[str, dict[str, KeyedEntry]] = {name: {} for name in self._staff}
+    def _move(self, moving: Set[int], owners: tuple[str, ...]) -> None:
+        """Load partitions on their new workers: the last snapshot, then the batches since."""
+        added: dict[str, dict[str, KeyedEntry]] = {name: {} for name in self._active}
         for key, entry in self._index.items():
             if entry.extent is not None and (number := partition_of(key)) in moving:
-                takes[at[number]][key] = entry
-        gives = {name: {i for i in moving if self._homes[i] == name} for name in self._crew.names}
+                added[owners[number]][key] = entry
+        names = self._workers.names
+        dropped = {name: {i for i in moving if self._owners[i] == name} for name in names}
         for number in moving:
-            self._homes[number] = _NOBODY
-        memory = max(self._memory // len(self._staff), 1)
-        orders = {
+            self._owners[number] = _NO_WORKER
+        memory = max(self._memory // len(self._active), 1)
+        moves = {
             name: {
-                "give": given,
-                "take": places(takes.get(name, {})),
+                "drop": own,
+                "add": locations(added.get(name, {})),
                 "memory": memory,
                 "first": self._first_of(name),
             }
-            for name, given in gives.items()
+            for name, own in dropped.items()
         }
-        self._clusters = self._ask("arrange", orders)
+        self._clusters = self._call("move_partitions", moves)
         for task in self._tasks:
-            self._learned(task, at, moving)
-        for number in moving & {i for i in range(N_PARTITIONS) if at[i] in self._crew.names}:
-            self._homes[number] = at[number]
+            self._learned(task, owners, moving)
+        for number in moving & {i for i in range(N_PARTITIONS) if owners[i] in self._workers.names}:
+            self._owners[number] = owners[number]
 
     def _snapshot(self) -> None:
-        """Have all models written, and note where they are."""
+        """Let the workers write all models, and record their locations."""
         if not self._tasks:
             return
         for tried in range(_TRIES):
-            self._heal()
-            orders = {
-                # What was told at an earlier try was not noted.
+            self._place_partitions()
+            arguments = {
+                # After a failed attempt workers must report everything: no report was recorded.
                 name: {"first": self._first_of(name), "everything": tried > 0}
-                for name in self._staff
+                for name in self._active
             }
-            told = self._ask("snapshot", orders)
-            if len(told) == len(orders):
-                return self._take_over(told)
+            reports = self._call("snapshot", arguments)
+            if len(reports) == len(arguments):
+                return self._record_snapshot(reports)
         raise _lost_too_often()
 
-    def _take_over(self, told: Mapping[str, Any]) -> None:
+    def _record_snapshot(self, reports: Mapping[str, Any]) -> None:
         self._limit, numbers = self._first, [self._first - 1]
-        for held, index in told.values():
+        for held, index in reports.values():
             segments = [Segment(*each) for each in zip(held["held"], held["sizes"], strict=True)]
             entries, _, _ = unpacked(segments, index)
-            # Entries are replaced, as a checkpoint may wait for the old ones. Keys that are not
-            # here any more are just being forgotten.
+            # Entries are replaced, not changed: a checkpoint in progress may use the old ones.
+            # Keys that are missing here have just expired.
             self._index.update((key, entries[key]) for key in entries if key in self._index)
             numbers += held["held"]
         self._first = max(numbers) + 1
-        self._tasks, self._n_kept = [], 0
+        self._tasks, self._n_bytes = [], 0
 
     def _first_of(self, name: str) -> int:
-        """Number from which on a worker writes segments."""
+        """Return the number of the first segment that a worker may write."""
         return self._first + _STRIDE * number_of(name)
 
 
@@ -365,13 +370,13 @@ def _segment_of(entry: KeyedEntry) -> int:
 
 def _lost_too_often() -> EngineError:
     return EngineError(
-        f"workers of the pool were lost {_TRIES} times in a row; look whether their nodes run out "
+        f"workers of the pool were lost {_TRIES} times in a row; check whether their nodes run out "
         "of memory, make batches or keys.memory smaller, and start the pipeline again."
     )
 
 
-def _anywhere(store: Store) -> Store:
-    """Return the store as it is to be called in other processes."""
+def _with_absolute_path(store: Store) -> Store:
+    """Return the store for use in processes with another working directory."""
     if not isinstance(store, FolderStore):
         return store
     moved = copy(store)

@@ -1,4 +1,4 @@
-"""What one worker of a pool on Ray is: a pool of some of the keys, which decides nothing itself."""
+"""The actor of a `RayPool`: a pool with some of the keys, controlled by the driver."""
 
 from __future__ import annotations
 
@@ -22,51 +22,28 @@ from scstream.stream.pool import ModelPool
 from scstream.stream.segments import Extent, known_segments
 from scstream.stream.store import Store
 
-MARK = "workers"  # a name of the store by which a worker sees that it is the right one
-_NEVER = 1 << 62
+TOKEN_NAME = "workers"  # object in the store by which a worker checks that it is the same store
+_UNLIMITED = 1 << 62
 
-Places = tuple[Mapping[str, Any], Mapping[str, Any]]  # where models are, as in a checkpoint
+Locations = tuple[Mapping[str, Any], Mapping[str, Any]]  # of models in the store, as in checkpoints
 
 
-class Part(NamedTuple):
-    """What became of the rows that a worker was given."""
+class PartResult(NamedTuple):
+    """The result of a worker for its rows of a batch."""
 
     row: NDArray[np.int64]
     labels: Labels
     rejects: tuple[Reject, ...]
-    failed: frozenset[str]
+    failed: frozenset[str]  # keys whose models failed to learn
     lost: frozenset[str]  # keys whose models are damaged
     infos: Sequence[tuple[int, Info]]
     n_clusters: int  # of all models of the worker
 
 
-class Worker(ModelPool):
-    """A pool without limits but that of memory; its parameters are those of `ModelPool`.
+class KeyedWorker(ModelPool):
+    """A pool limited by memory only; the driver applies the other limits and counts failures.
 
-    It learns whatever it is given, and remembers no failures. Models come to it as places in the
-    store, and leave it so.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from scstream.model import Settings
-    >>> from scstream.kernels import kernels_in_use
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.keyed import KeyOptions
-    >>> from scstream.preprocess import Steps
-    >>> from scstream.distributed.keyed_worker import Worker
-    >>> from scstream.stream.store import FolderStore
-    >>> settings = Settings(random_state=0)
-    >>> rows = Block.of(np.arange(12.0)[:, None] % 5, who=["a", "b"] * 6)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     make = lambda: Worker(
-    ...         settings, Steps(), "who", FolderStore(folder), KeyOptions(), kernels_in_use()
-    ...     )
-    ...     giver, taker = make(), make()
-    ...     _ = giver.learn_part(rows, None, [])
-    ...     taker.arrange(set(), giver.snapshot(0, everything=True), memory=1000, first=0)
-    2
+    Models move between workers through the store.
     """
 
     def __init__(
@@ -78,68 +55,68 @@ class Worker(ModelPool):
         keys: KeyOptions,
         kernels: str,
     ) -> None:
-        adopt_kernels(kernels)  # those of the driver: others would give other bits
-        bare = KeyOptions(
-            memory=keys.memory, segment=keys.segment, max_keys=_NEVER, patience=_NEVER
+        adopt_kernels(kernels)  # those of the driver: other kernels give other bits
+        limits = KeyOptions(
+            memory=keys.memory, segment=keys.segment, max_keys=_UNLIMITED, patience=_UNLIMITED
         )
-        super().__init__(settings, steps, column=column, store=store, keys=bare)
-        self._told: dict[str, Extent | None] = {}  # where the driver believes models to be
+        super().__init__(settings, steps, column=column, store=store, keys=limits)
+        self._reported: dict[str, Extent | None] = {}  # locations that the driver knows
 
-    def sees(self, token: bytes) -> bool:
-        """Whether the store is the one that the driver has."""
+    def can_read(self, token: bytes) -> bool:
+        """Return True if the store of this worker is the store of the driver."""
         try:
-            return self._log.store.get(MARK) == token
+            return self._log.store.get(TOKEN_NAME) == token
         except KeyError:
             return False
 
-    def learn_part(self, block: Block, time: float | None, forgotten: Iterable[str]) -> Part:
-        """Learn rows, then drop keys that have been silent for too long."""
+    def learn_part(self, block: Block, time: float | None, expired: Iterable[str]) -> PartResult:
+        """Learn rows, then drop expired keys."""
         learned = self.learn(SourceBatch(0, {}, time, block, ()))
         failures, self._failures = self._failures, {}
-        self._drop(forgotten)
-        return Part(
+        self._drop(expired)
+        return PartResult(
             row=learned.block.row,
             labels=learned.labels,
             rejects=learned.block.rejects,
-            failed=frozenset(key for key, n in failures.items() if n < _NEVER),
-            lost=frozenset(key for key, n in failures.items() if n >= _NEVER),
+            failed=frozenset(key for key, n in failures.items() if n < _UNLIMITED),
+            lost=frozenset(key for key, n in failures.items() if n >= _UNLIMITED),
             infos=learned.infos,
             n_clusters=self._n_clusters,
         )
 
-    def arrange(self, give: Set[int], take: Places, *, memory: int, first: int) -> int:
-        """Drop the keys of some partitions, and take others; return the number of clusters."""
+    def move_partitions(self, drop: Set[int], add: Locations, *, memory: int, first: int) -> int:
+        """Drop the keys of some partitions and add models; return the number of clusters."""
         self._memory = memory
         self._log.start_at(first)
-        self._drop([key for key in self._index if partition_of(key) in give])
-        held, index = take
+        self._drop([key for key in self._index if partition_of(key) in drop])
+        segments, index = add
         entries, _, _ = unpacked(
-            known_segments(held["held"], held["sizes"], self._log.store), index
+            known_segments(segments["held"], segments["sizes"], self._log.store), index
         )
         self._index.update(entries)
-        self._told.update((key, entry.extent) for key, entry in entries.items())
+        self._reported.update((key, entry.extent) for key, entry in entries.items())
         self._n_clusters += sum(entry.n_clusters for entry in entries.values())
         return self._n_clusters
 
-    def snapshot(self, first: int, *, everything: bool) -> Places:
-        """Write what has changed, and tell where it is; or where everything is."""
+    def snapshot(self, first: int, *, everything: bool) -> Locations:
+        """Write changed models to the store; return the locations of those, or of all models."""
         self._log.start_at(first)
         self._put_away(self._index, below=self._log.limit())
         new = {
             key: entry
             for key, entry in self._index.items()
-            if everything or self._told.get(key) is not entry.extent
+            if everything or self._reported.get(key) is not entry.extent
         }
-        self._told.update((key, entry.extent) for key, entry in new.items())
-        return places(new)
+        self._reported.update((key, entry.extent) for key, entry in new.items())
+        return locations(new)
 
     def _drop(self, keys: Iterable[str]) -> None:
         for key in keys:
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
             if key in self._index:
                 self._release(key, self._index.pop(key))
 
 
-def places(index: Mapping[str, KeyedEntry]) -> Places:
-    """Return where models are that have been written."""
+def locations(index: Mapping[str, KeyedEntry]) -> Locations:
+    """Return the locations of models in the store."""
     return packed(PoolState(index, {}, {}, None, 0, 0))

@@ -1,4 +1,4 @@
-"""The actors of a pool, by name: who is there, who is wanted, and who was lost."""
+"""The actors of a `RayPool`, by name: w0, w1, ..."""
 
 from __future__ import annotations
 
@@ -8,40 +8,20 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from scstream.distributed.engine import connect, fault, lost, nodes, ray
-from scstream.distributed.keyed_worker import MARK, Worker
+from scstream.distributed.engine import connect, loss_errors, nodes, placement, ray, unwrap
+from scstream.distributed.keyed_worker import TOKEN_NAME, KeyedWorker
 from scstream.errors import EngineError
 from scstream.stream.store import Store
 
-_START = 60.0  # seconds that workers may take to start
-_TRIES = 3  # times that one is hired anew that ends while it starts
+_START = 60.0  # seconds within which workers must start
+_TRIES = 3  # attempts to start a worker
 
 
-class Crew:
-    """Workers of one pool on a Ray cluster; nothing is connected before `muster`.
+class KeyedWorkers:
+    """The workers of one pool; `refresh` connects to the cluster.
 
-    One that is lost is replaced by another of the same name, which knows nothing.
-
-    Parameters
-    ----------
-    make : callable
-        Returns what a worker is made of.
-    store : Store
-        That of the pool.
-    address : str or None
-        Of the cluster; see `scstream.distributed.engine.connect`.
-    n_wanted : int or None
-        How many there should be; None for one on every processor of the cluster.
-    deadline : float
-        Seconds within which a worker must answer.
-
-    Examples
-    --------
-    >>> from scstream.stream.connectors.s3 import S3Store
-    >>> from scstream.distributed.keyed_workers import Crew
-    >>> store = S3Store("memory:///")
-    >>> Crew(tuple, store, address=None, n_wanted=2, deadline=600.0).names
-    ()
+    A lost worker is replaced by an empty one with the same name. `make` returns the arguments of
+    `KeyedWorker`; `n_wanted` is None for one worker per processor of the cluster.
     """
 
     def __init__(
@@ -60,148 +40,128 @@ class Crew:
         self._deadline = deadline
         self._token = b""
         self._actors: dict[str, Any] = {}  # ready
-        self._starting: dict[str, tuple[Any, Any]] = {}  # actor, and whether it sees the store
+        self._starting: dict[str, tuple[Any, Any]] = {}  # actor, and the result of `can_read`
         self._has_begun = False
-        self._why = f"the others do not within {_START:g} s"
+        self._start_error = f"the others did not start within {_START:g} s"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those who are there, the first hired first."""
+        """Return the names of the workers that are ready, by number."""
         return tuple(sorted(self._actors, key=number_of))
 
-    def muster(self) -> tuple[str, ...]:
-        """Hire whoever is missing, and return who should work now.
+    def refresh(self) -> tuple[str, ...]:
+        """Start missing workers; return the names of those that should work now.
 
-        The first time all are waited for; later, whoever is not there yet joins when he is.
+        The first call waits for all workers. Later ones do not wait: a worker joins when it is
+        ready.
         """
         connect(self._address)
-        n_wanted = self.n_wanted or _n_processors()
-        n_least = 0 if self._actors else 1 if self._has_begun else n_wanted
+        n_wanted = self.n_wanted or max(int(sum(nodes().values())), 1)
+        n_required = 0 if self._actors else 1 if self._has_begun else n_wanted
         for _ in range(_TRIES):
-            self._hire(n_wanted)
-            self._receive(n_least - len(self._actors))
-            if len(self._actors) >= n_least or self._starting:
+            self._start(n_wanted)
+            self._receive(n_required - len(self._actors))
+            if len(self._actors) >= n_required or self._starting:
                 break
-        if not self._actors or (len(self._actors) < n_least and self.n_wanted):
+        if not self._actors or (len(self._actors) < n_required and self.n_wanted):
             raise EngineError(
-                f"{len(self._actors)} of {n_wanted} workers of the pool have started: {self._why}. "
-                "Each takes a processor of the cluster, and all need scstream installed: look at "
-                "`ray status`, add nodes, or ask for fewer with keys.workers."
+                f"{len(self._actors)} of {n_wanted} workers of the pool have started: "
+                f"{self._start_error}. Each takes a processor of the cluster, and all need "
+                "scstream installed: look at `ray status`, add nodes, or lower keys.workers."
             )
         self._has_begun = True
         return self.names[:n_wanted]
 
-    def ask(self, method: str, questions: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask workers, and return the answers; who does not answer any more was lost.
+    def call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method of `KeyedWorker` with keyword arguments by worker name.
 
-        Parameters
-        ----------
-        method : str
-            Of `Worker`.
-        questions : mapping of str to mapping
-            Arguments, by the name of the worker.
-
-        Returns
-        -------
-        dict
-            Answers of those who are still there.
+        Returns the results of the workers that are still alive, by name.
         """
-        library, until = ray(), time.monotonic() + self._deadline
-        sampled = {
-            name: getattr(self._actors[name], method).remote(**arguments)
-            for name, arguments in questions.items()
+        library, end = ray(), time.monotonic() + self._deadline
+        calls = {
+            name: getattr(self._actors[name], method).remote(**own)
+            for name, own in arguments.items()
             if name in self._actors
         }
-        answers = {}
-        for name, reference in sampled.items():
+        results = {}
+        for name, reference in calls.items():
             try:
-                left = max(until - time.monotonic(), 0.0)
-                answers[name] = library.get(reference, timeout=left)
+                left = max(end - time.monotonic(), 0.0)
+                results[name] = library.get(reference, timeout=left)
             except library.exceptions.GetTimeoutError:
                 raise EngineError(
                     f"worker {name} of the pool has not answered within {self._deadline:g} s; look "
                     "at its node with `ray status`, or raise keys.deadline, then start the "
-                    "pipeline again: it goes on from its checkpoint."
+                    "pipeline again: it continues from its checkpoint."
                 ) from None
             except library.exceptions.RayTaskError as error:
-                raise fault(error) from None
-            except lost():
+                raise unwrap(error) from None
+            except loss_errors():
                 _end(self._actors.pop(name))
-        return answers
+        return results
 
-    def dismiss(self, names: tuple[str, ...]) -> None:
-        """Let all go but these."""
+    def keep_only(self, names: tuple[str, ...]) -> None:
+        """End all workers except these."""
         for name in [name for name in self._actors if name not in names]:
             _end(self._actors.pop(name))
 
     def close(self) -> None:
-        """Let all go."""
-        self.dismiss(())
+        """End all workers."""
+        self.keep_only(())
         for actor, _ in self._starting.values():
             _end(actor)
         self._starting.clear()
         self._has_begun = False
 
-    def _hire(self, n_wanted: int) -> None:
-        """Start as many actors as are missing, under the first names that are free."""
+    def _start(self, n_wanted: int) -> None:
+        """Start missing actors under the first free names; end surplus ones that are starting."""
         n_missing = n_wanted - len(self._actors) - len(self._starting)
         for name in sorted(self._starting, key=number_of, reverse=True)[: max(-n_missing, 0)]:
             _end(self._starting.pop(name)[0])
         if n_missing > 0 and not self._token:
             self._token = secrets.token_bytes(16)
-            self._store.put(MARK, self._token)
-        # An actor that restarted by itself would be empty and look as if it were not.
-        options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+            self._store.put(TOKEN_NAME, self._token)
+        # No restarts by Ray: a restarted actor would be empty without the driver noticing.
+        options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": placement(None)}
         number = 0
         for _ in range(n_missing):
             while (name := f"w{number}") in self._actors or name in self._starting:
                 number += 1
-            actor = ray().remote(Worker).options(**options).remote(*self._make())
-            self._starting[name] = actor, actor.sees.remote(self._token)
+            actor = ray().remote(KeyedWorker).options(**options).remote(*self._make())
+            self._starting[name] = actor, actor.can_read.remote(self._token)
 
-    def _receive(self, n_least: int) -> None:
-        """Take over those that have started, so many of them at least if they do in time."""
-        library, waiting = ray(), {sees: name for name, (_, sees) in self._starting.items()}
+    def _receive(self, n_required: int) -> None:
+        """Take over actors that have started; wait for `n_required` of them."""
+        library, waiting = ray(), {check: name for name, (_, check) in self._starting.items()}
         if not waiting:
             return
         ready, _ = library.wait(
             list(waiting),
-            num_returns=n_least if n_least > 0 else len(waiting),
-            timeout=_START if n_least > 0 else 0,
+            num_returns=n_required if n_required > 0 else len(waiting),
+            timeout=_START if n_required > 0 else 0,
         )
         for reference in ready:
             name = waiting[reference]
             actor, _ = self._starting.pop(name)
             try:
-                sees = library.get(reference)
-            except lost() as error:
-                self._why = str(error).strip().split("\n")[-1].rstrip(".")
-                continue  # it is hired anew next time
-            if not sees:
+                can_read = library.get(reference)
+            except loss_errors() as error:
+                self._start_error = str(error).strip().split("\n")[-1].rstrip(".")
+                continue  # the next attempt starts another one
+            if not can_read:
                 raise EngineError(
-                    f"worker {name} of the pool does not see the checkpoints that this process "
-                    "sees. Models wait there between batches: give checkpoint.folder a folder "
-                    "that all nodes share, or an object store."
+                    f"worker {name} of the pool does not see the checkpoints of this process, "
+                    "through which models move between workers: set checkpoint.folder to a folder "
+                    "that all nodes share, or to an object store."
                 )
             self._actors[name] = actor
 
 
 def number_of(name: str) -> int:
-    """Return the number of a worker.
-
-    Examples
-    --------
-    >>> from scstream.distributed.keyed_workers import number_of
-    >>> number_of("w12")
-    12
-    """
+    """Return the number of a worker: 12 for "w12"."""
     return int(name[1:])
 
 
-def _n_processors() -> int:
-    return max(int(sum(nodes().values())), 1)
-
-
 def _end(actor: Any) -> None:
-    with suppress(Exception):  # whatever is wrong with it, it is gone
+    with suppress(Exception):  # it may be dead already
         ray().kill(actor, no_restart=True)

@@ -1,4 +1,4 @@
-"""What one reading replica is: a follower in an actor, and a thread that keeps it new."""
+"""The actor of one read replica: a follower, and a thread that refreshes it."""
 
 from __future__ import annotations
 
@@ -12,84 +12,53 @@ from scstream.stream.model_version import Answer, Request
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far a replica has come.
-
-    Parameters
-    ----------
-    version : int
-        Version that it answers from; -1 while it has none.
-    trouble : str
-        Why it cannot follow at the moment, in a sentence; empty while it can.
-
-    Examples
-    --------
-    >>> from scstream.distributed.replica import Standing
-    >>> Standing(7).trouble
-    ''
-    """
+class ReplicaStatus:
+    """The version of a replica (-1 before the first), and why it cannot refresh (or "")."""
 
     version: int
-    trouble: str = ""
+    error: str = ""
 
 
 class Replica:
-    """Answers from the newest checkpoint; only its thread ever touches the store.
+    """Answers from the newest checkpoint that its thread has read.
 
-    So a question never waits for a slow store: it is answered from the version at hand, or told
-    that there is none as new as it asks for.
-
-    Parameters
-    ----------
-    place : str
-        Where the checkpoints are.
-    options : mapping
-        Of the store.
-    every : float
-        Seconds between two looks.
-    n_threads : int
-        Most threads for a question.
-
-    Examples
-    --------
-    >>> from scstream.distributed.replica import Replica
-    >>> Replica("memory:///", {}, every=60.0, n_threads=1).standing().version
-    -1
+    Only the thread reads the store, so a request never waits for a slow store: it is answered from
+    the current version, or with the status if that version is too old.
     """
 
     def __init__(
-        self, place: str, options: Mapping[str, Any], *, every: float, n_threads: int
+        self, place: str, options: Mapping[str, Any], *, interval: float, n_jobs: int
     ) -> None:
         self._place, self._options = place, options
-        self._every, self._n_threads = every, n_threads
+        self._interval, self._n_jobs = interval, n_jobs
         self._follower: Follower | None = None
-        self._trouble = ""
-        self._wanted = Event()
+        self._error = ""
+        self._refresh_now = Event()
         Thread(target=self._follow, daemon=True).start()
 
-    def standing(self) -> Standing:
-        """Say how far it has come."""
+    def status(self) -> ReplicaStatus:
+        """Return the current version and the last error."""
         version = NONE if self._follower is None else self._follower.version
-        return Standing(version, self._trouble)
+        return ReplicaStatus(version, self._error)
 
-    def ask(self, question: Request, rows: Any, time: Any, at_least: int) -> Answer | Standing:
-        """Answer, or say how far it has come if that is not far enough."""
+    def call(self, method: Request, rows: Any, time: Any, at_least: int) -> Answer | ReplicaStatus:
+        """Answer a request, or return the status if the version is below `at_least`."""
         follower = self._follower
         if follower is None or follower.version < max(at_least, 0):
-            self._wanted.set()
-            return self.standing()
-        return follower.compute(question, rows, time=time)
+            self._refresh_now.set()
+            return self.status()
+        return follower.compute(method, rows, time=time)
 
     def _follow(self) -> None:
         while True:
             try:
                 if self._follower is None:
-                    how = {"options": self._options, "n_jobs": self._n_threads}
+                    how = {"options": self._options, "n_jobs": self._n_jobs}
                     self._follower = Follower.open(self._place, **how)
                 else:
                     self._follower.refresh()
-                self._trouble = ""
-            except Exception as error:  # whatever it is: what was read before still answers
-                self._trouble = str(error)
-            self._wanted.wait(self._every)
-            self._wanted.clear()
+                self._error = ""
+            except Exception as error:  # whatever it is, the version read before still answers
+                self._error = str(error)
+            self._refresh_now.wait(self._interval)
+            self._refresh_now.clear()

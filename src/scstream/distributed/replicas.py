@@ -1,6 +1,6 @@
-"""Many readers of one model: replicas on a Ray cluster, each following the checkpoints by itself.
+"""Read replicas of one model on a Ray cluster; each follows the checkpoints independently.
 
-A read is safe to repeat, so what a replica takes with it when it dies is asked of another one.
+Reads can be repeated: a request that is lost with a replica is sent to another one.
 """
 
 from __future__ import annotations
@@ -12,70 +12,67 @@ from threading import Lock
 from typing import Any, Self, get_args
 
 from scstream.distributed import engine
-from scstream.distributed.replica import Replica, Standing
-from scstream.distributed.seats import Seat, Seats
+from scstream.distributed.replica import Replica, ReplicaStatus
+from scstream.distributed.replica_slots import ReplicaSlots, Slot
 from scstream.errors import EngineError, InputError
 from scstream.stream.follower import NONE
 from scstream.stream.model_version import Answer, Request
 
-_PAUSE = 0.01  # seconds between two looks at replicas of which none can answer
-_LONGEST_PAUSE = 0.1  # before a replica is asked again that was not new enough: it is busy reading
-_DEATHS = 3  # replicas that one question may take with it before it is blamed
+_PAUSE = 0.01  # seconds between two checks if no replica is free
+_MAX_PAUSE = 0.1  # seconds before another request if the last replica was not new enough
+_MAX_DEATHS = 3  # replicas that may die during one request
 
 ray = engine.ray()
 
 
 @dataclass(frozen=True)
-class _Call:
-    """What was asked, kept until there is an answer."""
-
-    question: str
+class _Request:
+    method: str
     rows: Any
     time: Any
     at_least: int
 
 
 class Replicas:
-    """Replicas of the model that a pipeline learns, asked in turn.
+    """Replicas of the model of a pipeline, used in turn.
 
-    Every replica is an actor that follows the checkpoints by itself; the pipeline does not know of
-    them. One that dies is replaced, and its questions go to another one. Through one `Replicas`
-    versions never go back, whichever replica answers. Actors end with `close`, or with the program
-    that made them.
+    Every replica is an actor that follows the checkpoints; the pipeline is not involved. A replica
+    that dies is replaced, and its requests are sent to another one. Answers of one `Replicas`
+    never go back to an older version. The actors end with `close`, or with the program.
 
     Parameters
     ----------
     place : str
-        Where the pipeline keeps its checkpoints: "s3://bucket/prefix", or a folder that every
-        node of the cluster can read.
+        Location of the checkpoints: "s3://bucket/prefix", or a folder that every node of the
+        cluster can read.
     options : mapping, optional
-        Of the store, as `checkpoint.options`. Credentials are better left to the environment of
-        the nodes.
+        Options of the store, as `checkpoint.options`. Pass credentials in the environment of the
+        nodes rather than here.
     n : int, optional
-        Number of replicas, spread over the nodes. By default one on every node, also on nodes that
-        join later.
-    every : float
-        Seconds between two looks of a replica at the store.
-    most : int
-        Questions that may be under way at one replica.
+        Number of replicas, spread over the nodes. By default one on every node, including nodes
+        that join later.
+    interval : float
+        Seconds between two reads of the store by a replica.
+    max_calls : int
+        Maximum number of requests in progress at one replica.
     deadline : float
-        Seconds that a question may take, unless it brings its own.
+        Default maximum duration of a request, in seconds.
     n_cpus : float
-        Processors that Ray sets aside for a replica; with none it runs beside whatever is there.
-    n_threads : int
-        Most threads of a replica for one question, -1 for one per core.
+        Processors that Ray reserves for a replica; 0 reserves none.
+    n_jobs : int
+        Maximum number of threads of a replica for one request, -1 for one per core.
     address : str, optional
-        Of the cluster, as in `scstream.distributed.RayExecutor`; it is joined at the first
-        question, unless this program is in one already.
+        Address of the cluster, as for `scstream.distributed.RayExecutor`. The first request
+        connects to it, unless this program is already connected.
 
     Examples
     --------
     >>> from scstream.distributed.replicas import Replicas
-    >>> replicas = Replicas("s3://models/orders", n=2, every=0.5)
-    >>> replicas.seen
+    >>> replicas = Replicas("s3://models/orders", n=2, interval=0.5)
+    >>> replicas.newest_version
     -1
 
-    In a program beside a running cluster::
+    In a program next to a running cluster::
 
         with Replicas("s3://models/orders") as replicas:
             answer = replicas.predict(rows)
@@ -88,95 +85,97 @@ class Replicas:
         *,
         options: Mapping[str, Any] | None = None,
         n: int | None = None,
-        every: float = 1.0,
-        max_n: int = 8,
+        interval: float = 1.0,
+        max_calls: int = 8,
         deadline: float = 30.0,
         n_cpus: float = 0.0,
-        n_threads: int = -1,
+        n_jobs: int = -1,
         address: str | None = None,
     ) -> None:
-        if (n is not None and n < 1) or max_n < 1 or every <= 0:
+        if (n is not None and n < 1) or max_calls < 1 or interval <= 0:
             raise InputError(
-                "n and most must be whole numbers from 1 and every a positive number of seconds, "
-                f"got n={n}, most={max_n}, every={every}."
+                "n and max_calls must be whole numbers from 1 and interval a positive number of "
+                f"seconds, got n={n}, max_calls={max_calls}, interval={interval}."
             )
         self.deadline = deadline
-        self.seen = NONE  # highest version that an answer came from
+        self.newest_version = NONE  # of all answers so far
         self._arguments = (place, dict(options or {}))
-        self._follow = {"every": every, "n_jobs": n_threads}
+        self._follow = {"interval": interval, "n_jobs": n_jobs}
         self._n_cpus, self._address = n_cpus, address
-        self._seats = Seats(self._start, n, max_n)
+        self._slots = ReplicaSlots(self._start, n, max_calls)
         self._lock = Lock()
 
     def predict(
         self, rows: Any, *, time: Any = None, at_least: int = NONE, deadline: float | None = None
     ) -> Answer:
-        """Most probable cluster of every row, as `Follower.predict` gives it.
+        """Return the most probable cluster of every row, as `Follower.predict` does.
 
         Parameters
         ----------
         rows, time
-            As in `Follower.predict`.
+            As for `Follower.predict`.
         at_least : int
-            Version that must answer, or a later one: wait until a replica has it.
+            Wait for a replica with this version of the model or a later one.
         deadline : float, optional
-            Seconds after which to give up, with a sentence that says why.
+            Maximum duration in seconds.
         """
-        return self._asked(_Call("predict", rows, time, at_least), deadline)
+        return self._answer(_Request("predict", rows, time, at_least), deadline)
 
     def score(
         self, rows: Any, *, time: Any = None, at_least: int = NONE, deadline: float | None = None
     ) -> Answer:
-        """Log predictive density of every row, as `Follower.score` gives it; else as `predict`."""
-        return self._asked(_Call("score", rows, time, at_least), deadline)
+        """Return the log predictive density of every row; parameters as for `predict`."""
+        return self._answer(_Request("score", rows, time, at_least), deadline)
 
     def submit(
         self,
         rows: Any,
         *,
-        question: str = "predict",
+        method: str = "predict",
         time: Any = None,
         at_least: int = NONE,
         deadline: float | None = None,
     ) -> Pending:
-        """Ask without waiting for the answer; wait only while every replica has `max_n` questions.
+        """Send a request without waiting for the answer.
+
+        It waits only while every replica has `max_calls` requests in progress.
 
         Parameters
         ----------
         rows, time, at_least
-            As in `predict`. The rows must not be changed before the answer is there: they may have
-            to be sent again.
-        question : {"predict", "score"}
-            What to ask.
+            As for `predict`. Do not change the rows before the answer has arrived: they may have to
+            be sent again.
+        method : {"predict", "score"}
+            The kind of request.
         deadline : float, optional
-            Seconds to wait for a replica that has room; with 0 a full pool says so at once.
+            Seconds to wait for a free replica; 0 raises at once if there is none.
 
         Returns
         -------
         Pending
-            Its `result` is the answer.
+            Its `result` method returns the answer.
         """
-        if question not in get_args(Request):
+        if method not in get_args(Request):
             known = " or ".join(get_args(Request))
-            raise InputError(f"there is no request {question!r}; use {known}.")
-        return Pending(self, _Call(question, rows, time, at_least), self._until(deadline))
+            raise InputError(f"there is no method {method!r}; use {known}.")
+        return Pending(self, _Request(method, rows, time, at_least), self._end(deadline))
 
     def versions(self, *, deadline: float | None = None) -> list[int]:
         """Return the version of every replica, -1 for one that has none or does not answer."""
-        return [standing.version for standing in self.standings(deadline=deadline)]
+        return [status.version for status in self.statuses(deadline=deadline)]
 
-    def standings(self, *, deadline: float | None = None) -> list[Standing]:
-        """Return how far every replica has come, and what keeps it from following."""
-        until = self._until(deadline)
+    def statuses(self, *, deadline: float | None = None) -> list[ReplicaStatus]:
+        """Return the version and the last error of every replica."""
+        end = self._end(deadline)
         with self._lock:
-            self._tend()
-            sampled = [seat.actor.standing.remote() for seat in self._seats.seats]
-        return [_answered(each, until) for each in sampled]
+            self._refresh()
+            calls = [slot.actor.status.remote() for slot in self._slots.slots]
+        return [_status(call, end) for call in calls]
 
     def close(self) -> None:
         """End every replica."""
         with self._lock:
-            self._seats.close()
+            self._slots.close()
 
     def __enter__(self) -> Self:
         return self
@@ -184,76 +183,78 @@ class Replicas:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _until(self, deadline: float | None) -> float:
+    def _end(self, deadline: float | None) -> float:
         return clock.monotonic() + (self.deadline if deadline is None else deadline)
 
-    def _asked(self, call: _Call, deadline: float | None) -> Answer:
-        until = self._until(deadline)
-        return Pending(self, call, until).result(deadline=until - clock.monotonic())
+    def _answer(self, request: _Request, deadline: float | None) -> Answer:
+        end = self._end(deadline)
+        return Pending(self, request, end).result(deadline=end - clock.monotonic())
 
-    def _start(self, where: Any) -> Any:
-        options = {"num_cpus": self._n_cpus, "scheduling_strategy": where}
+    def _start(self, strategy: Any) -> Any:
+        options = {"num_cpus": self._n_cpus, "scheduling_strategy": strategy}
         kind = ray.remote(Replica).options(max_restarts=0, max_task_retries=0, **options)
         return kind.remote(*self._arguments, **self._follow)
 
-    def _tend(self) -> None:
+    def _refresh(self) -> None:
         engine.connect(self._address)
-        self._seats.tend()
+        self._slots.refresh()
 
-    def _send(self, call: _Call, until: float) -> tuple[Seat, Any, Any]:
-        """Put a question to the next replica that is up and has room."""
+    def _send(self, request: _Request, end: float) -> tuple[Slot, Any, Any]:
+        """Send a request to the next free replica; return slot, actor and call."""
         while True:
             with self._lock:
-                self._tend()
-                seat = self._seats.next_free()
-                if seat is not None:
-                    at_least = max(call.at_least, self.seen)
-                    sampled = seat.actor.ask.remote(call.question, call.rows, call.time, at_least)
-                    seat.calls.append(sampled)
-                    return seat, seat.actor, sampled
-                under_way = self._seats.under_way()
-            left = until - clock.monotonic()
+                self._refresh()
+                slot = self._slots.next_free()
+                if slot is not None:
+                    at_least = max(request.at_least, self.newest_version)
+                    arguments = (request.method, request.rows, request.time, at_least)
+                    call = slot.actor.call.remote(*arguments)
+                    slot.calls.append(call)
+                    return slot, slot.actor, call
+                calls = self._slots.calls()
+            left = end - clock.monotonic()
             if left <= 0:
-                raise EngineError(self._seats.why_nobody())
-            if under_way:
-                ray.wait(under_way, num_returns=1, timeout=min(left, _PAUSE))
+                raise EngineError(self._slots.why_unavailable())
+            if calls:
+                ray.wait(calls, num_returns=1, timeout=min(left, _PAUSE))
             else:
                 clock.sleep(min(left, _PAUSE))
 
-    def _accepted(self, seat: Seat, found: Answer | Standing) -> Answer | None:
-        """Return an answer that is new enough; versions must not go back for who asks here."""
+    def _accept(self, slot: Slot, found: Answer | ReplicaStatus) -> Answer | None:
+        """Return the answer if its version is not older than that of an earlier answer."""
         with self._lock:
-            if isinstance(found, Standing):
-                seat.standing = found
-            elif found.version >= self.seen:
-                self.seen = found.version
+            if isinstance(found, ReplicaStatus):
+                slot.status = found
+            elif found.version >= self.newest_version:
+                self.newest_version = found.version
                 return found
         return None
 
-    def _done(self, seat: Seat, sampled: Any) -> None:
+    def _done(self, slot: Slot, call: Any) -> None:
         with self._lock:
-            seat.drop(sampled)
+            slot.remove_call(call)
 
-    def _lost(self, seat: Seat, actor: Any, why: Exception) -> None:
+    def _lost(self, slot: Slot, actor: Any, error: Exception) -> None:
         with self._lock:
-            if seat.actor is actor:  # else it was replaced already
-                self._seats.replace(seat, why)
+            if slot.actor is actor:  # otherwise it is replaced already
+                self._slots.replace(slot, error)
 
-    def _why_late(self, call: _Call, *, behind: Standing | None) -> str:
+    def _why_late(self, request: _Request, *, behind: ReplicaStatus | None) -> str:
         if behind is None:
             return (
-                "a replica has not answered in time; ask about fewer rows at once, or set a "
-                "longer deadline."
+                "a replica has not answered in time; send fewer rows per request, or set a longer "
+                "deadline."
             )
-        wanted = max(call.at_least, self.seen)
+        wanted = max(request.at_least, self.newest_version)
         return (
-            f"no replica has version {wanted} in time, the one asked last has {behind.version}; "
-            f"see that the pipeline has written it, or set a longer deadline. {behind.trouble}"
+            f"no replica has version {wanted} in time; the last one has version {behind.version}. "
+            "Check that the pipeline has written it, or set a longer deadline. "
+            f"{behind.error}"
         ).rstrip()
 
 
 class Pending:
-    """An answer under way; `Replicas.submit` makes it.
+    """A request in progress; `Replicas.submit` returns it.
 
     Examples
     --------
@@ -263,61 +264,61 @@ class Pending:
         ids = [each.result().values for each in pending]
     """
 
-    def __init__(self, replicas: Replicas, call: _Call, until: float) -> None:
+    def __init__(self, replicas: Replicas, request: _Request, end: float) -> None:
         self._replicas = replicas
-        self._call = call
+        self._request = request
         self._answer: Answer | None = None
-        self._n_lost = 0  # replicas that died before they answered
-        self._behind: Standing | None = None  # what the last replica said if it was not new enough
+        self._n_lost = 0  # replicas that died during this request
+        self._behind: ReplicaStatus | None = None  # of the last replica, if it was too old
         self._pause = _PAUSE
-        self._seat, self._actor, self._asked = replicas._send(call, until)
+        self._slot, self._actor, self._call = replicas._send(request, end)
 
     def result(self, *, deadline: float | None = None) -> Answer:
-        """Wait for the answer; ask another replica if one dies, or knows too old a version.
+        """Wait for the answer; if the replica dies or has an old version, use another one.
 
         Parameters
         ----------
         deadline : float, optional
-            Seconds after which to give up, by default that of the `Replicas`.
+            Maximum duration in seconds, by default that of the `Replicas`.
         """
-        until = self._replicas._until(deadline)
+        end = self._replicas._end(deadline)
         while self._answer is None:
-            self._answer = self._received(until)
+            self._answer = self._receive(end)
             if self._answer is None:
-                self._seat, self._actor, self._asked = self._replicas._send(self._call, until)
+                self._slot, self._actor, self._call = self._replicas._send(self._request, end)
         return self._answer
 
-    def _received(self, until: float) -> Answer | None:
-        """Wait for what the replica says; None if another one has to be asked."""
+    def _receive(self, end: float) -> Answer | None:
+        """Wait for the answer of the replica; None if another replica must be used."""
         replicas, errors = self._replicas, ray.exceptions
         try:
-            found = ray.get(self._asked, timeout=max(until - clock.monotonic(), 0.0))
+            found = ray.get(self._call, timeout=max(end - clock.monotonic(), 0.0))
         except errors.GetTimeoutError:
-            raise EngineError(replicas._why_late(self._call, behind=self._behind)) from None
+            raise EngineError(replicas._why_late(self._request, behind=self._behind)) from None
         except errors.RayTaskError as error:
-            replicas._done(self._seat, self._asked)
-            raise engine.fault(error) from None
+            replicas._done(self._slot, self._call)
+            raise engine.unwrap(error) from None
         except errors.RayError as error:
-            replicas._lost(self._seat, self._actor, error)
+            replicas._lost(self._slot, self._actor, error)
             self._n_lost += 1
-            if self._n_lost >= _DEATHS:
+            if self._n_lost >= _MAX_DEATHS:
                 raise EngineError(
-                    f"{_DEATHS} replicas in a row died while this question was with them; ask "
-                    "about fewer rows at once, and see in the logs of Ray what they died of."
+                    f"{_MAX_DEATHS} replicas in a row died during this request; send fewer rows "
+                    "per request, and look in the logs of Ray why they died."
                 ) from error
             return None
-        replicas._done(self._seat, self._asked)
-        answer = replicas._accepted(self._seat, found)
+        replicas._done(self._slot, self._call)
+        answer = replicas._accept(self._slot, found)
         if answer is None:
-            self._behind = Standing(found.version, getattr(found, "trouble", ""))
+            self._behind = ReplicaStatus(found.version, getattr(found, "error", ""))
             clock.sleep(self._pause)
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._pause = min(2 * self._pause, _MAX_PAUSE)
         return answer
 
 
-def _answered(sampled: Any, until: float) -> Standing:
+def _status(call: Any, end: float) -> ReplicaStatus:
     try:
-        found: Standing = ray.get(sampled, timeout=max(until - clock.monotonic(), 0.0))
+        found: ReplicaStatus = ray.get(call, timeout=max(end - clock.monotonic(), 0.0))
     except ray.exceptions.RayError as error:
-        return Standing(NONE, f"it does not answer: {str(error).splitlines()[0]}")
+        return ReplicaStatus(NONE, f"it does not answer: {str(error).splitlines()[0]}")
     return found

@@ -1,4 +1,4 @@
-"""Rows that are in the object store of a cluster already, and the labels that stay with them."""
+"""Rows and labels in the object store of a cluster."""
 
 from __future__ import annotations
 
@@ -11,115 +11,108 @@ from scipy import sparse
 
 from scstream.compute.rows import RemoteRows, canonical
 from scstream.distributed.engine import get, ray
-from scstream.distributed.worker import Part, stacked
+from scstream.distributed.worker import BlockSlice, stacked
+from scstream.distributed.worker_pool import WorkerCall
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
 
 
-class Asks(Protocol):
-    """Who puts questions to workers."""
+class Caller(Protocol):
+    """Sends requests to workers."""
 
     deadline: float  # seconds
 
-    def everywhere(self, questions: Sequence[Callable[[Any], Any]]) -> list[Any]:
-        """Put every question to some worker and return the answers in order."""
+    def call_any(self, requests: Sequence[WorkerCall]) -> list[Any]:
+        """Send every request to some worker and return the results in order."""
 
 
 class ShardedRows(RemoteRows):
-    """Rows in blocks in the object store, in the order in which the blocks were given.
+    """Rows in blocks of the object store, in the order of the blocks.
 
-    `scstream.distributed.RayExecutor.rows` makes them; `partial_fit` takes them like an array. What
-    is asked of them is answered where they are.
+    `scstream.distributed.RayExecutor.rows` makes them; `partial_fit` takes them like an array.
+    Workers process the blocks where they are.
     """
 
     def __init__(
         self,
-        asks: Asks,
+        caller: Caller,
         sources: Sequence[Any],
         blocks: Sequence[Any],
         lengths: Sequence[int],
         about: Columns,
     ) -> None:
-        self._asks = asks
-        self._sources = tuple(sources)  # as they were given
+        self._caller = caller
+        self._sources = tuple(sources)  # before conversion
         self.blocks = tuple(blocks)
         self.names = about.names
         self.is_sparse = about.is_sparse
         self._ends = list(accumulate(lengths))
         self.shape = (self._ends[-1], about.n)
 
-    def __getitem__(self, places: Labels) -> Rows:
-        """Return the rows at some places, here."""
-        block = np.searchsorted(self._ends, places, side="right")
+    def __getitem__(self, indices: Labels) -> Rows:
+        """Return the rows with these indices, in this process."""
+        block = np.searchsorted(self._ends, indices, side="right")
         starts = np.array([0, *self._ends])
         wanted = [(int(b), np.flatnonzero(block == b)) for b in np.unique(block)]
-        questions = [
-            lambda worker, b=b, own=places[at] - starts[b]: worker.pick.remote(self.blocks[b], own)
+        requests = [
+            lambda worker, b=b, own=indices[at] - starts[b]: worker.take_rows.remote(
+                self.blocks[b], own
+            )
             for b, at in wanted
         ]
-        found = self._asks.everywhere(questions)
+        found = self._caller.call_any(requests)
         if not found:
             return np.zeros((0, self.shape[1]))
         order = np.argsort(np.concatenate([at for _, at in wanted]), kind="stable")
         return stacked(found)[order]
 
     def gathered(self) -> Rows:
-        """Return all rows, here."""
-        return stacked(get(list(self.blocks), deadline=self._asks.deadline))
+        """Return all rows, in this process."""
+        return stacked(get(list(self.blocks), deadline=self._caller.deadline))
 
     def each(self, function: Callable[[Rows], Any]) -> None:
-        """Apply a function that may refuse them to all blocks, where they are."""
-        ask = [lambda worker, b=b: worker.apply.remote(b, function) for b in self.blocks]
-        self._asks.everywhere(ask)
+        """Call a function that may raise on all blocks, on the workers."""
+        requests = [lambda worker, b=b: worker.apply.remote(b, function) for b in self.blocks]
+        self._caller.call_any(requests)
 
-    def parts(self, places: range) -> tuple[Part, ...]:
-        """Return where the rows of a range are."""
-        return _parts(self.blocks, self._ends, places)
+    def slices(self, rows: range) -> tuple[BlockSlice, ...]:
+        """Return the blocks that contain a range of rows."""
+        return _slices(self.blocks, self._ends, rows)
 
     def labelled(self, labels: ShardedLabels, *, name: str = "cluster") -> Any:
-        """Return the tables that were given, with a column of labels.
+        """Return the original tables with a column of labels.
 
         Parameters
         ----------
         labels : ShardedLabels
-            What `partial_fit` found for these rows.
+            The labels of these rows after `partial_fit`.
         name : str
-            Of the column.
+            Name of the new column.
 
         Returns
         -------
         ray.data.Dataset
-            Blocks as they were given; the rows have not moved.
+            The original blocks; rows are not moved.
         """
         if self.names is None:
-            raise InputError("only tables can get a column; the rows were given as arrays.")
+            raise InputError("only tables can get a column of labels; these rows are arrays.")
         from ray.data import from_arrow_refs
 
         join = ray().remote(num_cpus=0, max_retries=3)(_with_column)
         starts = [0, *self._ends]
         ranges = [range(start, end) for start, end in pairwise(starts)]
         joined = []
-        for source, places in zip(self._sources, ranges, strict=True):
-            parts = labels.parts(places)
-            cuts = [(part.start, part.stop) for part in parts]
-            joined.append(join.remote(source, name, cuts, *(part.block for part in parts)))
+        for source, rows in zip(self._sources, ranges, strict=True):
+            parts = labels.slices(rows)
+            bounds = [(part.start, part.stop) for part in parts]
+            joined.append(join.remote(source, name, bounds, *(part.block for part in parts)))
         return from_arrow_refs(joined)
 
 
 class ShardedLabels:
-    """Ids of clusters in the object store, in pieces, in the order of the rows.
+    """Cluster ids in the object store, in pieces, in the order of the rows.
 
-    They are lost with the node that they are on. A copy that leaves this process, as in a pickled
-    model, is an array.
-
-    Parameters
-    ----------
-    pieces : sequence of references
-        To arrays of ids.
-    lengths : sequence of int
-        Their lengths.
-    deadline : float
-        Seconds that `gathered` may take.
+    They are lost if their node is lost. A pickled copy, as in a saved model, is an array.
     """
 
     def __init__(self, pieces: Sequence[Any], lengths: Sequence[int], *, deadline: float) -> None:
@@ -137,35 +130,35 @@ class ShardedLabels:
         return np.array, (self.gathered(),)
 
     def gathered(self) -> Labels:  # (N,)
-        """Return all ids, here."""
+        """Return all ids, in this process."""
         return np.concatenate(get(list(self.pieces), deadline=self._deadline))
 
-    def parts(self, places: range) -> tuple[Part, ...]:
-        """Return where the labels of a range of rows are."""
-        return _parts(self.pieces, self._ends, places)
+    def slices(self, rows: range) -> tuple[BlockSlice, ...]:
+        """Return the pieces that contain the labels of a range of rows."""
+        return _slices(self.pieces, self._ends, rows)
 
 
-def _parts(blocks: Sequence[Any], ends: Sequence[int], places: range) -> tuple[Part, ...]:
+def _slices(blocks: Sequence[Any], ends: Sequence[int], rows: range) -> tuple[BlockSlice, ...]:
     out, start = [], 0
     for block, end in zip(blocks, ends, strict=True):
-        first, stop = max(places.start, start), min(places.stop, end)
+        first, stop = max(rows.start, start), min(rows.stop, end)
         if first < stop:
-            out.append(Part(block, first - start, stop - start))
+            out.append(BlockSlice(block, first - start, stop - start))
         start = end
     return tuple(out)
 
 
-def _with_column(table: Any, name: str, cuts: list[tuple[int, int]], *pieces: Labels) -> Any:
-    """Return a table, of Arrow or pandas, as one of Arrow with a column more."""
+def _with_column(table: Any, name: str, bounds: list[tuple[int, int]], *pieces: Labels) -> Any:
+    """Return an Arrow or pandas table as an Arrow table with one more column."""
     from ray.data.block import BlockAccessor
 
-    found = [piece[start:stop] for piece, (start, stop) in zip(pieces, cuts, strict=True)]
+    found = [piece[start:stop] for piece, (start, stop) in zip(pieces, bounds, strict=True)]
     arrow = BlockAccessor.for_block(table).to_arrow()
     return arrow.append_column(name, [np.concatenate(found)])
 
 
 class Columns(NamedTuple):
-    """Columns of rows, with their names if they have any."""
+    """Number and names of the columns of rows."""
 
     n: int
     names: tuple[str, ...] | None
@@ -175,42 +168,40 @@ class Columns(NamedTuple):
 def blocks_of(
     source: Any, columns: Sequence[str] | None, *, deadline: float
 ) -> tuple[list[Any], list[Any], list[int], Columns]:
-    """Turn the blocks of a dataset, or what references lead to, into rows of float64.
+    """Convert the blocks of a dataset, or the values of references, to rows of float64.
 
-    The work is done by tasks of the cluster, which does it again should a result be lost. Blocks
-    without rows are left out; what a filter left of a dataset may have no columns either.
+    Tasks of the cluster do the work; Ray repeats them if a result is lost. Empty blocks are left
+    out: after a filter they may even have no columns.
     """
     library = ray()
     blocks = source.to_arrow_refs() if hasattr(source, "to_arrow_refs") else list(source)
     if not blocks or not all(isinstance(block, library.ObjectRef) for block in blocks):
         raise InputError(
-            "rows must be a ray.data.Dataset, or references (ray.put) to arrays or tables; arrays "
-            "of this process can be given to partial_fit as they are."
+            "rows must be a ray.data.Dataset, or references (ray.put) to arrays or tables; pass "
+            "arrays of this process to partial_fit directly."
         )
-    turn = library.remote(num_cpus=0, num_returns=3, max_retries=3)(_turned)
-    turned = [turn.remote(block, columns) for block in blocks]
-    lengths = get([n for _, n, _ in turned], deadline=deadline)
-    about = get([columns for _, _, columns in turned], deadline=deadline)
+    convert = library.remote(num_cpus=0, num_returns=3, max_retries=3)(_converted)
+    converted = [convert.remote(block, columns) for block in blocks]
+    lengths = get([n for _, n, _ in converted], deadline=deadline)
+    about = get([columns for _, _, columns in converted], deadline=deadline)
     for error in about:
         if isinstance(error, InputError):
             raise error
-    full = [place for place, n in enumerate(lengths) if n] or [0]
+    full = [i for i, n in enumerate(lengths) if n] or [0]
     first = about[full[0]]
-    for place in full:
-        if about[place] != first:
-            raise InputError(
-                f"block {place} has other columns than the first: {about[place]} and {first}."
-            )
+    for i in full:
+        if about[i] != first:
+            raise InputError(f"block {i} has other columns than the first: {about[i]} and {first}.")
     return (
-        [blocks[place] for place in full],
-        [turned[place][0] for place in full],
-        [lengths[place] for place in full],
+        [blocks[i] for i in full],
+        [converted[i][0] for i in full],
+        [lengths[i] for i in full],
         first,
     )
 
 
-def _turned(block: Any, columns: Sequence[str] | None) -> tuple[Any, int, Any]:
-    """Return what `block_rows` does; a refusal as a value, lest Ray print it once per result."""
+def _converted(block: Any, columns: Sequence[str] | None) -> tuple[Any, int, Any]:
+    """Return `block_rows`, or its error as a value: Ray would log an error once per result."""
     try:
         return block_rows(block, columns)
     except InputError as error:
@@ -218,23 +209,15 @@ def _turned(block: Any, columns: Sequence[str] | None) -> tuple[Any, int, Any]:
 
 
 def block_rows(block: Any, columns: Sequence[str] | None) -> tuple[Rows, int, Columns]:
-    """Return a block as rows of float64, with their number and what is known of the columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.distributed.shards import block_rows
-    >>> block_rows(np.array([[1, 2]]), None)
-    (array([[1., 2.]]), 1, Columns(n=2, names=None, is_sparse=False))
-    """
+    """Return a block as rows of float64, with their number and their columns."""
     try:
         rows, names = _entries(block, columns)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
-        raise InputError(f"a block does not hold numbers: {error}.") from error
+        raise InputError(f"a block contains values that are not numbers: {error}.") from error
     if rows.ndim != 2:
-        raise InputError(f"a block must have rows and columns, but its shape is {rows.shape}.")
+        raise InputError(f"a block must be two-dimensional, but its shape is {rows.shape}.")
     return rows, rows.shape[0], Columns(rows.shape[1], names, sparse.issparse(rows))
 
 
@@ -243,7 +226,7 @@ def _entries(block: Any, columns: Sequence[str] | None) -> tuple[Rows, tuple[str
     if hasattr(block, "column_names") or hasattr(block, "columns"):  # of Arrow, of pandas
         return _table_entries(block, columns)
     if columns is not None:
-        raise InputError("columns can be chosen of tables only, but a block is an array.")
+        raise InputError("columns= selects columns of tables, but a block is an array.")
     if not sparse.issparse(block):
         return np.ascontiguousarray(block, dtype=np.float64), None
     return canonical(block), None

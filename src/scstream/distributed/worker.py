@@ -1,4 +1,4 @@
-"""What a worker does: it keeps its share of a batch, and lets the rows choose."""
+"""The actor that stores shards of a batch and assigns their rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from scstream.machine import usable_cores
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some neighbouring rows of a block that is in the object store."""
+class BlockSlice:
+    """Consecutive rows of a block in the object store."""
 
     block: Any  # reference to rows
     start: int
@@ -31,124 +31,124 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Share:
-    """The rows of a stretch of a batch, and where they are: all that a worker needs to know."""
+class Shard:
+    """A range of the rows of a batch, with references to the data."""
 
     batch: str
     row_range: RowRange
-    parts: tuple[Part, ...]
+    slices: tuple[BlockSlice, ...]
     weight: Any  # reference, or None
     family: Any  # reference
 
 
 @dataclass(frozen=True)
-class Told:
-    """A plan, and which one of the batch it is."""
+class PlanVersion:
+    """Assignment parameters, and their number within the batch."""
 
     number: int
-    plan: AssignmentParams
+    params: AssignmentParams
 
 
 class Worker:
-    """One per node, with threads inside.
+    """One actor per node, with threads.
 
-    Every call says all that is needed to answer it; a worker that was asked about the same share
-    before has it at hand. So a call that was lost can be made again, to anybody.
+    Every call carries all that it needs, so that a lost call can be repeated on any worker. A
+    worker that has loaded a shard before reuses it.
     """
 
-    def __init__(self, n_threads: int | None, kernels: str) -> None:
+    def __init__(self, n_jobs: int | None, kernels: str) -> None:
         adopt_kernels(kernels)
-        self._executor = ThreadExecutor(n_threads or usable_cores())
+        self._executor = ThreadExecutor(n_jobs or usable_cores())
         self._batch = ""
-        self._held: dict[int, Held] = {}  # by first slice
-        self._family: tuple[Any, Any] = (None, None)  # reference, and what it leads to
+        self._loaded: dict[int, LoadedShard] = {}  # by first slice
+        self._family: tuple[Any, Any] = (None, None)  # reference and value
 
-    def sums(self, share: Share, told: Told) -> Array:  # (subtrees, ...)
-        """Let every row choose; return the packed tallies of the subtrees."""
-        return self._hold(share).sums(told)
+    def sums(self, shard: Shard, plan: PlanVersion) -> Array:  # (subtrees, ...)
+        """Assign every row; return the packed statistics of the subtrees."""
+        return self._load(shard).sums(plan)
 
-    def scattered(self, share: Share, told: Told, n_parts: int) -> tuple[Any, ...]:
-        """The same in so many parts, and a word that they are there."""
-        sums = self._hold(share).sums(told)
+    def split_sums(self, shard: Shard, plan: PlanVersion, n_parts: int) -> tuple[Any, ...]:
+        """Return the sums in `n_parts` parts, then True, which the driver waits for."""
+        sums = self._load(shard).sums(plan)
         return (*np.array_split(sums, n_parts, axis=1), True)
 
-    def added(self, row_ranges: Sequence[RowRange], *parts: Array) -> Array:
-        """Add up one part of the sums of all workers."""
+    def add_sums(self, row_ranges: Sequence[RowRange], *parts: Array) -> Array:
+        """Add one part of the sums of all workers."""
         return add_row_ranges(row_ranges, parts)
 
-    def labels(self, share: Share, told: Told, names: Labels) -> tuple[Labels, int]:
-        """Return the ids of the rows, and how many have none."""
-        return self._hold(share).after(told).labels(names)
+    def labels(self, shard: Shard, plan: PlanVersion, label_ids: Labels) -> tuple[Labels, int]:
+        """Return the cluster ids of the rows, and the number of rows without a cluster."""
+        return self._load(shard).assigned(plan).labels(label_ids)
 
-    def novel_places(self, share: Share, told: Told) -> Labels:
-        """Return where in the batch the rows are that chose no cluster."""
-        return share.row_range.rows.start + self._hold(share).after(told).novel_places()
+    def novel_rows(self, shard: Shard, plan: PlanVersion) -> Labels:
+        """Return the indices, within the batch, of the rows without a cluster."""
+        return shard.row_range.rows.start + self._load(shard).assigned(plan).novel_places()
 
     def apply(self, block: Rows, function: Callable[[Rows], Any]) -> Any:
-        """Return what a function says of the rows of a block."""
+        """Return the result of a function of a block."""
         return function(block)
 
-    def pick(self, block: Rows, places: Labels) -> Rows:
+    def take_rows(self, block: Rows, indices: Labels) -> Rows:
         """Return some rows of a block."""
-        return block[places]
+        return block[indices]
 
     def release(self, batch: str) -> None:
-        """Put down the rows of a batch: it is learned, or will not be."""
+        """Drop the rows of a batch that is finished or abandoned."""
         if batch == self._batch:
-            self._batch, self._held, self._family = "", {}, (None, None)
+            self._batch, self._loaded, self._family = "", {}, (None, None)
 
-    def answer(self, family: Sequence[Any], name: str, args: Sequence[Any]) -> Any:
-        """Answer for some clusters what the kernel of a family answers under this name."""
+    def call_kernel(self, family: Sequence[Any], name: str, args: Sequence[Any]) -> Any:
+        """Call a function of the family's kernel for some of the clusters."""
         if self._family[0] != family[0]:
             self._family = family[0], ray().get(family[0])
         known = self._family[1]
         with one_blas_thread, known.kernels.threads(self._executor.n_threads):
             return getattr(known.compiled, name)(*args)
 
-    def _hold(self, share: Share) -> Held:
-        if share.batch != self._batch:
-            self._batch, self._held = share.batch, {}
-        if share.row_range.first not in self._held:
-            self._held[share.row_range.first] = Held(self._executor, share)
-        return self._held[share.row_range.first]
+    def _load(self, shard: Shard) -> LoadedShard:
+        if shard.batch != self._batch:
+            self._batch, self._loaded = shard.batch, {}
+        if shard.row_range.first not in self._loaded:
+            self._loaded[shard.row_range.first] = LoadedShard(self._executor, shard)
+        return self._loaded[shard.row_range.first]
 
 
-class Held:
-    """A share whose rows are at hand, with the choices they made last."""
+class LoadedShard:
+    """A shard in the memory of a worker, with the latest assignments of its rows."""
 
-    def __init__(self, executor: ThreadExecutor, share: Share) -> None:
+    def __init__(self, executor: ThreadExecutor, shard: Shard) -> None:
         self._executor = executor
-        self._share = share
-        self._number: int | None = None  # of the plan that the rows chose by
+        self._shard = shard
+        self._number: int | None = None  # of the plan of the assignments
 
     @cached_property
     def _rows(self) -> LocalRows:
-        share = self._share
-        blocks = ray().get([part.block for part in share.parts])
+        shard = self._shard
+        blocks = ray().get([part.block for part in shard.slices])
         rows = [
             block[part.start : part.stop] if part.stop - part.start < block.shape[0] else block
-            for block, part in zip(blocks, share.parts, strict=True)
+            for block, part in zip(blocks, shard.slices, strict=True)
         ]
-        weight = None if share.weight is None else ray().get(share.weight)
+        weight = None if shard.weight is None else ray().get(shard.weight)
         batch = Batch(stacked(rows), 0.0, weight)
-        return self._executor.hold(ray().get(share.family), batch, share.row_range)
+        return self._executor.hold(ray().get(shard.family), batch, shard.row_range)
 
-    def sums(self, told: Told) -> Array:  # (subtrees, ...)
-        """Let every row choose by a plan."""
+    def sums(self, plan: PlanVersion) -> Array:  # (subtrees, ...)
+        """Assign every row; return the packed statistics of the subtrees."""
         self._number = None
-        sums = self._rows.sums(told.plan)
-        self._number = told.number
+        sums = self._rows.sums(plan.params)
+        self._number = plan.number
         return sums
 
-    def after(self, told: Told) -> LocalRows:
-        """Return the rows with the choices of this plan, which may have been lost."""
-        if self._number != told.number:
-            self.sums(told)
+    def assigned(self, plan: PlanVersion) -> LocalRows:
+        """Return the rows with the assignments of this plan; repeat it if they were lost."""
+        if self._number != plan.number:
+            self.sums(plan)
         return self._rows
 
 
 def stacked(parts: list[Rows]) -> Rows:
-    """Put neighbouring rows together; what is one piece already is not copied."""
+    """Concatenate rows; a single part is not copied."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], np.ndarray):

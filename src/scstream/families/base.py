@@ -43,8 +43,13 @@ class Draws(Protocol):
 class Family(ABC):
     """An exponential family under a conjugate prior; the prior lives in the frozen instance.
 
-    A new family overrides the eight abstract methods; `scstream.testing.check_family` tells whether
-    they obey the laws. The other methods have defaults that are always correct.
+    A new family overrides the abstract methods; `scstream.testing.check_family` checks whether they
+    obey the laws. The other methods have defaults that are always correct.
+
+    Parameters
+    ----------
+    kernels : Kernels
+        The numerical kernels; a model sets them when it starts.
     """
 
     name: ClassVar[str]
@@ -152,9 +157,9 @@ class Family(ABC):
         for start in range(0, len(group), step):
             rows = slice(start, start + step)
             n = len(group[rows])
-            rest = stats[group[rows]] - self.stats(X[rows], np.arange(n), n, weight[rows])
-            rest[:, 0] = np.maximum(rest[:, 0], np.finfo(float).tiny)
-            out[rows] = marginal[group[rows]] - self.log_marginal(rest)
+            others = stats[group[rows]] - self.stats(X[rows], np.arange(n), n, weight[rows])
+            others[:, 0] = np.maximum(others[:, 0], np.finfo(float).tiny)
+            out[rows] = marginal[group[rows]] - self.log_marginal(others)
         return out
 
     def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)

@@ -105,7 +105,7 @@ class Diagonal(Family):
 
     def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, 3D)
         """Draw 1 / sigma, mu / sigma and the constant of the density of each feature."""
-        nu = self.nu + self._moments(stats)[0]
+        nu = self.nu + self._sums(stats)[0]
         return self.parameters(stats, draws.normal(self.n_features), draws.log_gamma(0.5 * nu))
 
     @accelerated
@@ -170,7 +170,7 @@ class Diagonal(Family):
         return out
 
     def translate(self, stats: Array, shift: Array) -> Array:  # (G, P), (G, D) -> (G, P)
-        n_present, first, second = self._moments(stats)
+        n_present, first, second = self._sums(stats)
         second = second + shift * (2.0 * first + n_present * shift)
         return np.concatenate([stats[:, :1], n_present, first + n_present * shift, second], axis=1)
 
@@ -232,20 +232,20 @@ class Diagonal(Family):
         """Return which entries are present, and the rows about the origin, zero where missing."""
         return observed(np.asarray(X, dtype=np.float64) - self._origin)
 
-    def _moments(self, stats: Array) -> tuple[Array, Array, Array]:  # (..., D) each
+    def _sums(self, stats: Array) -> tuple[Array, Array, Array]:  # (..., D) each
         d = self.n_features
         return stats[..., 1 : 1 + d], stats[..., 1 + d : 1 + 2 * d], stats[..., 1 + 2 * d :]
 
     def _scatter(self, stats: Array) -> tuple[Array, Array, Array]:  # (G, D) each
         """Number, mean (about the origin) and variance of the entries; zero for no entries."""
-        n_present, first, second = self._moments(stats)
+        n_present, first, second = self._sums(stats)
         count = np.maximum(n_present, np.finfo(float).tiny)
         mean = first / count
         return n_present, mean, np.maximum(second / count - mean**2, 0.0)
 
     def _posterior(self, stats: Array) -> tuple[Array, Array, Array, Array]:  # (..., D) each
         """Return kappa*, m* (about the origin), nu* and nu* psi* of each feature."""
-        n_present, first, second = self._moments(stats)
+        n_present, first, second = self._sums(stats)
         prior_mean = self.mean - self._origin
         kappa = self.kappa + n_present
         mean = (self.kappa * prior_mean + first) / kappa

@@ -103,19 +103,19 @@ class Multinomial(Family):
         """
         X = sparse.csr_array(X, dtype=np.float64)
         out = -_log_rising(table.sum(axis=1), np.asarray(X.sum(axis=1)))
-        whole = np.minimum(np.floor(X.data), _MOST_LEVELS)
-        for level in range(int(whole.max(initial=0.0))):
+        integers = np.minimum(np.floor(X.data), _MOST_LEVELS)
+        for level in range(int(integers.max(initial=0.0))):
             indicator = sparse.csr_array(
-                ((whole > level).astype(np.float64), X.indices, X.indptr), shape=X.shape
+                ((integers > level).astype(np.float64), X.indices, X.indptr), shape=X.shape
             )
             out += indicator @ np.log(table + level).T
-        rest = np.flatnonzero(X.data != whole)
-        row = np.searchsorted(X.indptr, rest, side="right") - 1
+        remaining = np.flatnonzero(X.data != integers)
+        row = np.searchsorted(X.indptr, remaining, side="right") - 1
         step = max(1, _CHUNK // max(1, len(table)))
-        for start in range(0, len(rest), step):
-            entry = rest[start : start + step]
+        for start in range(0, len(remaining), step):
+            entry = remaining[start : start + step]
             base = table[:, X.indices[entry]]
-            extra = gammaln(base + X.data[entry]) - gammaln(base + whole[entry])
+            extra = gammaln(base + X.data[entry]) - gammaln(base + integers[entry])
             np.add.at(out, row[start : start + step], extra.T)
         return out
 
@@ -126,8 +126,10 @@ class Multinomial(Family):
         X = sparse.csr_array(X, dtype=np.float64)
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         table = self.predictive_params(stats)
-        held, total = table[group[row], X.indices], table.sum(axis=1)[group]
-        gain = gammaln(held) - gammaln(np.maximum(held - weight[row] * X.data, _TINY))
+        counts, total = table[group[row], X.indices], table.sum(axis=1)[group]
+        gain = gammaln(counts) - gammaln(
+            np.maximum(counts - weight[row] * X.data, _TINY)
+        )
         out = gammaln(np.maximum(total - weight * X.sum(axis=1), _TINY)) - gammaln(total)
         return np.asarray(out + np.bincount(row, gain, minlength=len(out)))
 

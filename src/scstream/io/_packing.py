@@ -77,10 +77,10 @@ def pack(value: Any, place: str, tensors: Tensors) -> Any:
         return {str(key): pack(entry, f"{place}.{key}", tensors) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [pack(entry, f"{place}.{i}", tensors) for i, entry in enumerate(value)]
-    return _plain(value, place)
+    return _json_value(value, place)
 
 
-def _plain(value: Any, place: str) -> Any:
+def _json_value(value: Any, place: str) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, type) and issubclass(value, Family):
@@ -161,8 +161,8 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _digest(values: NDArray[Any]) -> dict[str, Any]:
-    plain = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    return {"dtype": str(values.dtype), "shape": list(values.shape), "sha256": _sha256(plain)}
+    content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    return {"dtype": str(values.dtype), "shape": list(values.shape), "sha256": _sha256(content)}
 
 
 def _sha256(content: Any) -> str:

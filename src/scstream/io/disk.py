@@ -73,19 +73,7 @@ class Disk(Protocol):
 
 
 class MachineDisk:
-    """The disk of the machine.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from scstream.io.disk import MachineDisk, write_whole
-    >>> disk = MachineDisk()
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(disk, Path(folder) / "a", b"text")
-    ...     disk.read(Path(folder) / "a", 1, 2)
-    b'ex'
-    """
+    """The disk of the machine."""
 
     def make_folder(self, path: Path) -> None:
         """Make a folder."""
@@ -158,39 +146,14 @@ class MachineDisk:
 
 
 def write_all(disk: Disk, handle: int, content: bytes) -> None:
-    """Write until everything is out: a write that meets a nearly full disk stops early.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from scstream.io.disk import MachineDisk, write_all
-    >>> disk = MachineDisk()
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     handle = disk.append(Path(folder) / "a")
-    ...     write_all(disk, handle, b"text")
-    ...     disk.close(handle)
-    ...     disk.size(Path(folder) / "a")
-    4
-    """
-    rest = memoryview(content)
-    while rest:
-        rest = rest[disk.write(handle, rest) :]
+    """Write until everything is out: a write that meets a nearly full disk stops early."""
+    unwritten = memoryview(content)
+    while unwritten:
+        unwritten = unwritten[disk.write(handle, unwritten) :]
 
 
 def write_whole(disk: Disk, path: Path, content: bytes) -> None:
-    """Write a new file and make its content, not yet its name, last.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from scstream.io.disk import MachineDisk, write_whole
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(MachineDisk(), Path(folder) / "a", b"text")
-    ...     (Path(folder) / "a").read_bytes()
-    b'text'
-    """
+    """Write a new file and make its content, not yet its name, last."""
     handle = disk.create(path)
     try:
         write_all(disk, handle, content)

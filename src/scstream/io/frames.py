@@ -1,4 +1,4 @@
-"""Any table in, labels out: pandas, polars, pyarrow and whatever else narwhals reads."""
+"""Tables of pandas, polars, pyarrow and other libraries that narwhals reads."""
 
 from __future__ import annotations
 
@@ -12,24 +12,7 @@ from scstream.families.base import Array
 
 
 def is_table(X: Any) -> bool:
-    """Tell whether X is a table with named columns.
-
-    Parameters
-    ----------
-    X : object
-        What a caller passed as rows.
-
-    Returns
-    -------
-    bool
-        False for arrays, lists and sparse matrices.
-
-    Examples
-    --------
-    >>> from scstream.io.frames import is_table
-    >>> is_table([[1.0, 2.0]])
-    False
-    """
+    """Tell whether X is a table with named columns."""
     if nw.dependencies.is_into_dataframe(X):
         return True
     if hasattr(X, "collect") and hasattr(X, "lazy"):
@@ -38,49 +21,12 @@ def is_table(X: Any) -> bool:
 
 
 def column_names(table: Any) -> list[Any]:
-    """Names of the columns of a table.
-
-    Parameters
-    ----------
-    table : table
-        Any table that narwhals reads.
-
-    Returns
-    -------
-    list
-        Names, in the order of the columns.
-
-    Examples
-    --------
-    >>> import polars
-    >>> from scstream.io.frames import column_names
-    >>> column_names(polars.DataFrame({"x": [1.0], "y": [2]}))
-    ['x', 'y']
-    """
+    """Names of the columns of a table."""
     return list(nw.from_native(table, eager_only=True).columns)
 
 
 def table_rows(table: Any) -> Array:  # (N, D)
-    """Rows of a table as float64; a null becomes NaN.
-
-    Parameters
-    ----------
-    table : table
-        Any table that narwhals reads, with columns of numbers or booleans.
-
-    Returns
-    -------
-    array of shape (N, D)
-        Its rows.
-
-    Examples
-    --------
-    >>> import polars
-    >>> from scstream.io.frames import table_rows
-    >>> table_rows(polars.DataFrame({"x": [1.5, None], "y": [True, False]}))
-    array([[1.5, 1. ],
-           [nan, 0. ]])
-    """
+    """Rows of a table as float64; a null becomes NaN."""
     frame = nw.from_native(table, eager_only=True)
     rows = np.empty(frame.shape)
     for place, column in enumerate(frame.iter_columns()):
@@ -89,29 +35,7 @@ def table_rows(table: Any) -> Array:  # (N, D)
 
 
 def labels_like(table: Any, labels: Any, *, name: str = "cluster") -> Any:
-    """Labels as a column of the same library as the table, with the same index if it has one.
-
-    Parameters
-    ----------
-    table : table
-        The table whose rows were labelled.
-    labels : array of shape (N,)
-        One label per row.
-    name : str
-        Name of the column.
-
-    Returns
-    -------
-    series
-        A pandas, polars or pyarrow column.
-
-    Examples
-    --------
-    >>> import polars
-    >>> from scstream.io.frames import labels_like
-    >>> labels_like(polars.DataFrame({"x": [1.5, 2.5]}), [3, -1]).to_list()
-    [3, -1]
-    """
+    """Labels as a column of the same library as the table, with the same index if it has one."""
     frame = nw.from_native(table, eager_only=True)
     series = nw.new_series(name, np.asarray(labels), backend=frame.implementation)
     index = nw.maybe_get_index(frame)

@@ -171,7 +171,7 @@ def first_family(
     X: Rows,
     weight: Array | None,
     *,
-    names: Names = None,
+    column_names: Names = None,
     kernels: Kernels = REFERENCE,
 ) -> Family:
     """Return the family of a stream with the prior that the first batch and `prior` determine."""
@@ -184,7 +184,7 @@ def first_family(
             )
         return kind.with_kernels(kernels)
     if kind is Product:
-        weak: Family = Product.from_spec(X, read_parts(choice, names), weight=weight)
+        weak: Family = Product.from_spec(X, read_parts(choice, column_names), weight=weight)
     else:
         weak = kind.weak_prior(X, weight)
     weak = weak.with_kernels(kernels)
@@ -222,7 +222,7 @@ def with_prior(family: Family, prior: Mapping[str, Any]) -> Family:
     return type(family)(**{**known, **shaped})
 
 
-def read_parts(choice: Any, names: Names) -> list[tuple[Any, list[int]]]:
+def read_parts(choice: Any, column_names: Names) -> list[tuple[Any, list[int]]]:
     """Return (family, columns) pairs with columns as positions."""
     if isinstance(choice, str | type):
         raise InputError("a product needs to know its columns: pass pairs (family, columns).")
@@ -234,7 +234,7 @@ def read_parts(choice: Any, names: Names) -> list[tuple[Any, list[int]]]:
         kind, columns = pair
         if isinstance(columns, str | Integral):
             columns = [columns]
-        parts.append((kind, [_position(column, names) for column in columns]))
+        parts.append((kind, [_position(column, column_names) for column in columns]))
     return parts
 
 
@@ -254,14 +254,14 @@ def _shaped(name: str, value: Any, like: Any) -> Any:
     return given
 
 
-def _position(column: Any, names: Names) -> int:
+def _position(column: Any, column_names: Names) -> int:
     if isinstance(column, Integral):
         return int(column)
-    if names is None:
+    if column_names is None:
         raise InputError(
             f"family names the column {column!r} but X has no column names; pass a table, or "
             "columns by position."
         )
-    if column not in names:
-        raise InputError(f"X has no column {column!r}; it has {', '.join(map(str, names))}.")
-    return list(names).index(column)
+    if column not in column_names:
+        raise InputError(f"X has no column {column!r}; it has {', '.join(map(str, column_names))}.")
+    return list(column_names).index(column)

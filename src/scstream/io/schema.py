@@ -1,4 +1,4 @@
-"""Errors at the door: rows, weights and times that the model cannot use get a sentence."""
+"""Checks of rows, weights and times; errors say what to do."""
 
 from __future__ import annotations
 
@@ -16,25 +16,7 @@ LARGEST = 1e100  # beyond it squares and their sums overflow
 
 
 def check_entries(X: Rows, family: Family | type[Family]) -> None:
-    """Raise unless every entry is a number that the family can take.
-
-    Parameters
-    ----------
-    X : array or CSR array of shape (N, D)
-        Rows as float64.
-    family : Family or subclass
-        Tells whether an entry may be missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.families import Gaussian
-    >>> from scstream.io.schema import check_entries
-    >>> check_entries(np.array([[0.5, np.nan]]), Gaussian)
-    Traceback (most recent call last):
-    ...
-    scstream.errors.InputError: Input X contains NaN at row 0, column 1; the gaussian family ...
-    """
+    """Raise unless every entry is a number that the family can take."""
     entries = X.data if sparse.issparse(X) else X
     if entries.max(initial=0.0) <= LARGEST and entries.min(initial=0.0) >= -LARGEST:
         return  # nothing is missing either: a NaN is the largest of all, and not below anything
@@ -59,26 +41,7 @@ def check_entries(X: Rows, family: Family | type[Family]) -> None:
 
 
 def read_weight(weight: Any, n_rows: int) -> Array | None:
-    """Return the weights of the rows as float64, None for none.
-
-    Parameters
-    ----------
-    weight : array-like of shape (N,), number or None
-        Weights as the caller gave them.
-    n_rows : int
-        Number of rows N.
-
-    Returns
-    -------
-    array of shape (N,) or None
-        Finite weights that are not negative.
-
-    Examples
-    --------
-    >>> from scstream.io.schema import read_weight
-    >>> read_weight([1, 0.5], 2)
-    array([1. , 0.5])
-    """
+    """Return the weights of the rows as float64, None for none."""
     if weight is None:
         return None
     try:
@@ -103,25 +66,7 @@ def read_weight(weight: Any, n_rows: int) -> Array | None:
 
 
 def read_time(time: Any) -> float:
-    """Return a time as a float: a number as it is, a date and time in seconds since 1970 (UTC).
-
-    Parameters
-    ----------
-    time : number, datetime or numpy.datetime64
-        Time of a whole batch.
-
-    Returns
-    -------
-    float
-        The same time as a finite number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.io.schema import read_time
-    >>> read_time(3), read_time(np.datetime64("1970-01-02"))
-    (3.0, 86400.0)
-    """
+    """Return a time as a float: a number as it is, a date and time in seconds since 1970 (UTC)."""
     seconds = _seconds(time)
     if seconds is None or not np.isfinite(seconds):
         raise InputError(

@@ -49,12 +49,12 @@ def accelerated(method: F) -> F:
 
     @wraps(method)
     def call(self: Any, *args: Any) -> Any:
-        family, rest = (args[0], args[1:]) if isinstance(self, Kernels) else (self, args)
+        family, arguments = (args[0], args[1:]) if isinstance(self, Kernels) else (self, args)
         compiled = getattr(family.compiled, name, None)
         if compiled is None:
             return method(self, *args)
         try:
-            return compiled(*rest)
+            return compiled(*arguments)
         except family.kernels.refused:
             return method(self, *args)
 

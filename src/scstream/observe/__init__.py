@@ -1,1 +1,1 @@
-"""What is seen of a model that runs: metrics, spans, alarms. Nothing here changes a label."""
+"""Metrics, traces and alerts of pipelines and services. Nothing here changes a label."""

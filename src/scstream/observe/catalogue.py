@@ -1,4 +1,4 @@
-"""Every metric that scstream shows, with what it means; labels take values of fixed sets only."""
+"""All metrics of scstream, with their meaning. Labels take values of fixed sets only."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-OTHER = "other"  # stands for every value of a label that is not listed here
-PHASES = ("wait", "learn", "deliver", "flush", "publish", "tidy")
+OTHER = "other"  # label value for all values that are not listed here
+PHASES = ("wait", "learn", "deliver", "flush", "publish", "prune")
 EVENTS = ("born", "split", "merged", "died", "returned")
 ALERTS = ("novelty", "rejected", "log_density", "born", "died")
 STATUSES = ("2xx", "3xx", "4xx", "5xx")
@@ -36,29 +36,11 @@ Side = Literal["both", "pipeline", "service"]
 
 
 @dataclass(frozen=True)
-class Described:
-    """One metric.
+class MetricInfo:
+    """The description of one metric.
 
-    Parameters
-    ----------
-    name : str
-        As Prometheus knows it.
-    kind : {"counter", "gauge", "histogram"}
-        What Prometheus may do with it.
-    meaning : str
-        A sentence for whoever reads it.
-    side : {"both", "pipeline", "service"}
-        Who shows it: `scstream run`, `scstream serve`, or both.
-    labels : mapping of str to tuple of str
-        Every value that a label may have, apart from "other".
-    buckets : tuple of float
-        Upper ends, for a histogram.
-
-    Examples
-    --------
-    >>> from scstream.observe.catalogue import METRICS
-    >>> {metric.name: metric.kind for metric in METRICS}["scstream_rows_total"]
-    'counter'
+    `side` says which command exports it; `labels` lists the values of each label except "other";
+    `buckets` are the upper ends of the buckets of a histogram.
     """
 
     name: str
@@ -70,119 +52,132 @@ class Described:
 
 
 METRICS = (
-    Described(
+    MetricInfo(
         "scstream_info",
         "gauge",
-        "Always 1; the labels say which scstream runs, on which kernels.",
+        "Always 1; the labels are the version of scstream and the kernels in use.",
         "both",
         {"version": (), "kernels": ()},
     ),
-    Described("scstream_rows_total", "counter", "Rows that came in batches, refused ones too."),
-    Described(
+    MetricInfo("scstream_rows_total", "counter", "Rows in batches, including rejected rows."),
+    MetricInfo(
         "scstream_rejected_rows_total",
         "counter",
-        "Rows that could not be used; they are among the dead letters with their reasons.",
+        "Rows that could not be used; the dead letters contain them with the reasons.",
     ),
-    Described("scstream_novel_rows_total", "counter", "Rows that belong to no cluster yet."),
-    Described("scstream_batches_total", "counter", "Batches learned."),
-    Described(
+    MetricInfo(
+        "scstream_novel_rows_total",
+        "counter",
+        "Rows that belong to no cluster when their batch is learned.",
+    ),
+    MetricInfo("scstream_batches_total", "counter", "Batches learned."),
+    MetricInfo(
         "scstream_phase_seconds",
         "histogram",
-        "Time that a batch spent waiting for rows, being learned and being delivered; and that a "
-        "checkpoint spent on flushing sinks, on publishing, and on acknowledging and pruning.",
+        "Duration of the phases of a batch (wait for rows, learn, deliver to the sinks) and of a "
+        "checkpoint (flush the sinks, publish, acknowledge the source and prune).",
         labels={"phase": PHASES},
         buckets=_PHASE_SECONDS,
     ),
-    Described("scstream_clusters", "gauge", "Clusters after the last batch, K."),
-    Described(
-        "scstream_clusters_limit",
+    MetricInfo("scstream_clusters", "gauge", "Number of clusters after the last batch."),
+    MetricInfo(
+        "scstream_max_clusters",
         "gauge",
-        "Most clusters that there may be, model.max_clusters; absent for a model per key.",
+        "Maximum number of clusters, model.max_clusters; absent with one model per key.",
     ),
-    Described(
+    MetricInfo(
         "scstream_events_total",
         "counter",
-        "Changes of the set of clusters.",
+        "Events of clusters: births, splits, merges, deaths, returns.",
         labels={"kind": EVENTS},
     ),
-    Described(
+    MetricInfo(
         "scstream_mean_log_density",
         "gauge",
-        "Mean log density of the rows of the last batch, after they were learned.",
+        "Mean log density of the rows of the last batch, under the model that has learned them.",
     ),
-    Described(
+    MetricInfo(
         "scstream_lag_messages",
         "gauge",
-        "Messages that wait in the source, asked at most once per second; absent if it cannot "
-        "tell or does not answer.",
+        "Unread messages in the source, queried at most once per second; absent if the source "
+        "does not know or does not answer.",
     ),
-    Described("scstream_waiting_rows", "gauge", "Rows read that are in no batch yet."),
-    Described(
+    MetricInfo(
+        "scstream_buffered_rows", "gauge", "Rows that were read but are not yet in a batch."
+    ),
+    MetricInfo(
         "scstream_last_batch_timestamp_seconds",
         "gauge",
-        "When the last batch ended, since 1970.",
+        "Time at which the last batch ended.",
     ),
-    Described(
+    MetricInfo(
         "scstream_checkpoint_timestamp_seconds",
         "gauge",
-        "When the state of the last checkpoint was taken, since 1970.",
+        "Time of the state in the last checkpoint.",
     ),
-    Described("scstream_checkpoint_bytes", "gauge", "Size of the last checkpoint."),
-    Described("scstream_checkpoint_version", "gauge", "Number of the last checkpoint."),
-    Described(
+    MetricInfo("scstream_checkpoint_bytes", "gauge", "Size of the last checkpoint."),
+    MetricInfo("scstream_checkpoint_version", "gauge", "Version of the last checkpoint."),
+    MetricInfo(
         "scstream_alerts_total",
         "counter",
-        "Alerts of the rules in [alerts].",
+        "Alerts of the rules in the section [alerts].",
         labels={"kind": ALERTS},
     ),
-    Described(
-        "scstream_gaps_total", "counter", "Losses of the source that --accept-gap went over."
+    MetricInfo(
+        "scstream_source_gaps_total", "counter", "Gaps in the source accepted by --accept-gap."
     ),
-    Described(
+    MetricInfo(
         "scstream_cluster_share",
         "gauge",
-        "Share of the faded number of rows of the heaviest cluster, the second, and so on. By "
-        "rank: ids never end, and would be a new series each.",
+        "Share of the total weight of the largest cluster, the second largest, and so on. The "
+        "label is a rank and not an id, because ids are unbounded.",
         "both",
         {"rank": RANKS},
     ),
-    Described(
+    MetricInfo(
         "scstream_damaged_checkpoints_total",
         "counter",
-        "Checkpoints that were damaged and passed over.",
+        "Damaged checkpoints that were skipped.",
         "both",
     ),
-    Described(
+    MetricInfo(
         "scstream_requests_total",
         "counter",
-        "Requests answered.",
+        "Responses sent.",
         "service",
         {"route": ROUTES, "status": STATUSES},
     ),
-    Described(
+    MetricInfo(
         "scstream_request_seconds",
         "histogram",
-        "Time from a request to the end of its answer.",
+        "Time from a request to the end of its response.",
         "service",
         {"route": ROUTES},
         _REQUEST_SECONDS,
     ),
-    Described("scstream_asked_rows_total", "counter", "Rows that were asked about.", "service"),
-    Described(
-        "scstream_asked_novel_rows_total",
+    MetricInfo(
+        "scstream_predicted_rows_total", "counter", "Rows in prediction requests.", "service"
+    ),
+    MetricInfo(
+        "scstream_predicted_novel_rows_total",
         "counter",
-        "Rows that were asked about and belong to no cluster.",
+        "Rows in prediction requests that belong to no cluster.",
         "service",
     ),
-    Described("scstream_model_version", "gauge", "Number of the checkpoint in use.", "service"),
-    Described(
-        "scstream_model_batch", "gauge", "The batch that comes after the model in use.", "service"
+    MetricInfo("scstream_model_version", "gauge", "Version of the checkpoint in use.", "service"),
+    MetricInfo(
+        "scstream_model_batch",
+        "gauge",
+        "Number of batches that the model in use has learned.",
+        "service",
     ),
-    Described(
+    MetricInfo(
         "scstream_model_timestamp_seconds",
         "gauge",
-        "When the model in use was learned, since 1970, by the clock of who learned it.",
+        "Time at which the model in use was learned, by the clock of the pipeline.",
         "service",
     ),
-    Described("scstream_model_clusters", "gauge", "Clusters of the model in use.", "service"),
+    MetricInfo(
+        "scstream_model_clusters", "gauge", "Number of clusters of the model in use.", "service"
+    ),
 )

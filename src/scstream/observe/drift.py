@@ -1,4 +1,4 @@
-"""Detectors of change in a series of numbers, with river's interface and a state that is saved."""
+"""Change detectors with the interface of river, whose state can be saved."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ _MODES = ("up", "down", "both")
 
 
 class Detector(Protocol):
-    """Anything that is told numbers one by one and says when they have changed."""
+    """The interface of a change detector."""
 
     @property
     def drift_detected(self) -> bool:
-        """Whether the last number brought a change to light."""
+        """Whether the last number completed a detection."""
         ...
 
     def update(self, x: float, /) -> Any:
-        """Be told the next number."""
+        """Add the next number."""
         ...
 
 
 class PageHinkley:
-    """The Page-Hinkley test: sums of deviations from the running mean, which a change lets grow.
+    """The Page-Hinkley test: cumulative sums of deviations from the running mean.
 
-    Options, their defaults and all detections are those of `river.drift.PageHinkley`. After a
-    detection it begins anew with the next number. Numbers that are not finite are ignored.
+    Options, defaults and detections equal those of `river.drift.PageHinkley`. After a detection it
+    starts again with the next number. Numbers that are not finite are ignored.
 
     Parameters
     ----------
     min_instances : int
-        Numbers before the first detection.
+        Minimum number of values before a detection.
     delta : float
-        Deviation that is tolerated; half of the change to be found is a good choice.
+        Tolerated deviation; choose half of the change to detect.
     threshold : float
-        Sum of deviations, less what is tolerated, that is a change.
+        Sum of deviations beyond the tolerated ones that counts as a change.
     alpha : float
-        Share of the sum that is kept from number to number.
+        Factor by which the sum decays with each number.
     mode : {"up", "down", "both"}
-        Which changes of the mean count.
+        Direction of the changes to detect.
 
     References
     ----------
@@ -81,18 +81,18 @@ class PageHinkley:
             "mode": mode,
         }
         self.drift_detected = False
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._n = 0
         self._mean = 0.0
         self._risen, self._lowest = 0.0, 0.0
         self._fallen, self._highest = 0.0, 0.0
 
     def update(self, x: float, /) -> None:
-        """Be told the next number."""
+        """Add the next number."""
         if self.drift_detected:
-            self._begin()
+            self._reset()
             self.drift_detected = False
         if not isfinite(x):
             return
@@ -115,7 +115,7 @@ class PageHinkley:
         return bool((up and mode != "down") or (down and mode != "up"))
 
     def save(self) -> dict[str, Any]:
-        """Return options and state in plain values."""
+        """Return options and state as plain values."""
         return {
             "options": dict(self.options),
             "drift_detected": self.drift_detected,
@@ -127,16 +127,7 @@ class PageHinkley:
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the detector that was saved.
-
-        Examples
-        --------
-        >>> from scstream.observe.drift import PageHinkley
-        >>> detector = PageHinkley(threshold=8.0)
-        >>> detector.update(1.0)
-        >>> PageHinkley.load(detector.save()).save() == detector.save()
-        True
-        """
+        """Return a saved detector."""
         detector = cls(**saved["options"])
         detector.drift_detected = saved["drift_detected"]
         detector._n, detector._mean = saved["n"], saved["mean"]
@@ -146,27 +137,26 @@ class PageHinkley:
 
 
 class Adwin:
-    """Adaptive windowing: the longest window of late numbers that has one mean.
+    """Adaptive windowing: keeps the longest window of recent numbers with a constant mean.
 
-    Whenever the window can be cut in two whose means differ by more than chance allows, its oldest
-    numbers are dropped. Numbers are kept in buckets of 1, 2, 4, ..., a few of each size, so that a
-    window of n numbers takes the memory of log n. Options, their defaults and all detections are
-    those of `river.drift.ADWIN`: after a detection it begins anew with the next number, so that one
-    change is told once, where the paper goes on with what is left of the window. Numbers that are
-    not finite are ignored.
+    If the window can be split into two parts whose means differ significantly, its oldest numbers
+    are dropped. Numbers are summarised in buckets of 1, 2, 4, ... numbers, so a window of n numbers
+    takes O(log n) memory. Options, defaults and detections equal those of `river.drift.ADWIN`:
+    after a detection it starts again with the next number, so one change is reported once (the
+    paper continues with the rest of the window). Numbers that are not finite are ignored.
 
     Parameters
     ----------
     delta : float
-        Probability of a false detection that is aimed at; the bound is a loose one.
+        Upper bound on the probability of a false detection; the true one is lower.
     clock : int
-        Numbers from one look at the window to the next.
+        Check the window after every `clock` numbers.
     max_buckets : int
-        Buckets of each size.
+        Maximum number of buckets of each size.
     min_window_length : int
-        Fewest numbers in either part of a cut.
+        Minimum number of values in each part of a split.
     grace_period : int
-        Numbers in the window before it is looked at.
+        Minimum number of values in the window before it is checked.
 
     References
     ----------
@@ -206,16 +196,16 @@ class Adwin:
             "grace_period": grace_period,
         }
         self.drift_detected = False
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._ticks = 0
-        # Means and sums of squares about them; those of level i are of 2**i numbers, oldest first.
+        # Mean and sum of squares of each bucket, oldest first; level i has buckets of 2**i numbers.
         self._levels: list[list[tuple[float, float]]] = [[]]
 
     @property
     def width(self) -> int:
-        """Numbers in the window."""
+        """Number of values in the window."""
         return sum(len(level) << i for i, level in enumerate(self._levels))
 
     @property
@@ -230,9 +220,9 @@ class Adwin:
         return squares / n if n else 0.0
 
     def update(self, x: float, /) -> None:
-        """Be told the next number."""
+        """Add the next number."""
         if self.drift_detected:
-            self._begin()
+            self._reset()
             self.drift_detected = False
         if not isfinite(x):
             return
@@ -240,12 +230,12 @@ class Adwin:
         self._compress()
         self._ticks += 1
         if self._ticks % self.options["clock"] == 0:
-            while self._has_cut():
+            while self._has_split():
                 self._drop_oldest()
                 self.drift_detected = True
 
     def _compress(self) -> None:
-        """Merge the two oldest buckets of every size of which there are too many."""
+        """Merge the two oldest buckets of every size that has too many."""
         for i, level in enumerate(self._levels):
             if len(level) <= self.options["max_buckets"]:
                 return
@@ -256,7 +246,7 @@ class Adwin:
             del level[:2]
 
     def _buckets(self) -> Iterator[tuple[int, float, float]]:
-        """Count, mean and sum of squares of every bucket, the oldest first."""
+        """Yield count, mean and sum of squares of every bucket, the oldest first."""
         for i in reversed(range(len(self._levels))):
             for mean, squares in self._levels[i]:
                 yield 1 << i, mean, squares
@@ -267,22 +257,22 @@ class Adwin:
             whole = _joined(whole, bucket)
         return whole
 
-    def _has_cut(self) -> bool:
-        """Whether the means before and after some border of buckets differ by too much."""
+    def _has_split(self) -> bool:
+        """Return True if the means before and after some boundary differ significantly."""
         n, centre, squares = self._window()
         if n <= self.options["grace_period"]:
             return False
-        fewest = self.options["min_window_length"]
+        min_length = self.options["min_window_length"]
         log_term = log(2.0 * log(n) / self.options["delta"])
         n_old, moment = 0, 0.0
         for count, mean, _ in self._buckets():
             n_old += count
             n_new = n - n_old
-            moment += count * (mean - centre)  # about the mean of all, that of the rest is minus it
-            if n_old < fewest or n_new < fewest:
+            moment += count * (mean - centre)  # the moment of the rest is minus this
+            if n_old < min_length or n_new < min_length:
                 continue
             difference = abs(moment) * (1.0 / n_old + 1.0 / n_new)
-            share = 1.0 / (n_old - fewest + 1) + 1.0 / (n_new - fewest + 1)
+            share = 1.0 / (n_old - min_length + 1) + 1.0 / (n_new - min_length + 1)
             chance = sqrt(2.0 * share * squares / n * log_term) + 2.0 / 3.0 * share * log_term
             if difference > chance:
                 return True
@@ -294,7 +284,7 @@ class Adwin:
         del self._levels[-1][0]
 
     def save(self) -> dict[str, Any]:
-        """Return options and state in plain values."""
+        """Return options and state as plain values."""
         return {
             "options": dict(self.options),
             "drift_detected": self.drift_detected,
@@ -304,16 +294,7 @@ class Adwin:
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the detector that was saved.
-
-        Examples
-        --------
-        >>> from scstream.observe.drift import Adwin
-        >>> detector = Adwin(clock=1)
-        >>> detector.update(0.5)
-        >>> Adwin.load(detector.save()).save() == detector.save()
-        True
-        """
+        """Return a saved detector."""
         detector = cls(**saved["options"])
         detector.drift_detected = saved["drift_detected"]
         detector._ticks = saved["ticks"]
@@ -324,14 +305,14 @@ class Adwin:
 def _joined(
     one: tuple[int, float, float], other: tuple[int, float, float]
 ) -> tuple[int, float, float]:
-    """Count, mean and sum of squares of two sets of numbers together."""
+    """Return count, mean and sum of squares of the union of two sets of numbers."""
     n = one[0] + other[0]
-    apart = other[1] - one[1]
-    mean = one[1] + apart * (other[0] / n)
-    squares = one[2] + other[2] + apart * apart * (one[0] * (other[0] / n))
+    difference = other[1] - one[1]
+    mean = one[1] + difference * (other[0] / n)
+    squares = one[2] + other[2] + difference * difference * (one[0] * (other[0] / n))
     return n, mean, squares
 
 
-def _check(name: str, value: Any, is_right: bool, wanted: str) -> None:
-    if not is_right:
+def _check(name: str, value: Any, is_valid: bool, wanted: str) -> None:
+    if not is_valid:
         raise InputError(f"{name} of a detector must be {wanted}, got {value!r}.")

@@ -1,6 +1,6 @@
-"""Spans of batches, checkpoints and requests, through the API of OpenTelemetry only.
+"""OpenTelemetry spans of batches, checkpoints and requests.
 
-Without an SDK in the process nothing is recorded, and next to nothing is spent.
+Only the API is used: without an SDK in the process nothing is recorded, at almost no cost.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-QUIET = frozenset({"/healthz", "/live", "/metrics", "/readyz"})  # asked often, or for long
+QUIET = frozenset({"/healthz", "/live", "/metrics", "/readyz"})  # frequent or long requests
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _BATCH = ("batch", "rows", "rejected", "clusters", "novel", "waiting", "log_density")
 _CHECKPOINT = ("batch", "version", "bytes")
 
 
 class Spans:
-    """Turns what a pipeline announces into spans, after the fact.
+    """Records the batches and checkpoints of a pipeline as spans, after they have end.
 
-    Every batch is a trace: a span "batch" with its parts "wait", "learn" and "deliver"; and so is
-    every checkpoint, with "flush", "publish" and "tidy". Nothing else is recorded.
+    Every batch is a trace: a span "batch" with the child spans "wait", "learn" and "deliver". So is
+    every checkpoint, with "flush", "publish" and "prune".
 
     Parameters
     ----------
     provider : TracerProvider, optional
-        Who records them; by default the one that the process was set up with.
+        Records the spans; by default the provider of the process.
     **attributes
-        Plain values that every span of a batch or checkpoint carries, such as ``job="demo"``.
+        Attributes of every span of a batch or checkpoint, such as ``job="demo"``.
 
     Examples
     --------
@@ -61,55 +61,55 @@ class Spans:
         self._attributes = {f"scstream.{name}": value for name, value in attributes.items()}
 
     def emit(self, kind: str, /, **values: Any) -> None:
-        """Record a batch or a checkpoint that has just ended."""
+        """Record a batch or a checkpoint that has just end."""
         if kind == "batch":
             events = {f"events.{name}": n for name, n in values.get("events", {}).items()}
-            self._record(kind, _chosen(values, _BATCH) | events, values, ended=values["at"])
+            self._record(kind, _chosen(values, _BATCH) | events, values, end=values["at"])
         elif kind == "checkpoint":
-            # `at` is when its state was taken; it may have waited to be written since.
-            self._record(kind, _chosen(values, _CHECKPOINT), values, ended=time.time())
+            # `at` is the time of the state, which may have been written later.
+            self._record(kind, _chosen(values, _CHECKPOINT), values, end=time.time())
 
     def _record(
-        self, kind: str, detail: Mapping[str, Any], values: Mapping[str, Any], *, ended: float
+        self, kind: str, attributes: Mapping[str, Any], values: Mapping[str, Any], *, end: float
     ) -> None:
         seconds = values.get("seconds", {})
-        begun = ended - sum(seconds.values())
-        span = self._tracer.start_span(kind, context=Context(), start_time=_nanoseconds(begun))
+        start = end - sum(seconds.values())
+        span = self._tracer.start_span(kind, context=Context(), start_time=_nanoseconds(start))
         if span.is_recording():
             span.set_attributes(self._attributes)
-            span.set_attributes({f"scstream.{name}": value for name, value in detail.items()})
-            self._parts(span, seconds, begun)
-        span.end(_nanoseconds(ended))
+            span.set_attributes({f"scstream.{name}": value for name, value in attributes.items()})
+            self._children(span, seconds, start)
+        span.end(_nanoseconds(end))
 
-    def _parts(self, span: Span, seconds: Mapping[str, float], begun: float) -> None:
-        inside = trace.set_span_in_context(span, Context())
-        for name, took in seconds.items():
-            part = self._tracer.start_span(name, context=inside, start_time=_nanoseconds(begun))
-            begun += took
-            part.end(_nanoseconds(begun))
+    def _children(self, span: Span, seconds: Mapping[str, float], start: float) -> None:
+        context = trace.set_span_in_context(span, Context())
+        for name, duration in seconds.items():
+            child = self._tracer.start_span(name, context=context, start_time=_nanoseconds(start))
+            start += duration
+            child.end(_nanoseconds(start))
 
 
 def traced(
     app: App, *, provider: TracerProvider | None = None, quiet: Collection[str] = QUIET
 ) -> App:
-    """Return the app with a span around every request, within the trace that the client began.
+    """Return the app with a span around every request.
 
-    A client that sends `traceparent` sees the answer as a part of its own trace. Neither queries
-    nor headers nor bodies are recorded.
+    If the client sends `traceparent`, the span is part of the client's trace. Query strings,
+    headers and bodies are not recorded.
 
     Parameters
     ----------
     app : ASGI application
-        What answers.
+        The application.
     provider : TracerProvider, optional
-        Who records the spans; by default the one that the process was set up with.
+        Records the spans; by default the provider of the process.
     quiet : collection of str
         Paths without spans.
 
     Returns
     -------
     ASGI application
-        The same to its clients.
+        The application with tracing.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def traced(
     """
     tracer = _tracer(provider)
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    async def with_span(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in quiet:
             await app(scope, receive, send)
             return
@@ -137,22 +137,22 @@ def traced(
             attributes={"http.request.method": method, "url.path": scope["path"]},
         )
 
-        async def note(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _note_status(span, message["status"])
+                _set_status(span, message["status"])
             await send(message)
 
         with trace.use_span(span, end_on_exit=True):
             try:
-                await app(scope, receive, note)
+                await app(scope, receive, send_and_record)
             finally:
-                _note_route(span, method, scope)
+                _set_route(span, method, scope)
 
-    return answer
+    return with_span
 
 
 class _Headers(Getter[list[tuple[bytes, bytes]]]):
-    """Headers as ASGI has them: pairs of bytes, names in lower case."""
+    """Reads ASGI headers: pairs of bytes, names in lower case."""
 
     def get(self, carrier: list[tuple[bytes, bytes]], key: str) -> list[str] | None:
         wanted = key.lower().encode("latin-1")
@@ -170,16 +170,16 @@ def _tracer(provider: TracerProvider | None) -> Tracer:
     return trace.get_tracer("scstream", __version__, tracer_provider=provider)
 
 
-def _note_status(span: Span, status: int) -> None:
+def _set_status(span: Span, status: int) -> None:
     span.set_attribute("http.response.status_code", status)
     if status >= 500:
         span.set_status(Status(StatusCode.ERROR))
 
 
-def _note_route(span: Span, method: str, scope: Scope) -> None:
-    """Name the span after the route, which is known once the app has found it."""
+def _set_route(span: Span, method: str, scope: Scope) -> None:
+    """Name the span after the route, which is known after the app has handled the request."""
     path = getattr(scope.get("route"), "path", None) or scope["path"]
-    if "route" in scope or path in ROUTES:  # what clients write is no name
+    if "route" in scope or path in ROUTES:  # an unknown path must not become a span name
         span.update_name(f"{method} {path}")
         span.set_attribute("http.route", path)
 

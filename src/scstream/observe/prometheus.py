@@ -1,4 +1,4 @@
-"""Counts and times of a pipeline and of a service, as Prometheus reads them."""
+"""Metrics of pipelines and services for Prometheus."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from scstream.observe.catalogue import (
     RANKS,
     ROUTES,
     STATUSES,
-    Described,
+    MetricInfo,
 )
-from scstream.observe.scrape import Door, serve_metrics
+from scstream.observe.scrape import MetricsServer, serve_metrics
 
 try:
     from prometheus_client import (
@@ -42,30 +42,31 @@ try:
 except ImportError as error:
     raise missing_extra("prometheus-client", "metrics") from error
 
-__all__ = ["Door", "Metrics", "serve_metrics"]
+__all__ = ["Metrics", "MetricsServer", "serve_metrics"]
 
 Lag = Callable[[], int | None]
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_LAG_EVERY = 1.0  # seconds; to ask costs a round trip to the broker
-_LAG_PATIENCE = 0.2  # seconds that a scrape waits for the answer
-_LAG_KEPT = 10.0  # seconds that an answer stands in for one that does not come
+_LAG_INTERVAL = 1.0  # seconds between two queries; a query is a round trip to the broker
+_LAG_TIMEOUT = 0.2  # seconds that a scrape waits for the result
+_LAG_MAX_AGE = 10.0  # seconds for which a result is used if a later query does not finish
 
 
 class Metrics:
-    """Counts what is announced, and shows it to Prometheus.
+    """Counts the events of a pipeline or a service, and exports them to Prometheus.
 
-    Metrics of a pipeline appear once it has started, those of a service once it has a model or
-    was asked something. A value that is not known is absent, and never a zero. Threads may
-    announce and ask at the same time.
+    Metrics of a pipeline appear once it has started, those of a service once it has a model or a
+    request. An unknown value is absent, never zero. Methods are thread-safe.
 
     Parameters
     ----------
     lag : callable, optional
-        Asks the source how many messages wait, None if it cannot tell; may be set later.
+        Returns the number of unread messages in the source, None if it is unknown; may be set
+        later.
     registry : CollectorRegistry, optional
-        Where to show the metrics; by default in a registry of their own, with those of the process.
+        Where to register the metrics; by default a new registry that also has the metrics of the
+        process.
     max_clusters : int, optional
-        Bound on the number of clusters.
+        Maximum number of clusters.
 
     Examples
     --------
@@ -89,32 +90,33 @@ class Metrics:
     ) -> None:
         self.lag = lag
         self._lock = Lock()
-        self._shown: set[str] = set()
-        self._routes: dict[str, tuple[dict[str, Counter], Histogram]] = {}  # that were asked
-        self._metrics = {metric.name: _made(metric) for metric in METRICS}
+        self._registered: set[str] = set()
+        self._routes: dict[str, tuple[dict[str, Counter], Histogram]] = {}
+        self._metrics = {metric.name: _create(metric) for metric in METRICS}
         self._registry = CollectorRegistry() if registry is None else registry
         if registry is None:
             ProcessCollector(registry=self._registry)
-        self._registry.register(cast(Any, _LagOf(self)))
+        self._registry.register(cast(Any, _LagCollector(self)))
         self._gauge("scstream_info").labels(version=__version__, kernels=kernels_in_use()).set(1)
-        self._show("scstream_info")
+        self._register("scstream_info")
         if max_clusters is not None:
-            self._set("scstream_clusters_limit", max_clusters)
+            self._set("scstream_max_clusters", max_clusters)
 
     def emit(self, kind: str, /, **values: Any) -> None:
-        """Count what a pipeline or a follower announces; what is not counted is passed over."""
+        """Count an event of a pipeline or a follower; other events are ignored."""
         if kind == "damaged":
             self._count("scstream_damaged_checkpoints_total")
-            self._show("scstream_damaged_checkpoints_total")
+            self._register("scstream_damaged_checkpoints_total")
             return
-        tell = {"batch": self._batch, "checkpoint": self._checkpoint}.get(kind)
-        if tell is None and kind not in ("started", "gap", "alert"):
+        if kind not in ("started", "batch", "checkpoint", "gap", "alert"):
             return
-        self._show(*_COUNTED["pipeline"])
-        if tell is not None:
-            tell(values)
+        self._register(*_FROM_START["pipeline"])
+        if kind == "batch":
+            self._batch(values)
+        elif kind == "checkpoint":
+            self._checkpoint(values)
         elif kind == "gap":
-            self._count("scstream_gaps_total")
+            self._count("scstream_source_gaps_total")
         elif kind == "alert":
             alert = _known(values.get("kind"), ALERTS)
             self._counter("scstream_alerts_total").labels(kind=alert).inc()
@@ -122,150 +124,125 @@ class Metrics:
     def request(
         self, route: str, status: int, seconds: float, rows: int = 0, *, novel: int = 0
     ) -> None:
-        """Count an answer.
+        """Count a response.
 
         Parameters
         ----------
         route : str
-            Which of the routes, as in "/clusters/{id}"; any other counts as "other".
+            The route, such as "/clusters/{id}"; an unknown one counts as "other".
         status : int
-            Status of the answer.
+            Status code of the response.
         seconds : float
-            How long it took.
+            Duration of the request.
         rows, novel : int
-            Rows that were asked about, and how many of them belong to no cluster.
-
-        Examples
-        --------
-        >>> from scstream.observe.prometheus import Metrics
-        >>> metrics = Metrics()
-        >>> metrics.request("/predict", 200, seconds=0.004, rows=100, novel=3)
-        >>> b'requests_total{route="/predict",status="2xx"} 1.0' in metrics.exposition()[0]
-        True
+            Number of rows in the request, and how many of them belong to no cluster.
         """
         route = _known(route, ROUTES)
-        answers, times = self._route(route)
-        counter = answers.get(f"{status // 100}xx")
+        responses, durations = self._route(route)
+        counter = responses.get(f"{status // 100}xx")
         if counter is None:
             counter = self._counter("scstream_requests_total").labels(route, OTHER)
         counter.inc()
-        times.observe(seconds)
+        durations.observe(seconds)
         if rows:
-            self._count("scstream_asked_rows_total", rows)
-            self._count("scstream_asked_novel_rows_total", novel)
+            self._count("scstream_predicted_rows_total", rows)
+            self._count("scstream_predicted_novel_rows_total", novel)
 
     def model(self, version: int, batch: int, *, at: float, clusters: int) -> None:
-        """Show which model answers.
+        """Set the metrics of the model in use.
 
         Parameters
         ----------
         version : int
-            Number of its checkpoint.
+            Version of its checkpoint.
         batch : int
-            The batch that comes after it.
+            Number of batches that it has learned.
         at : float
-            When it was learned, in seconds since 1970.
+            Time at which it was learned, in seconds since 1970.
         clusters : int
-            How many clusters it has.
-
-        Examples
-        --------
-        >>> from scstream.observe.prometheus import Metrics
-        >>> metrics = Metrics()
-        >>> metrics.model(7, 300, at=1.7e9, clusters=12)
-        >>> b"scstream_model_version 7.0" in metrics.exposition()[0]
-        True
+            Number of clusters.
         """
-        self._show(*_COUNTED["service"])
+        self._register(*_FROM_START["service"])
         self._set("scstream_model_version", version)
         self._set("scstream_model_batch", batch)
         self._set("scstream_model_timestamp_seconds", at)
         self._set("scstream_model_clusters", clusters)
 
     def shares(self, shares: ArrayLike) -> None:
-        """Show the shares of the heaviest clusters, by rank.
-
-        Parameters
-        ----------
-        shares : array of shape (K,)
-            Share of every cluster, in any order.
-
-        Examples
-        --------
-        >>> from scstream.observe.prometheus import Metrics
-        >>> metrics = Metrics()
-        >>> metrics.shares([0.2, 0.7])
-        >>> b'scstream_cluster_share{rank="1"} 0.7' in metrics.exposition()[0]
-        True
-        """
+        """Set the shares of the largest clusters, by rank; `shares` may be in any order."""
         gauge = self._gauge("scstream_cluster_share")
-        heaviest = np.sort(np.asarray(shares, dtype=np.float64))[: -len(RANKS) - 1 : -1]
-        for rank, share in zip(RANKS, heaviest.tolist(), strict=False):
+        largest = np.sort(np.asarray(shares, dtype=np.float64))[: -len(RANKS) - 1 : -1]
+        for rank, share in zip(RANKS, largest.tolist(), strict=False):
             gauge.labels(rank=rank).set(share)
-        for rank in RANKS[len(heaviest) :]:
-            with suppress(KeyError):  # it was not there
+        for rank in RANKS[len(largest) :]:
+            with suppress(KeyError):  # it was not set
                 gauge.remove(rank)
-        self._show("scstream_cluster_share")
+        self._register("scstream_cluster_share")
+
+    @property
+    def collector(self) -> Any:
+        """The metrics without times of creation, as prometheus_client collects them."""
+        return _WithoutCreated(self._registry)
 
     def exposition(self) -> tuple[bytes, str]:
-        """Return everything as text for Prometheus, and the type of that content."""
-        return generate_latest(cast(Any, _WithoutBirths(self._registry))), _CONTENT_TYPE
+        """Return all metrics in the text format of Prometheus, and its content type."""
+        return generate_latest(self.collector), _CONTENT_TYPE
 
     def _batch(self, values: Mapping[str, Any]) -> None:
         self._count("scstream_batches_total")
         self._count("scstream_rows_total", values["rows"])
         self._count("scstream_rejected_rows_total", values["rejected"])
         self._count("scstream_novel_rows_total", values["novel"])
-        for kind, n_times in values.get("events", {}).items():
+        for kind, n in values.get("events", {}).items():
             event = _known(kind, EVENTS)
-            self._counter("scstream_events_total").labels(kind=event).inc(n_times)
-        self._time(values.get("seconds", {}))
+            self._counter("scstream_events_total").labels(kind=event).inc(n)
+        self._observe_phases(values.get("seconds", {}))
         self._set("scstream_clusters", values["clusters"])
-        self._set("scstream_waiting_rows", values.get("waiting"))
+        self._set("scstream_buffered_rows", values.get("waiting"))
         self._set("scstream_mean_log_density", values.get("log_density"))
         self._set("scstream_last_batch_timestamp_seconds", values.get("at"))
 
     def _checkpoint(self, values: Mapping[str, Any]) -> None:
-        self._time(values.get("seconds", {}))
+        self._observe_phases(values.get("seconds", {}))
         self._set("scstream_checkpoint_timestamp_seconds", values["at"])
         self._set("scstream_checkpoint_bytes", values["bytes"])
         self._set("scstream_checkpoint_version", values["version"])
 
-    def _time(self, seconds: Mapping[str, float]) -> None:
-        for phase, took in seconds.items():
-            labelled = self._histogram("scstream_phase_seconds").labels(phase=_known(phase, PHASES))
-            labelled.observe(took)
+    def _observe_phases(self, seconds: Mapping[str, float]) -> None:
+        histogram = self._histogram("scstream_phase_seconds")
+        for phase, duration in seconds.items():
+            histogram.labels(phase=_known(phase, PHASES)).observe(duration)
 
     def _route(self, route: str) -> tuple[dict[str, Counter], Histogram]:
-        """Return what counts the answers of a route, by status, and what times them."""
+        """Return the response counters of a route, by status, and its histogram."""
         if route not in self._routes:
-            self._show(*_COUNTED["service"])
-            answers = self._counter("scstream_requests_total")
+            self._register(*_FROM_START["service"])
+            responses = self._counter("scstream_requests_total")
             self._routes[route] = (
-                # Errors count from zero, so that the first of them is a rise.
-                {each: answers.labels(route, each) for each in STATUSES},
+                # Errors start at zero, so that rate() sees the first one.
+                {each: responses.labels(route, each) for each in STATUSES},
                 self._histogram("scstream_request_seconds").labels(route),
             )
         return self._routes[route]
 
-    def _count(self, name: str, n_times: float = 1) -> None:
-        self._counter(name).inc(n_times)
+    def _count(self, name: str, n: float = 1) -> None:
+        self._counter(name).inc(n)
 
     def _set(self, name: str, value: float | None) -> None:
-        """Set a gauge that is absent before; keep it where there is no number."""
+        """Set a gauge; leave it unchanged, or absent, without a number."""
         if value is None or isnan(value):
             return
         self._gauge(name).set(value)
-        self._show(name)
+        self._register(name)
 
-    def _show(self, *names: str) -> None:
-        if self._shown.issuperset(names):
+    def _register(self, *names: str) -> None:
+        if self._registered.issuperset(names):
             return
         with self._lock:
             for name in names:
-                if name not in self._shown:
+                if name not in self._registered:
                     self._registry.register(self._metrics[name])
-                    self._shown.add(name)
+                    self._registered.add(name)
 
     def _counter(self, name: str) -> Counter:
         return cast(Counter, self._metrics[name])
@@ -277,79 +254,79 @@ class Metrics:
         return cast(Histogram, self._metrics[name])
 
 
-# What counts from zero, and so is shown as soon as there is somebody to count for.
-_COUNTED = {
+# Counters and histograms start at zero as soon as the pipeline or the service starts.
+_FROM_START = {
     side: [each.name for each in METRICS if each.kind != "gauge" and each.side in (side, "both")]
     for side in ("pipeline", "service")
 }
-_FROM_ZERO = ("scstream_phase_seconds", "scstream_events_total", "scstream_alerts_total")
+_ALL_LABELS = ("scstream_phase_seconds", "scstream_events_total", "scstream_alerts_total")
 
 
-class _LagOf:
-    """Asks how many messages wait when somebody looks, now and then, and never for long."""
+class _LagCollector:
+    """Queries the lag of the source at a scrape, in a thread, with limited rate and time."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._lock = Lock()
-        self._answered = Event()
-        self._answered.set()
-        self._asked_at = self._answer_at = -np.inf
-        self._answer: int | None = None
+        self._is_idle = Event()
+        self._is_idle.set()
+        self._query_time = self._result_time = -np.inf
+        self._result: int | None = None
 
     def collect(self) -> Iterator[Metric]:
-        ask = self._metrics.lag
-        found = None if ask is None else self._latest(ask)
-        if found is not None:
-            about = next(each for each in METRICS if each.name == "scstream_lag_messages")
-            yield GaugeMetricFamily(about.name, about.meaning, value=found)
+        lag = self._metrics.lag
+        value = None if lag is None else self._latest(lag)
+        if value is not None:
+            info = next(each for each in METRICS if each.name == "scstream_lag_messages")
+            yield GaugeMetricFamily(info.name, info.meaning, value=value)
 
-    def _latest(self, ask: Lag) -> int | None:
+    def _latest(self, lag: Lag) -> int | None:
         with self._lock:
-            if self._answered.is_set() and time.monotonic() - self._asked_at >= _LAG_EVERY:
-                self._asked_at = time.monotonic()
-                self._answered.clear()
-                Thread(target=self._ask, args=(ask,), name="lag", daemon=True).start()
-        self._answered.wait(_LAG_PATIENCE)
-        is_recent = time.monotonic() - self._answer_at < _LAG_KEPT
-        return self._answer if is_recent else None
+            if self._is_idle.is_set() and time.monotonic() - self._query_time >= _LAG_INTERVAL:
+                self._query_time = time.monotonic()
+                self._is_idle.clear()
+                Thread(target=self._query, args=(lag,), name="lag", daemon=True).start()
+        self._is_idle.wait(_LAG_TIMEOUT)
+        is_recent = time.monotonic() - self._result_time < _LAG_MAX_AGE
+        return self._result if is_recent else None
 
-    def _ask(self, ask: Lag) -> None:
+    def _query(self, lag: Lag) -> None:
         try:
-            self._answer = ask()
-        except Exception:  # a broker that is away; the pipeline itself says so
-            self._answer = None
-        self._answer_at = time.monotonic()
-        self._answered.set()
+            self._result = lag()
+        except Exception:  # the broker is unreachable; the pipeline reports that itself
+            self._result = None
+        self._result_time = time.monotonic()
+        self._is_idle.set()
 
 
-class _WithoutBirths:
-    """A registry without the times at which series began, which would double their number."""
+class _WithoutCreated:
+    """A registry without the `_created` series, which would double the number of series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
 
     def collect(self) -> Iterable[Metric]:
         for metric in self._registry.collect():
-            shown = Metric(metric.name, metric.documentation, metric.type, metric.unit)
-            shown.samples = [each for each in metric.samples if not each.name.endswith("_created")]
-            yield shown
+            copy = Metric(metric.name, metric.documentation, metric.type, metric.unit)
+            copy.samples = [each for each in metric.samples if not each.name.endswith("_created")]
+            yield copy
 
 
-def _made(about: Described) -> Counter | Gauge | Histogram:
-    labels = tuple(about.labels)
-    if about.kind == "histogram":
-        made: Counter | Gauge | Histogram = Histogram(
-            about.name, about.meaning, labels, registry=None, buckets=about.buckets
+def _create(info: MetricInfo) -> Counter | Gauge | Histogram:
+    labels = tuple(info.labels)
+    if info.kind == "histogram":
+        metric: Counter | Gauge | Histogram = Histogram(
+            info.name, info.meaning, labels, registry=None, buckets=info.buckets
         )
     else:
-        kind = Counter if about.kind == "counter" else Gauge
-        made = kind(about.name, about.meaning, labels, registry=None)
-    if about.name in _FROM_ZERO:
-        for value in about.labels[labels[0]]:
-            made.labels(value)
-    return made
+        kind = Counter if info.kind == "counter" else Gauge
+        metric = kind(info.name, info.meaning, labels, registry=None)
+    if info.name in _ALL_LABELS:
+        for value in info.labels[labels[0]]:
+            metric.labels(value)
+    return metric
 
 
 def _known(value: object, known: tuple[str, ...]) -> str:
-    """A value of a fixed set: whatever else comes is counted under one name."""
+    """Return the value if it is in the set, otherwise "other"."""
     return value if isinstance(value, str) and value in known else OTHER

@@ -1,4 +1,4 @@
-"""What an alarm listens for: shares of rows, counts of events, and a drop of the log density."""
+"""The alert rules: shares of rows, counts of events, and a drop of the log density."""
 
 from __future__ import annotations
 
@@ -9,63 +9,42 @@ from typing import Any, Protocol
 
 from scstream.observe.drift import Adwin, Detector, PageHinkley
 
-News = Mapping[str, Any]  # what became of a batch; see `scstream.stream.deliveries.batch_summary`
-Found = tuple[float, str]  # what was measured, and what it means
+BatchSummary = Mapping[str, Any]  # see `scstream.stream.deliveries.batch_summary`
+Found = tuple[float, str]  # the measured value, and a message
 
-OWN = (PageHinkley, Adwin)  # detectors whose state is saved
-_REARM = 0.5  # share of its limit below which a share must sink before it is news again
-_USUAL = -1.0  # spreads; from there up a batch is as usual
-_LATE = 5  # batches that tell where a change led to
-_FEWEST = 20  # batches that make a usual log density, with which others can be compared
-_FAR = -20.0, 3.0  # spreads; what is further off counts as much, and a rise must hide no drop
-_FINEST = 0.01  # nats: batches that are all alike have no spread, and smaller changes are no news
-_NORMAL = 1.4826  # a normal spread, as a multiple of the median deviation
+SAVED = (PageHinkley, Adwin)  # detectors whose state is saved
+_REARM = 0.5  # fraction of the limit below which a share must fall before the next alert
+_NORMAL = -1.0  # deviations; a batch above this is normal
+_RECENT = 5  # batches that show the direction of a change
+_MIN_BATCHES = 20  # batches that are needed to know the usual log density
+_CLIP = -20.0, 3.0  # deviations; a rise is clipped more, so that it cannot hide a drop
+_MIN_DEVIATION = 0.01  # nats: smaller changes are never reported
+_MAD_TO_STD = 1.4826  # standard deviation of a normal variable / its median absolute deviation
 
 
 class Rule(Protocol):
-    """One thing to listen for."""
+    """One alert rule."""
 
     kind: str
 
-    def hear(self, news: News, *, quiet: bool) -> Found | None:
-        """Hear of a batch; return what is worth an alert, unless it is to be quiet."""
+    def check(self, summary: BatchSummary, *, quiet: bool) -> Found | None:
+        """Update the rule with a batch; return an alert, unless it must be quiet."""
         ...
 
     def save(self) -> dict[str, Any]:
-        """Return what was heard, in plain values."""
+        """Return the state in plain values."""
         ...
 
-    def restore(self, heard: Mapping[str, Any]) -> None:
-        """Go on from what was saved."""
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
         ...
 
 
-class Share:
-    """A share of rows that is too large, told once until it has sunk to half of the limit.
+class ShareRule:
+    """Alerts if a share of rows is too large, once until it falls below half of the limit.
 
-    Parameters
-    ----------
-    kind : str
-        Name of the rule.
-    limit : float
-        The share.
-    rows : int
-        Fewest rows that a share is taken of; smaller batches are put together.
-    count : callable
-        Takes the news; returns how many rows count, and of how many.
-    says : str
-        What happened and what to look at, with the places share, n, batch and limit.
-
-    Examples
-    --------
-    >>> from scstream.observe.rules import Share
-    >>> detail = "{share:.0%} of {n} rows (limit {limit:.0%})"
-    >>> rule = Share(
-    ...     "novelty", 0.2, rows=10, count=lambda news: (news["novel"], news["rows"]), detail=detail
-    ... )
-    >>> rule.hear({"batch": 7, "novel": 3, "rows": 10}, quiet=False)
-    (0.3, '30% of 10 rows (limit 20%)')
-    >>> rule.hear({"batch": 8, "novel": 3, "rows": 10}, quiet=False)  # was told
+    `count` returns the number of rows that count and the number of all rows. The share is computed
+    over at least `rows` rows. `detail` is a format string of share, n, batch and limit.
     """
 
     def __init__(
@@ -74,7 +53,7 @@ class Share:
         limit: float,
         *,
         rows: int,
-        count: Callable[[News], tuple[int, int]],
+        count: Callable[[BatchSummary], tuple[int, int]],
         detail: str,
     ) -> None:
         self.kind = kind
@@ -83,105 +62,73 @@ class Share:
         self._count = count
         self._detail = detail
         self._n_hits, self._n = 0, 0
-        self._told = False
+        self._is_active = False
 
-    def hear(self, news: News, *, quiet: bool) -> Found | None:
+    def check(self, summary: BatchSummary, *, quiet: bool) -> Found | None:
         """Count the rows of a batch."""
-        n_hits, n = self._count(news)
+        n_hits, n = self._count(summary)
         self._n_hits += n_hits
         self._n += n
         if self._n < self._rows:
             return None
         n, share = self._n, self._n_hits / self._n
         self._n_hits, self._n = 0, 0
-        self._told = self._told and share >= self._limit * _REARM
-        if quiet or self._told or share < self._limit:
+        self._is_active = self._is_active and share >= self._limit * _REARM
+        if quiet or self._is_active or share < self._limit:
             return None
-        self._told = True
-        return share, self._detail.format(share=share, n=n, batch=news["batch"], limit=self._limit)
+        self._is_active = True
+        batch = summary["batch"]
+        return share, self._detail.format(share=share, n=n, batch=batch, limit=self._limit)
 
     def save(self) -> dict[str, Any]:
-        """Return the counts, and whether the alert was told."""
-        return {"hits": self._n_hits, "rows": self._n, "told": self._told}
+        """Return the counts, and whether the alert is active."""
+        return {"hits": self._n_hits, "rows": self._n, "active": self._is_active}
 
-    def restore(self, heard: Mapping[str, Any]) -> None:
-        """Go on from what was saved."""
-        self._n_hits, self._n, self._told = heard["hits"], heard["rows"], heard["told"]
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self._n_hits, self._n, self._is_active = saved["hits"], saved["rows"], saved["active"]
 
 
-class Count:
-    """Events of a kind, so many in one batch; the first batch with clusters is not news.
+class CountRule:
+    """Alerts if a batch has at least `min_count` events of a kind; the first clusters are ignored.
 
-    Parameters
-    ----------
-    kind : str
-        Kind of the events, and name of the rule.
-    least : int
-        How many.
-    says : str
-        What happened and what to look at, with the places n, batch and clusters.
-
-    Examples
-    --------
-    >>> from scstream.observe.rules import Count
-    >>> rule = Count("born", 1, detail="{n} new in batch {batch}")
-    >>> news = {"batch": 0, "clusters": 3, "events": {"born": 3}}
-    >>> rule.hear(news, quiet=False)
-    >>> rule.hear({**news, "batch": 1}, quiet=False)
-    (3.0, '3 new in batch 1')
+    `detail` is a format string of n, batch and clusters.
     """
 
-    def __init__(self, kind: str, least: int, *, detail: str) -> None:
+    def __init__(self, kind: str, min_count: int, *, detail: str) -> None:
         self.kind = kind
-        self._least = least
+        self._min_count = min_count
         self._detail = detail
-        self._begun = False
+        self._has_clusters = False
 
-    def hear(self, news: News, *, quiet: bool) -> Found | None:
+    def check(self, summary: BatchSummary, *, quiet: bool) -> Found | None:
         """Count the events of a batch."""
-        begun, self._begun = self._begun, self._begun or news["clusters"] > 0
-        n = news["events"].get(self.kind, 0)
-        if quiet or not begun or n < self._least:
+        had, clusters = self._has_clusters, summary["clusters"]
+        self._has_clusters = had or clusters > 0
+        n = summary["events"].get(self.kind, 0)
+        if quiet or not had or n < self._min_count:
             return None
-        return float(n), self._detail.format(n=n, batch=news["batch"], clusters=news["clusters"])
+        return float(n), self._detail.format(n=n, batch=summary["batch"], clusters=clusters)
 
     def save(self) -> dict[str, Any]:
         """Return whether there were clusters."""
-        return {"begun": self._begun}
+        return {"has_clusters": self._has_clusters}
 
-    def restore(self, heard: Mapping[str, Any]) -> None:
-        """Go on from what was saved."""
-        self._begun = heard["begun"]
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self._has_clusters = saved["has_clusters"]
 
 
-class Drop:
-    """A drop of the mean log density that a detector sees, told once until a batch is usual again.
+class DropRule:
+    """Alerts if a detector finds a drop of the mean log density, once until it is normal again.
 
-    The detector is told how many spreads a batch lies off the median of those before it. The spread
-    is 1.48 times the median deviation, so that a few odd batches change neither; a batch of fewer
-    rows than usual is brought nearer, as the mean of few rows varies more. So thresholds have no
-    unit: 10 is ten times what batches usually differ by, in every stream.
+    The detector receives the difference between a batch and the median of the last `memory`
+    batches, divided by their deviation (1.48 times the median absolute deviation, so a few unusual
+    batches do not matter). A batch with fewer rows than usual counts less, because the mean of few
+    rows varies more. Thresholds are therefore in deviations, the same for every stream.
 
-    Parameters
-    ----------
-    detector : Detector
-        Is told the numbers. A detection counts if the last five of them are below the mean that
-        it has seen (`estimation`, as ADWIN has), or below what is usual if it does not tell one.
-    memory : int
-        Batches that tell what is usual.
-
-    Examples
-    --------
-    >>> from scstream.observe.drift import PageHinkley
-    >>> from scstream.observe.rules import Drop
-    >>> rule = Drop(PageHinkley(min_instances=5, delta=1.0, threshold=10.0, mode="down"), memory=64)
-    >>> for batch in range(40):
-    ...     density = -4.0 + 0.1 * (batch % 3)
-    ...     news = {"batch": batch, "rows": 100, "rejected": 0, "log_density": density}
-    ...     assert rule.hear(news, quiet=False) is None
-    >>> value, detail = rule.hear({**news, "batch": 40, "log_density": -9.0}, quiet=False)
-    >>> value, detail[:63]
-    (-9.0, 'the mean log density has dropped: -9.00 in batch 40, and usuall')
+    A detection counts if the last five values are below the mean of the detector (`estimation`, as
+    of ADWIN), or below 0 if it has none.
     """
 
     kind = "log_density"
@@ -189,86 +136,86 @@ class Drop:
     def __init__(self, detector: Detector, *, memory: int) -> None:
         self._detector = detector
         self._memory = memory
-        self._fewest = min(_FEWEST, memory)
+        self._min_batches = min(_MIN_BATCHES, memory)
         self._usual: list[tuple[float, int]] = []  # log density and rows of batches
-        self._late: list[float] = []  # how far off the last ones were
-        self._since: list[tuple[float, int]] = []  # batches since an alert, while they are as low
+        self._recent: list[float] = []  # deviations of the last batches
+        self._low: list[tuple[float, int]] = []  # batches since an alert, while they stay low
 
-    def hear(self, news: News, *, quiet: bool) -> Found | None:
-        """Tell the detector how far off the log density of a batch is."""
-        value, rows = news["log_density"], news["rows"] - news["rejected"]
+    def check(self, summary: BatchSummary, *, quiet: bool) -> Found | None:
+        """Pass the log density of a batch to the detector."""
+        value, rows = summary["log_density"], summary["rows"] - summary["rejected"]
         if not isfinite(value) or rows <= 0:
             return None
-        middle, spread = self._middle_and_spread()
-        off = self._off(value - middle, spread, rows)
-        if self._is_told(off, (value, rows)):
+        centre, scale = self._centre_and_scale()
+        deviation = self._deviation(value - centre, scale, rows)
+        if self._stays_low(deviation, (value, rows)):
             return None
         self._usual = [*self._usual, (value, rows)][-self._memory :]
-        if isnan(off) or not self._sinks(off) or quiet:
+        if isnan(deviation) or not self._drops(deviation) or quiet:
             return None
-        self._since = [(value, rows)]
+        self._low = [(value, rows)]
         return value, (
-            f"the mean log density has dropped: {value:.2f} in batch {news['batch']}, and usually "
-            f"{middle:.2f} with a spread of {spread:.2f}. The model finds these rows improbable: "
-            "see whether the source, a unit or a column has changed, and which clusters were born."
+            f"the mean log density has dropped to {value:.2f} in batch {summary['batch']}; usually "
+            f"it is {centre:.2f} with a deviation of {scale:.2f}. The model finds these rows "
+            "improbable: check whether the source, a unit or a column has changed, and which "
+            "clusters were born."
         )
 
-    def _is_told(self, off: float, batch: tuple[float, int]) -> bool:
-        """Whether a batch is still as low as the last alert told.
+    def _stays_low(self, deviation: float, batch: tuple[float, int]) -> bool:
+        """Return True for a batch that is still as low as the one that raised the last alert.
 
-        Such batches say nothing about what is usual while a model finds its way back; only when
-        there are many of them in a row they are the new usual.
+        Such batches do not count as usual while the model adapts; many of them in a row do.
         """
-        if not self._since or off >= _USUAL:
-            self._since = []
+        if not self._low or deviation >= _NORMAL:
+            self._low = []
             return False
-        self._since = [*self._since, batch]
-        if len(self._since) >= self._fewest:
-            self._usual, self._since = self._since, []
+        self._low = [*self._low, batch]
+        if len(self._low) >= self._min_batches:
+            self._usual, self._low = self._low, []
         return True
 
-    def _middle_and_spread(self) -> tuple[float, float]:
-        if len(self._usual) < self._fewest:
+    def _centre_and_scale(self) -> tuple[float, float]:
+        if len(self._usual) < self._min_batches:
             return nan, nan
-        middle = median(value for value, _ in self._usual)
-        deviation = median(abs(value - middle) for value, _ in self._usual)
-        return middle, max(_NORMAL * deviation, _FINEST)
+        centre = median(value for value, _ in self._usual)
+        deviation = median(abs(value - centre) for value, _ in self._usual)
+        return centre, max(_MAD_TO_STD * deviation, _MIN_DEVIATION)
 
-    def _off(self, difference: float, spread: float, rows: int) -> float:
-        """In spreads; the error of a mean over few rows is larger, as the root of their number."""
-        if isnan(spread):
+    def _deviation(self, difference: float, scale: float, rows: int) -> float:
+        """Return the scaled difference; the error of a mean falls with the root of the rows."""
+        if isnan(scale):
             return nan
         usual_rows = median(n for _, n in self._usual)
-        off = difference / spread * min(1.0, sqrt(rows / usual_rows))
-        return min(max(off, _FAR[0]), _FAR[1])
+        deviation = difference / scale * min(1.0, sqrt(rows / usual_rows))
+        return min(max(deviation, _CLIP[0]), _CLIP[1])
 
-    def _sinks(self, off: float) -> bool:
-        """Whether there is a change, to the worse: detectors may see those to the better, too."""
-        self._late = [*self._late, off][-_LATE:]
+    def _drops(self, deviation: float) -> bool:
+        """Return True if the detector finds a change and the change is a drop."""
+        self._recent = [*self._recent, deviation][-_RECENT:]
         before = getattr(self._detector, "estimation", 0.0)
-        self._detector.update(off)
-        return bool(self._detector.drift_detected and fmean(self._late) < before)
+        self._detector.update(deviation)
+        return bool(self._detector.drift_detected and fmean(self._recent) < before)
 
     def save(self) -> dict[str, Any]:
-        """Return what is usual and, of a detector of ours, its state."""
+        """Return the usual values and, of our own detectors, the state."""
         saved: dict[str, Any] = {
             "usual": [list(pair) for pair in self._usual],
-            "since": [list(pair) for pair in self._since],
-            "late": self._late,
+            "low": [list(pair) for pair in self._low],
+            "recent": self._recent,
         }
-        if isinstance(self._detector, OWN):
+        if isinstance(self._detector, SAVED):
             saved |= {"detector": self._detector.kind, "state": self._detector.save()}
         return saved
 
-    def restore(self, heard: Mapping[str, Any]) -> None:
-        """Go on from what was saved; a detector of another kind or other options begins anew."""
-        self._usual = [(value, rows) for value, rows in heard["usual"]][-self._memory :]
-        self._since = [(value, rows) for value, rows in heard["since"]]
-        self._late = list(heard["late"])
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Continue from a saved state; a detector with another kind or options starts empty."""
+        self._usual = [(value, rows) for value, rows in saved["usual"]][-self._memory :]
+        self._low = [(value, rows) for value, rows in saved["low"]]
+        self._recent = list(saved["recent"])
         own = self._detector
         if (
-            isinstance(own, OWN)
-            and heard.get("detector") == own.kind
-            and heard["state"]["options"] == own.options
+            isinstance(own, SAVED)
+            and saved.get("detector") == own.kind
+            and saved["state"]["options"] == own.options
         ):
-            self._detector = type(own).load(heard["state"])
+            self._detector = type(own).load(saved["state"])

@@ -1,4 +1,4 @@
-"""Posts alerts to an address, from a thread of its own, so that the pipeline never waits for it."""
+"""Posts alerts to a URL, in a separate thread, so that the pipeline never waits."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from scstream.observe.address import check_address, shown_address
 
 EventCallback = Callable[..., None]
 TIMEOUT = 10.0  # seconds
-MOST_WAITING = 1000  # alerts
+MAX_QUEUED = 1000  # alerts
 _ATTEMPTS = 6
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two attempts
-_PARTING = 5.0  # seconds for what still waits at the end
-_LATER = frozenset({408, 425, 429})  # answers below 500 that ask to try again
+_FIRST_PAUSE, _MAX_PAUSE = 0.5, 30.0  # seconds between two attempts
+_CLOSE_TIMEOUT = 5.0  # seconds
+_RETRY = frozenset({408, 425, 429})  # status codes below 500 that are tried again
 _LOG = logging.getLogger(__name__)
 
 
-class Note(NamedTuple):
-    """One alert on its way: the key that it is known by, and its content."""
+class Notification(NamedTuple):
+    """One alert to send: its idempotency key and its body."""
 
     key: str
     content: bytes
 
 
 class Webhook:
-    """Posts every alert as JSON; what cannot be delivered is tried again, then given up.
+    """Posts every alert as JSON; a failed delivery is tried again, then dropped.
 
     The body is ``{"job", "batch", "index", "kind", "value", "detail"}``. The header
     `Idempotency-Key` is made of job, batch and index: a batch that is learned again after a crash
-    gives the same keys, so that a receiver can tell a repetition. Redirects are not followed,
-    certificates are checked, and proxies of the environment are not used. What waits is lost when
-    the process is killed; a sink of alerts loses nothing.
+    sends the same keys, so the receiver can recognise duplicates. Redirects are not followed,
+    certificates are verified, and proxies of the environment are not used. Queued alerts are lost
+    if the process is killed; use a sink for alerts if that matters.
 
     Parameters
     ----------
     url : str
-        Where to post, https:// or http://.
+        URL to post to, https:// or http://.
     token : str, optional
-        Is sent as `Authorization: Bearer ...`; not over plain http to another machine.
+        Sent as `Authorization: Bearer ...`; not allowed over plain http to another machine.
     timeout : float
-        Seconds to wait for a connection, and for every part of an answer.
-    most_waiting : int
-        Alerts that may wait; further ones are given up.
+        Timeout of the connection and of every read, in seconds.
+    max_queued : int
+        Maximum number of queued alerts; further ones are dropped.
     attempts : int
-        How often an alert is tried, with longer and longer pauses.
+        Maximum number of attempts for an alert.
     pause : float
-        Seconds of the first pause; each is twice as long as the one before, 30 at most.
+        Seconds before the second attempt; doubled for each further one, up to 30.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Webhook:
     >>> webhook
     Webhook('https://hooks.example.org/***')
     >>> webhook.emit("batch", batch=0, rows=100)  # not an alert: nothing is posted
-    >>> webhook.sent, webhook.given_up
+    >>> webhook.sent, webhook.dropped
     (0, 0)
     """
 
@@ -74,7 +74,7 @@ class Webhook:
         *,
         token: str | None = None,
         timeout: float = TIMEOUT,
-        most_waiting: int = MOST_WAITING,
+        max_queued: int = MAX_QUEUED,
         attempts: int = _ATTEMPTS,
         pause: float = _FIRST_PAUSE,
     ) -> None:
@@ -83,40 +83,40 @@ class Webhook:
         self._timeout = timeout
         self._attempts = attempts
         self._pause = pause
-        self._most_waiting = most_waiting
-        self._waiting: deque[Note] = deque()
-        self._changed = Condition()  # guards what waits and whether it is over
-        self._over = Event()
+        self._max_queued = max_queued
+        self._queued: deque[Notification] = deque()
+        self._changed = Condition()  # guards the queue and `_closing`
+        self._closing = Event()
         self._thread: Thread | None = None
         self._job = "scstream"
         self._last = (-1, -1)  # batch and index of the last alert
-        self._refused = 0  # counted by the thread
-        self._left = 0  # counted by those who announce and close
+        self._n_failed = 0  # written by the thread only
+        self._n_unsent = 0  # written by the other threads only
         self.sent = 0
 
     @property
-    def given_up(self) -> int:
+    def dropped(self) -> int:
         """Number of alerts that were not delivered."""
-        return self._refused + self._left
+        return self._n_failed + self._n_unsent
 
     def emit(self, kind: str, /, **values: Any) -> None:
-        """Be told by the pipeline what happens; return at once."""
+        """Queue an alert of the pipeline; other events are ignored."""
         if kind == "started":
             self._job = values["job"]
         elif kind == "alert":
-            self._queue(self._note(values))
+            self._queue(self._notification(values))
 
-    def close(self, *, within: float = _PARTING) -> None:
-        """Try what still waits once more, for a short while; what is left is given up."""
+    def close(self, *, timeout: float = _CLOSE_TIMEOUT) -> None:
+        """Try each queued alert once more, within the timeout; drop the others."""
         with self._changed:
-            self._over.set()
+            self._closing.set()
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join(within)
-            self._left += len(self._waiting) + self._thread.is_alive()
-            self._waiting.clear()
-        if self.given_up:
-            _LOG.warning("%d alerts could not be sent to %s", self.given_up, self._shown)
+            self._thread.join(timeout)
+            self._n_unsent += len(self._queued) + self._thread.is_alive()
+            self._queued.clear()
+        if self.dropped:
+            _LOG.warning("%d alerts could not be sent to %s", self.dropped, self._shown)
 
     def __enter__(self) -> Self:
         return self
@@ -131,74 +131,75 @@ class Webhook:
     def _shown(self) -> str:
         return shown_address(self._address)
 
-    def _note(self, alert: Mapping[str, Any]) -> Note:
+    def _notification(self, alert: Mapping[str, Any]) -> Notification:
         batch, index = alert["batch"], 0
         if batch == self._last[0]:
             index = self._last[1] + 1
         self._last = (batch, index)
         value = alert["value"] if math.isfinite(alert["value"]) else None
         content = {"job": self._job, **alert, "index": index, "value": value}
-        # A header is plain ASCII without line breaks, whatever the name of the job is.
+        # Quoted, because a header must be ASCII without line breaks.
         key = f"{quote(self._job, safe='')}/{batch}/{index}"
-        return Note(key, json.dumps(content).encode())
+        return Notification(key, json.dumps(content).encode())
 
-    def _queue(self, note: Note) -> None:
+    def _queue(self, notification: Notification) -> None:
         with self._changed:
-            if len(self._waiting) >= self._most_waiting:
-                self._left += 1
+            if len(self._queued) >= self._max_queued:
+                self._n_unsent += 1
                 return
-            self._waiting.append(note)
+            self._queued.append(notification)
             self._changed.notify()
         if self._thread is None:
             self._thread = Thread(target=self._run, name="scstream-webhook", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
-        while (note := self._next()) is not None:
-            self._deliver(note)
+        while (notification := self._next()) is not None:
+            self._deliver(notification)
 
-    def _next(self) -> Note | None:
-        """Wait for an alert; None when it is over and nothing waits."""
+    def _next(self) -> Notification | None:
+        """Wait for an alert; None after `close` if the queue is empty."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._over.is_set())
-            return self._waiting.popleft() if self._waiting else None
+            self._changed.wait_for(lambda: self._queued or self._closing.is_set())
+            return self._queued.popleft() if self._queued else None
 
-    def _deliver(self, note: Note) -> None:
-        """Try until it is accepted, refused for good, or has been tried often enough."""
-        why = ""
+    def _deliver(self, notification: Notification) -> None:
+        """Post an alert until it is accepted, rejected, or all attempts have failed."""
+        error = ""
         for attempt in range(self._attempts):
             if attempt:
-                self._over.wait(min(self._pause * 2.0 ** (attempt - 1), _LONGEST_PAUSE))
-            last = self._over.is_set()
-            why, again = self._post(note)
-            if not why:
+                self._closing.wait(min(self._pause * 2.0 ** (attempt - 1), _MAX_PAUSE))
+            last = self._closing.is_set()
+            error, again = self._post(notification)
+            if not error:
                 self.sent += 1
                 return
             if last or not again:
                 break
-        self._refused += 1
-        _LOG.warning("the alert %s was not accepted by %s: %s", note.key, self._shown, why)
+        self._n_failed += 1
+        key = notification.key
+        _LOG.warning("the alert %s was not accepted by %s: %s", key, self._shown, error)
 
-    def _post(self, note: Note) -> tuple[str, bool]:
-        """Return why an alert was not accepted, empty if it was, and whether to try again."""
-        headers = {"Content-Type": "application/json", "Idempotency-Key": note.key}
+    def _post(self, notification: Notification) -> tuple[str, bool]:
+        """Return the error, empty if the alert was accepted, and whether to try again."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": notification.key}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         target = self._address.path or "/"
         if self._address.query:
             target += f"?{self._address.query}"
         try:
-            with closing(self._link()) as link:
-                link.request("POST", target, note.content, headers)
-                status = link.getresponse().status
-        except (OSError, HTTPException) as error:  # what it says may name the address
+            with closing(self._connection()) as connection:
+                connection.request("POST", target, notification.content, headers)
+                status = connection.getresponse().status
+        except (OSError, HTTPException) as error:  # the message may contain the secret URL
             return type(error).__name__, True
-        except ValueError as error:  # a name that no resolver takes
+        except ValueError as error:  # an invalid host name
             return type(error).__name__, False
         accepted = 200 <= status < 300
-        return "" if accepted else f"status {status}", status >= 500 or status in _LATER
+        return "" if accepted else f"status {status}", status >= 500 or status in _RETRY
 
-    def _link(self) -> HTTPConnection:
+    def _connection(self) -> HTTPConnection:
         host, port = self._address.hostname or "", self._address.port
         if self._address.scheme == "http":
             return HTTPConnection(host, port, timeout=self._timeout)
@@ -208,20 +209,9 @@ class Webhook:
 
 @contextmanager
 def posting(alerts: Mapping[str, Any]) -> Iterator[EventCallback]:
-    """Yield what must be told of alerts for them to be posted, as the section `[alerts]` says.
-
-    Examples
-    --------
-    >>> from scstream.observe.webhook import posting
-    >>> with posting({"novelty": 0.2}) as emit:  # no address: nothing is posted
-    ...     emit("alert", batch=3, kind="novelty", value=0.4, detail="...")
-    """
+    """Yield a callback that posts alerts to the webhook of the section `[alerts]`, if any."""
     if not alerts.get("webhook"):
-        yield _silent
+        yield lambda kind, /, **values: None
         return
     with Webhook(alerts["webhook"], token=alerts.get("token")) as webhook:
         yield webhook.emit
-
-
-def _silent(kind: str, /, **values: Any) -> None:
-    """Post nothing."""

@@ -33,7 +33,7 @@ class Picture:
         projection = Projection.of(
             columns.centres(stats), weight, unit=columns.unit(pooled), stds=pooled
         )
-        names = projection.words(columns.names(snapshots[0].feature_names))
+        names = projection.words(columns.column_names(snapshots[0].feature_names))
         return cls(columns, projection, tuple(names))
 
     @property

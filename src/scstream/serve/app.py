@@ -1,20 +1,18 @@
-"""The HTTP service: one writer, many readers over an immutable state."""
+"""The HTTP service: one writer, many readers of an immutable model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scstream import __version__
-from scstream.errors import ScStreamError, StreamError, missing_extra
-from scstream.serve.asking import Learn, Predict
+from scstream.errors import ScStreamError, missing_extra
+from scstream.serve import schemas
+from scstream.serve.api_errors import ApiError, api_error_from
 from scstream.serve.docs import STYLE, page
 from scstream.serve.limits import DEFECT, App, Limits, Receive, Scope, Send
 from scstream.serve.model import ModelProvider
-from scstream.serve.openapi import describe
-from scstream.serve.refusals import Refusal, refusal_of
-from scstream.serve.routes import look_routes
+from scstream.serve.routes import read_router, request_body, rows_router
 from scstream.serve.service import Service
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.runner import EventCallback, ignore_event
@@ -22,6 +20,7 @@ from scstream.stream.runner import EventCallback, ignore_event
 try:
     from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
+    from fastapi.openapi.utils import get_openapi
     from fastapi.responses import RedirectResponse, Response
     from starlette.exceptions import HTTPException
     from starlette.routing import BaseRoute, Route
@@ -46,50 +45,48 @@ def create_app(
 
     Parameters
     ----------
-    model : Model
-        What answers: `Owned`, or a `Follower` of checkpoints.
-    settings : Settings, optional
+    model : ModelProvider
+        A `LocalModel`, or a `Follower` of checkpoints.
+    settings : ServiceSettings, optional
         The limits.
     live : Live, optional
-        What the live page shows; without it there is no page.
+        The state of the live page; without it there is no page.
     metrics : Metrics, optional
-        What counts requests; without it there is no ``/metrics``.
-    emit : callable
-        Is told "learned", "request" and "defect", with values by name.
+        Counts requests; without it there is no ``/metrics``.
+    announce : callable
+        Is called with "learned", "request" and "defect", and with values by name.
     around : callable, optional
-        Middleware that sees every request, such as `scstream.observe.opentelemetry.traced`.
+        Middleware around every request, such as `scstream.observe.opentelemetry.traced`.
 
     Returns
     -------
     FastAPI
-        The application; `app.state.service` is the `Service` behind it. Middleware that is added
-        to it sees neither ``/predict`` nor ``/learn``.
+        The application; `app.state.service` is the `Service` behind it. Middleware that you add to
+        the application does not see ``/predict`` and ``/learn``: pass it as `around`.
 
     Examples
     --------
     >>> from scstream.serve.app import create_app
-    >>> from scstream.serve.model import Owned
-    >>> app = create_app(Owned())
+    >>> from scstream.serve.model import LocalModel
+    >>> app = create_app(LocalModel())
     >>> app.state.service.settings.rows
     100000
     """
     settings = settings or ServiceSettings()
     service = Service(model, settings, live=live, metrics=metrics, emit=emit)
-    direct: dict[str, App] = {"/predict": Predict(service), "/learn": Learn(service)}
-    app = _Guarded(service, direct, around)
-    for path, answer in direct.items():
-        app.router.routes.append(Route(path, answer, methods=["POST"]))
-    app.include_router(look_routes(service))
+    rows = rows_router(service)
+    direct = {route.path: route.app for route in rows.routes if isinstance(route, Route)}
+    app = _ServiceApp(service, direct, around)
+    app.include_router(rows)
+    app.include_router(read_router(service))
     app.router.routes.extend(_pages(app, live))
-    described = Described(app, service)
-    app.openapi = described  # type: ignore[method-assign]
-    for kind in (HTTPException, RequestValidationError, Refusal, ScStreamError, Exception):
-        app.add_exception_handler(kind, _refused)
+    for kind in (HTTPException, RequestValidationError, ApiError, ScStreamError, Exception):
+        app.add_exception_handler(kind, _error_response)
     return app
 
 
-class _Guarded(FastAPI):
-    """An application behind its limits; who asks about rows does not even come to its routes."""
+class _ServiceApp(FastAPI):
+    """A FastAPI application behind `Limits`, described exactly for its current model."""
 
     def __init__(
         self, service: Service, direct: Mapping[str, App], around: Callable[[App], App] | None
@@ -101,36 +98,45 @@ class _Guarded(FastAPI):
             service.settings,
             direct=direct,
             draining=lambda: service.draining,
-            heard=service.heard,
-            failed=service.failed,
+            on_request=service.request_done,
+            on_defect=service.report_defect,
         )
         self._outermost: App = limits if around is None else around(limits)
+        self._described: Any = ...  # the row format that `openapi_schema` describes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, if it may come in."""
+        """Answer a request."""
         await self._outermost(scope, receive, send)
 
+    def openapi(self) -> dict[str, Any]:
+        """Return the description; it is made anew if the model has changed its columns."""
+        service: Service = self.state.service
+        if self.openapi_schema is None or self._described != service.current_format():
+            self._described = service.current_format()
+            self.openapi_schema = _describe(self, service)
+        return self.openapi_schema
 
-class Described:
-    """The description of a service, made anew for a model of other columns."""
 
-    def __init__(self, app: FastAPI, service: Service) -> None:
-        self._app = app
-        self._service = service
-        self._known: tuple[Any, dict[str, Any]] | None = None
-
-    def __call__(self) -> dict[str, Any]:
-        """Return what there is, or a new one."""
-        family = None
-        with suppress(StreamError):
-            family = self._service.model.current().model.family
-        if self._known is None or self._known[0] is not family:
-            self._known = (family, describe(self._app, self._service))
-        return self._known[1]
+def _describe(app: FastAPI, service: Service) -> dict[str, Any]:
+    summary = "Streaming clusters: predict the cluster of rows, and read or update the model."
+    found = get_openapi(title=app.title, version=app.version, summary=summary, routes=app.routes)
+    paths, components = found["paths"], found["components"]
+    for path, base in (("/predict", schemas.PredictRequest), ("/learn", schemas.LearnRequest)):
+        if path in paths:
+            body = request_body(base, service)
+            json_schema = body["content"]["application/json"]["schema"]
+            components["schemas"] |= json_schema.pop("$defs", {})
+            paths[path]["post"]["requestBody"] = body
+    if service.settings.token is not None:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for path, operations in paths.items():
+            for operation in operations.values():
+                operation["security"] = [] if path in ("/healthz", "/readyz") else [{"token": []}]
+    return found
 
 
 def _pages(app: FastAPI, live: Live | None) -> list[BaseRoute]:
-    """Return the routes that people look at."""
+    """Return the routes for browsers."""
 
     async def docs(request: Request) -> Response:
         return Response(page(app.openapi()), media_type="text/html")
@@ -149,28 +155,28 @@ def _pages(app: FastAPI, live: Live | None) -> list[BaseRoute]:
     return [*found, *live_routes(live)]
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    """Say no in the one way of the service; a defect goes on to `Limits`, which tells of it."""
-    refusal = _refusal(error)
-    headers = {name.decode(): value.decode() for name, value in refusal.headers}
+async def _error_response(request: Request, error: Exception) -> Response:
+    """Return the response to an error; Starlette passes a bug on to `Limits`, which reports it."""
+    found = _api_error(error)
+    headers = {name.decode(): value.decode() for name, value in found.headers}
     if isinstance(error, HTTPException):
         headers |= error.headers or {}
     return Response(
-        refusal.content, status_code=refusal.status, headers=headers, media_type="application/json"
+        found.content, status_code=found.status, headers=headers, media_type="application/json"
     )
 
 
-def _refusal(error: Exception) -> Refusal:
-    if isinstance(error, Refusal):
+def _api_error(error: Exception) -> ApiError:
+    if isinstance(error, ApiError):
         return error
     if isinstance(error, ScStreamError):
-        return refusal_of(error)
+        return api_error_from(error)
     if isinstance(error, RequestValidationError):
         first = error.errors()[0]
         where, name = first["loc"][0], first["loc"][-1]
-        return Refusal("InputError", f"the {where} parameter {name!r} is wrong: {first['msg']}.")
+        return ApiError("InputError", f"the {where} parameter {name!r} is wrong: {first['msg']}.")
     if isinstance(error, HTTPException) and error.status_code == 405:
-        return Refusal("WrongMethod", "this route has other methods; the header Allow lists them.")
+        return ApiError("WrongMethod", "this route has other methods; the header Allow lists them.")
     if isinstance(error, HTTPException):
-        return Refusal("NotFound", "there is nothing here; GET /docs lists what there is.")
-    return Refusal("Defect", DEFECT)
+        return ApiError("NotFound", "there is no such route; GET /docs lists all routes.")
+    return ApiError("Defect", DEFECT)

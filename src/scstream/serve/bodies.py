@@ -1,4 +1,4 @@
-"""Rows in the body of a request, JSON or Arrow, to what a model can be asked about."""
+"""Decode the rows in the body of a request, JSON or Arrow, and check them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from scstream.errors import missing_extra
 from scstream.families.base import Array
 from scstream.io.schema import LARGEST
 from scstream.preprocess.block import Block
+from scstream.serve.api_errors import ApiError
 from scstream.serve.model import text_of
-from scstream.serve.refusals import Refusal
 from scstream.stream.checks import NUMBERS, number_column, quoted, text_column
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.schema import Schema
@@ -26,38 +26,22 @@ except ImportError as error:
 
 JSON = b"application/json"
 ARROW = b"application/vnd.apache.arrow.stream"
-_LONG = 2**18  # bytes of a body that is looked at before it is parsed
-_MOST_NAMES = 100_000  # quotation marks that are looked between
+_LONG = 2**18  # bytes of a body whose brackets are counted before it is parsed
+_MAX_QUOTES = 100_000  # quotation marks at which a body is split
 _PARTS = ("columns", "rows", "time", "probabilities")
 
 
 @dataclass(frozen=True)
-class Form:
-    """What rows must look like so that a model can take them.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Columns of numbers, in order.
-    text : str or None
-        The column of text, where the steps of the model read one; then there are no others.
-    missing : bool
-        Whether an entry may be null.
-
-    Examples
-    --------
-    >>> from scstream.serve.bodies import Form
-    >>> Form(("x", "y")).width
-    2
-    """
+class RowFormat:
+    """The rows that a model accepts: columns of numbers, or one column of text."""
 
     names: tuple[str, ...]
-    text: str | None = None
-    missing: bool = False
+    text: str | None = None  # then there are no other columns
+    missing: bool = False  # entries may be null
 
     @classmethod
     def of(cls, reading: ModelVersion) -> Self:
-        """Return the form of the rows of a model, as they are before its steps."""
+        """Return the format of rows before preprocessing."""
         family = reading.model.family
         text = text_of(reading)
         if text is not None:
@@ -74,25 +58,8 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Question:
-    """Rows, and what is asked about them.
-
-    Parameters
-    ----------
-    rows : array of shape (N, D) or Block
-        The rows, before the steps of the model.
-    time : float or None
-        When they are seen.
-    probabilities : bool
-        Whether the probability of every cluster is asked for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.serve.bodies import Question
-    >>> Question(np.zeros((3, 2))).n_rows
-    3
-    """
+class RowsRequest:
+    """The rows of a request, before preprocessing, and its options."""
 
     rows: Array | Block
     time: float | None = None
@@ -109,109 +76,72 @@ class Question:
         return self.rows if isinstance(self.rows, Block) else Block.of(self.rows)
 
 
-def read_json(body: bytes, form: Form, *, max_n: int) -> Question:
-    """Read a body of JSON; raises `Refusal`.
-
-    Parameters
-    ----------
-    body : bytes
-        ``{"columns": {"x": [..], ..}}`` or ``{"rows": [[..], ..]}``, and beside them optionally
-        "time" and "probabilities".
-    form : Form
-        What the rows must look like.
-    most : int
-        Most rows.
-
-    Examples
-    --------
-    >>> from scstream.serve.bodies import Form, read_json
-    >>> read_json(b'{"columns": {"y": [2, 4], "x": [1, 3]}}', Form(("x", "y")), max_n=9).rows
-    array([[1., 2.],
-           [3., 4.]])
-    >>> read_json(b'{"rows": [[1]]}', Form(("x", "y")), max_n=9)
-    Traceback (most recent call last):
-    ...
-    scstream.serve.refusals.Refusal: row 0 has 1 entries where 2 are expected, ...
-    """
+def read_json(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
+    """Read a body of JSON; raises `ApiError`."""
     if len(body) > _LONG and form.text is None:
-        # Empty arrays are a few bytes in a body, and many in memory.
+        # An empty array takes a few bytes in a body, but many in memory.
         _check_count(body.count(b"[") + body.count(b"{") - form.width - len(_PARTS), max_n)
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Refusal(
+        raise ApiError(
             "NotJson",
-            f"the body is not JSON: {error}. NaN and Infinity are not JSON; an entry that is "
-            "missing is null.",
+            f"the body is not JSON: {error}. NaN and Infinity are not JSON; write a "
+            "missing entry as null.",
         ) from None
     if type(content) is not dict:
-        raise _unfit("the body must be a JSON object with 'columns' or 'rows'.")
+        raise _invalid("the body must be a JSON object with 'columns' or 'rows'.")
     for name in content:
         if name not in _PARTS:
-            raise _unfit(f"the body has a field {quoted(name)}; it may have {', '.join(_PARTS)}.")
+            raise _invalid(f"the body has a field {quoted(name)}; it may have {', '.join(_PARTS)}.")
     if ("columns" in content) == ("rows" in content):
-        raise _unfit("the body must have either 'columns' or 'rows'.")
+        raise _invalid("the body must have either 'columns' or 'rows'.")
     rows = _rows(content, body, form, max_n)
-    return Question(rows, _time(content.get("time")), _flag(content.get("probabilities", False)))
+    return RowsRequest(rows, _time(content.get("time")), _flag(content.get("probabilities", False)))
 
 
-def read_arrow(body: bytes, form: Form, *, max_n: int) -> Question:
-    """Read a body that is an Arrow IPC stream; raises `Refusal`.
-
-    Parameters
-    ----------
-    body : bytes
-        The stream. Its columns may be in any order.
-    form, most
-        As in `read_json`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.serve.bodies import Form, read_arrow
-    >>> from scstream.stream.arrow import stream_bytes
-    >>> body = stream_bytes({"y": np.array([2.0]), "x": np.array([1.0])})
-    >>> read_arrow(body, Form(("x", "y")), max_n=9).rows.X
-    array([[1., 2.]])
-    """
+def read_arrow(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
+    """Read a body that is an Arrow IPC stream; raises `ApiError`."""
     from scstream.stream.arrow import ArrowReader
 
     schema = Schema(
-        features=None if form.text is None else (), text=form.text, missing=form.missing
+        features=None if form.text is None else (),
+        text=form.text,
+        missing=form.missing,
     )
     reader = ArrowReader(schema)
     block = reader.read(body)
     _check_count(block.n_rows, max_n)
     if block.rejects:
-        torn = len(block.rejects) == 1 and not block.X.shape[1] and form.text is None
+        is_torn = len(block.rejects) == 1 and not block.X.shape[1] and form.text is None
         first = block.rejects[0]
-        detail = first.reason if torn else f"row {first.row} cannot be used: {first.reason}"
-        raise Refusal("NotArrow" if torn else "InputError", detail)
+        detail = first.reason if is_torn else f"row {first.row} cannot be used: {first.reason}"
+        raise ApiError("NotArrow" if is_torn else "InputError", detail)
     if form.text is not None:
-        return Question(block)
-    found = reader.schema.features or form.names  # a stream without rows settles nothing
+        return RowsRequest(block)
+    found = reader.schema.features or form.names  # a stream without rows has no columns
     _check_names(found, form.names)
     order = [found.index(name) for name in form.names]
-    return Question(Block.of(np.ascontiguousarray(block.X.reshape(-1, len(found))[:, order])))
+    return RowsRequest(Block.of(np.ascontiguousarray(block.X.reshape(-1, len(found))[:, order])))
 
 
-def _rows(content: Mapping[str, Any], body: bytes, form: Form, max_n: int) -> Array | Block:
+def _rows(content: Mapping[str, Any], body: bytes, form: RowFormat, max_n: int) -> Array | Block:
     if "rows" in content:
         entries = content["rows"]
         if form.text is not None:
-            raise _unfit(f"this model reads the column of text {form.text!r}; send 'columns'.")
+            raise _invalid(f"this model reads the column of text {form.text!r}; send 'columns'.")
         if type(entries) is not list:
-            raise _unfit("'rows' must be an array of arrays of numbers.")
+            raise _invalid("'rows' must be an array of arrays of numbers.")
         _check_count(len(entries), max_n)
         if not entries:
             return np.zeros((0, form.width))
-        X = _at_once(entries, body)
+        X = _as_table(entries, body)
         return X if X is not None and X.shape[1] == form.width else _row_by_row(entries, form)
     columns = content["columns"]
     if type(columns) is not dict:
-        raise _unfit("'columns' must be an object of arrays, one for each column.")
+        raise _invalid("'columns' must be an object of arrays, one for each column.")
     if form.text is not None:
-        return _texts(columns, form.text, max_n)
+        return _text_block(columns, form.text, max_n)
     try:
         lists = [columns[name] for name in form.names]
     except KeyError:
@@ -220,16 +150,16 @@ def _rows(content: Mapping[str, Any], body: bytes, form: Form, max_n: int) -> Ar
         _check_names(tuple(columns), form.names)
     if type(lists[0]) is list:
         _check_count(len(lists[0]), max_n)
-    X = _at_once(lists, body)
+    X = _as_table(lists, body)
     return _column_by_column(lists, form) if X is None else np.ascontiguousarray(X.T)
 
 
-def _at_once(lists: list[Any], body: bytes) -> Array | None:  # (number of lists, their length)
-    """Return lists of numbers as a table; None where that takes a closer look.
+def _as_table(lists: list[Any], body: bytes) -> Array | None:  # (number of lists, their length)
+    """Return lists of numbers as a table; None if the entries must be checked one by one.
 
-    An array takes neither texts nor nulls for numbers, but truth values it does.
+    `array` rejects texts and nulls, but takes booleans for numbers.
     """
-    if _may_hold_truth(body) or not all(type(values) is list for values in lists):
+    if _may_hold_booleans(body) or not all(type(values) is list for values in lists):
         return None
     width = len(lists[0])
     entries: list[Any] = []
@@ -244,22 +174,22 @@ def _at_once(lists: list[Any], body: bytes) -> Array | None:  # (number of lists
     return np.frombuffer(numbers).reshape(len(lists), width)
 
 
-def _may_hold_truth(body: bytes) -> bool:
-    """Whether a "true" or "false" may stand outside of the names, which stand between quotes."""
+def _may_hold_booleans(body: bytes) -> bool:
+    """Return True if "true" or "false" may occur outside of quoted names."""
     if b"t" not in body and b"f" not in body:
         return False
-    if b"\\" in body:  # a quotation mark in a name may be one that ends nothing
+    if b"\\" in body:  # an escaped quotation mark does not end a name
         return True
-    between = b"".join(body.split(b'"', _MOST_NAMES)[::2])
+    between = b"".join(body.split(b'"', _MAX_QUOTES)[::2])
     return b"t" in between or b"f" in between
 
 
-def _column_by_column(lists: list[Any], form: Form) -> Array:
+def _column_by_column(lists: list[Any], form: RowFormat) -> Array:
     for name, values in zip(form.names, lists, strict=True):
         if type(values) is not list:
-            raise _unfit(f"column {quoted(name)} must be an array of numbers.")
+            raise _invalid(f"column {quoted(name)} must be an array of numbers.")
         if len(values) != len(lists[0]):
-            raise _unfit(
+            raise _invalid(
                 f"columns {quoted(form.names[0])} and {quoted(name)} differ in length, "
                 f"{len(lists[0])} and {len(values)}; send one entry of each for every row."
             )
@@ -269,54 +199,54 @@ def _column_by_column(lists: list[Any], form: Form) -> Array:
         X[:, j] = number_column(name, values, bad, missing=form.missing)
     if bad:
         row = min(bad)
-        raise _unfit(f"row {row} cannot be used: {bad[row]}")
+        raise _invalid(f"row {row} cannot be used: {bad[row]}")
     return X
 
 
-def _row_by_row(entries: list[Any], form: Form) -> Array:
+def _row_by_row(entries: list[Any], form: RowFormat) -> Array:
     for i, row in enumerate(entries):
         if type(row) is not list:
-            raise _unfit(f"row {i} must be an array of numbers, in the order of the columns.")
+            raise _invalid(f"row {i} must be an array of numbers, in the order of the columns.")
         if len(row) != form.width:
-            raise _unfit(
+            raise _invalid(
                 f"row {i} has {len(row)} entries where {form.width} are expected, in this order: "
-                f"{_listed(form.names)}."
+                f"{_join_names(form.names)}."
             )
     return _column_by_column([list(column) for column in zip(*entries, strict=True)], form)
 
 
-def _texts(columns: Mapping[str, Any], name: str, max_n: int) -> Block:
+def _text_block(columns: Mapping[str, Any], name: str, max_n: int) -> Block:
     _check_names(tuple(columns), (name,))
     values = columns[name]
     if type(values) is not list:
-        raise _unfit(f"column {quoted(name)} must be an array of texts.")
+        raise _invalid(f"column {quoted(name)} must be an array of texts.")
     _check_count(len(values), max_n)
     bad: dict[int, str] = {}
     texts = text_column(name, values, bad)
     if bad:
         row = min(bad)
-        raise _unfit(f"row {row} cannot be used: {bad[row]}")
+        raise _invalid(f"row {row} cannot be used: {bad[row]}")
     return Block.of(np.zeros((len(values), 0)), **{name: texts})
 
 
 def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:
     for name in wanted:
         if name not in found:
-            raise _unfit(
+            raise _invalid(
                 f"there is no column {quoted(name)} of numbers; this model needs the columns "
-                f"{_listed(wanted)}."
+                f"{_join_names(wanted)}."
             )
     for name in found:
         if name not in wanted:
-            raise _unfit(
+            raise _invalid(
                 f"this model has no column {quoted(name)}; leave it out. It has the columns "
-                f"{_listed(wanted)}."
+                f"{_join_names(wanted)}."
             )
 
 
 def _check_count(n_rows: int, max_n: int) -> None:
     if n_rows > max_n:
-        raise Refusal(
+        raise ApiError(
             "TooManyRows",
             f"the body has {n_rows} rows and {max_n} are allowed; send them in parts.",
         )
@@ -326,7 +256,7 @@ def _time(value: Any) -> float | None:
     if value is None:
         return None
     if type(value) not in NUMBERS or not abs(value) <= LARGEST:
-        raise _unfit(
+        raise _invalid(
             f"'time' {quoted(value)} must be a number within {LARGEST:g} of zero, on the clock of "
             "the batches that the model has learned."
         )
@@ -335,17 +265,17 @@ def _time(value: Any) -> float | None:
 
 def _flag(value: Any) -> bool:
     if type(value) is not bool:
-        raise _unfit("'probabilities' must be true or false.")
+        raise _invalid("'probabilities' must be true or false.")
     return value
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(quoted, names[:_SHOWN]))
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+def _join_names(names: Sequence[str]) -> str:
+    shown = ", ".join(map(quoted, names[:_MAX_NAMES]))
+    return shown if len(names) <= _MAX_NAMES else f"{shown} and {len(names) - _MAX_NAMES} more"
 
 
-_SHOWN = 20  # names of columns in a sentence
+_MAX_NAMES = 20  # names of columns in a message
 
 
-def _unfit(detail: str) -> Refusal:
-    return Refusal("InputError", detail)
+def _invalid(detail: str) -> ApiError:
+    return ApiError("InputError", detail)

@@ -1,8 +1,8 @@
-"""The description of the service as a page for people, which loads nothing from elsewhere."""
+"""The OpenAPI description as a page; it loads nothing from other hosts and needs no script."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
@@ -17,21 +17,14 @@ th, td { text-align: left; vertical-align: top; padding: .15rem 1rem .15rem 0; }
 th { white-space: nowrap; font-weight: 400; }
 """
 
+Schema = Mapping[str, Any]
 
-def page(description: Mapping[str, Any]) -> str:
-    """Return a description as a page that loads nothing but its style.
 
-    Examples
-    --------
-    >>> from scstream.serve.docs import page
-    >>> answers = {"200": {"description": "The answer."}}
-    >>> route = {"get": {"summary": "Look", "responses": answers}}
-    >>> "GET /clusters" in page({"info": {"title": "scstream"}, "paths": {"/clusters": route}})
-    True
-    """
+def page(description: Schema) -> str:
+    """Return an OpenAPI description as HTML."""
     title = escape(description["info"]["title"])
-    parts = [
-        _section(method, path, operation)
+    sections = [
+        _section(method, path, operation, description["components"]["schemas"])
         for path, operations in description["paths"].items()
         for method, operation in operations.items()
     ]
@@ -39,55 +32,56 @@ def page(description: Mapping[str, Any]) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width"><link rel="stylesheet" '
         f'href="docs.css"></head><body><main><h1>{title}</h1><p>All routes. For programs: '
-        f'<a href="openapi.json">openapi.json</a>.</p>{"".join(parts)}</main></body></html>'
+        f'<a href="openapi.json">openapi.json</a>.</p>{"".join(sections)}</main></body></html>'
     )
 
 
-def _section(method: str, path: str, operation: Mapping[str, Any]) -> str:
-    rows = [
-        (code, ", ".join(answer.get("content", {})), answer["description"])
-        for code, answer in operation["responses"].items()
-    ]
-    asked = [
-        (each["name"], _said(each["schema"]), each.get("description", ""))
-        for each in operation.get("parameters", ())
-    ]
-    sent = [
-        (kind, "", "; ".join(_fields(each["schema"])))
-        for kind, each in operation.get("requestBody", {}).get("content", {}).items()
-    ]
-    words = escape(operation.get("description", operation.get("summary", "")))
-    tables = _table("Parameter", asked) + _table("Body", sent) + _table("Status", rows)
-    heading = f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
-    return f"<section>{heading}<p>{words}</p>{tables}</section>"
+def body_fields(schema: Schema, schemas: Mapping[str, Schema]) -> Iterator[tuple[str, Schema]]:
+    """Yield the fields of a JSON body, of all its alternatives."""
+    schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    yield from schema.get("properties", {}).items()
+    for each in schema.get("oneOf", ()):
+        yield from body_fields(each, schemas)
 
 
-def _fields(schema: Mapping[str, Any]) -> list[str]:
-    """Return what may be in a body, one text for each of its forms."""
-    if "oneOf" in schema:
-        return [text for each in schema["oneOf"] for text in _fields(each)]
-    if "properties" not in schema:
-        return [schema.get("description", "")]
-    return [", ".join(schema["properties"])]
-
-
-def _said(schema: Mapping[str, Any]) -> str:
-    """Return a schema of a parameter in a few words."""
-    kinds = schema.get("anyOf", [schema])
-    words = [_one(each) for each in kinds if each.get("type") != "null"]
+def type_of(schema: Schema) -> str:
+    """Return the type of a parameter or field in a few words."""
+    if "anyOf" in schema:
+        words = " or ".join(type_of(each) for each in schema["anyOf"])
+    elif "enum" in schema:
+        words = ", ".join(map(str, schema["enum"]))
+    elif "const" in schema:
+        words = str(schema["const"])
+    else:
+        words = str(schema.get("type", "object"))
+        inner = schema.get("items") or schema.get("prefixItems", [{}])[0]
+        if words == "array" and inner:
+            words = f"array of {type_of(inner)}"
     default = schema.get("default")
-    return " or ".join(words) + ("" if default is None else f", by default {default}")
+    return words if default in (None, []) else f"{words}, by default {str(default).lower()}"
 
 
-def _one(schema: Mapping[str, Any]) -> str:
-    if "enum" in schema:
-        return ", ".join(map(str, schema["enum"]))
-    bounds = [
-        f"{word} {schema[name]:g}"
-        for name, word in (("minimum", "from"), ("maximum", "to"))
-        if name in schema
+def _section(method: str, path: str, operation: Schema, schemas: Mapping[str, Schema]) -> str:
+    parameters = [(each["name"], each["schema"]) for each in operation.get("parameters", ())]
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    fields = dict(body_fields(content.get("schema", {}), schemas))
+    statuses = [
+        (code, ", ".join(response.get("content", {})), response["description"])
+        for code, response in operation["responses"].items()
     ]
-    return " ".join([str(schema.get("type", "")), *bounds])
+    tables = (
+        _table("Parameter", [(n, type_of(s), s.get("description", "")) for n, s in parameters])
+        + _table(
+            "Field of the body", [(n, type_of(s), s["description"]) for n, s in fields.items()]
+        )
+        + _table("Status", statuses)
+    )
+    heading = f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
+    return f"<section>{heading}<p>{escape(operation['description'])}</p>{tables}</section>"
+
+
+def _described(name: str, schema: Schema) -> tuple[str, str, str]:
+    return name, type_of(schema), schema.get("description", "")
 
 
 def _table(heading: str, rows: list[tuple[str, str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""How large an entry may be so that a model can take it, column by column, to the last bit."""
+"""The largest and smallest entries that a model accepts, per column, to the last bit."""
 
 from __future__ import annotations
 
@@ -12,48 +12,36 @@ from scstream.io.schema import LARGEST
 from scstream.stream.model_version import ModelVersion
 
 Range = tuple[float, float]
-_MOST = 32  # columns that are looked into
+_MAX_COLUMNS = 32
 
 
-def domain(reading: ModelVersion) -> list[Range] | None:
-    """Return the least and the largest entry of every column that the model takes.
+def accepted_ranges(reading: ModelVersion) -> list[Range] | None:
+    """Return the range of accepted entries of every column, found by bisection.
 
-    Found by asking; None where that would take long, or where the steps or the family do not take
-    the middle of the heaviest cluster for a row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.model import Settings
-    >>> from scstream.serve.domain import domain
-    >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.model_version import ModelVersion
-    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
-    >>> [(low, high)] = domain(ModelVersion(0, 1, 0.0, None, model, Steps()))
-    >>> -1e8 < low < high < 1e8
-    True
+    None if the model has many columns or preprocessing steps, or rejects the mean of its heaviest
+    cluster.
     """
     state, family = reading.model.state, reading.model.family
-    if reading.steps.steps or not state.n_clusters or family.n_features > _MOST:
+    if reading.steps.steps or not state.n_clusters or family.n_features > _MAX_COLUMNS:
         return None
     heaviest = state.cluster_stats[[int(state.weight.argmax())]]
     middle = family.means(heaviest)  # (1, D)
-    if not _is_taken(reading, middle):
+    if not _accepts(reading, middle):
         return None
     return [_range(reading, middle, j) for j in range(middle.shape[1])]
 
 
 def _range(reading: ModelVersion, middle: Array, j: int) -> Range:
-    def takes(entry: float) -> bool:
+    def accepts(entry: float) -> bool:
         row = middle.copy()
         row[0, j] = entry
-        return _is_taken(reading, row)
+        return _accepts(reading, row)
 
-    at = float(middle[0, j])
-    return _last(takes, at, -LARGEST), _last(takes, at, LARGEST)
+    start = float(middle[0, j])
+    return _last_accepted(accepts, start, -LARGEST), _last_accepted(accepts, start, LARGEST)
 
 
-def _is_taken(reading: ModelVersion, row: Array) -> bool:
+def _accepts(reading: ModelVersion, row: Array) -> bool:
     try:
         reading.prepared(row)
     except InputError:
@@ -61,14 +49,14 @@ def _is_taken(reading: ModelVersion, row: Array) -> bool:
     return True
 
 
-def _last(takes: Callable[[float], bool], good: float, bad: float) -> float:
-    """Return the last number on the way from a good one to a bad one that is good."""
-    if takes(bad):
+def _last_accepted(accepts: Callable[[float], bool], good: float, bad: float) -> float:
+    """Return the last accepted number on the way from `good` to `bad`."""
+    if accepts(bad):
         return bad
     first, last = _rank(good), _rank(bad)
     while abs(last - first) > 1:
         between = (first + last) // 2
-        if takes(_number(between)):
+        if accepts(_number(between)):
             first = between
         else:
             last = between
@@ -76,9 +64,9 @@ def _last(takes: Callable[[float], bool], good: float, bad: float) -> float:
 
 
 def _rank(number: float) -> int:
-    """Return the place of a number among all numbers."""
-    place: int = struct.unpack("<q", struct.pack("<d", abs(number)))[0]
-    return place if math.copysign(1.0, number) > 0 else -place
+    """Return the position of a float among all floats."""
+    rank: int = struct.unpack("<q", struct.pack("<d", abs(number)))[0]
+    return rank if math.copysign(1.0, number) > 0 else -rank
 
 
 def _number(rank: int) -> float:

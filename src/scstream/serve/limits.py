@@ -1,31 +1,32 @@
-"""What comes before every route: who may ask, how much and how often."""
+"""The outermost layer of the service: checks each request before a route sees it.
+
+It checks the Host and Origin headers and the token, and bounds the memory that requests can take.
+Slow clients and request rates are limited by the proxy in front, see deploy/nginx.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import math
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from contextlib import suppress
 from typing import Any
 
 from scstream.errors import ScStreamError
-from scstream.serve.clients import Buckets
-from scstream.serve.refusals import Headers, Refusal, refusal_of
+from scstream.serve.api_errors import ApiError, Headers, api_error_from
 from scstream.serve.settings import ServiceSettings
+from scstream.stream.http_server import discard_body
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Heard = Callable[["Visit"], None]
 
 OPEN = frozenset({"/", "/docs", "/docs.css", "/healthz", "/readyz"})  # and all below /page/
 HEALTH = frozenset({"/healthz", "/readyz"})
-STREAMS = frozenset({"/live"})  # those who look at the page are counted there
+STREAMS = frozenset({"/live"})  # `Live` counts its own clients
 NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 PAGE: Headers = (
     (b"referrer-policy", b"no-referrer"),
@@ -34,54 +35,21 @@ PAGE: Headers = (
         b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
 )
-LEFT = 499  # noted where a client has left, or was refused by the server, before it was answered
-DEFECT = "the service has a defect and could not answer; its log says more."
+CLIENT_LEFT = 499  # logged if a client closed the connection before it was answered
+DEFECT = "the service has a defect and could not answer; see its log."
 _CLOSE = (b"connection", b"close")
-_DRAINED_BYTES = 2**20  # of a refused body that are still read, so that its sender gets the answer
-_DRAINED_SECONDS = 1.0
-_PIECE = 2**16  # bytes of an answer that are sent at once
+_PIECE = 2**16  # bytes of a response that are sent at once
 
 
-class Gone(Exception):
-    """The client has closed the connection before it had sent all of its body."""
+class ClientLeft(Exception):
+    """The client closed the connection before its body was complete."""
 
 
 class Limits:
-    """Middleware for ASGI that admits requests, counts what they send and says no in one way.
+    """ASGI middleware that checks requests and turns every error into one kind of response.
 
-    Parameters
-    ----------
-    app : ASGI application
-        What answers requests that are admitted.
-    settings : Settings
-        The limits.
-    direct : mapping of str to ASGI application
-        Paths whose POST requests do not go through the application.
-    draining : callable
-        Tells whether the service is about to end.
-    heard : callable
-        Is given every `Visit` when it is over.
-    failed : callable
-        Is given the traceback of a defect.
-
-    Examples
-    --------
-    >>> import asyncio
-    >>> from scstream.serve.limits import Limits
-    >>> from scstream.serve.settings import ServiceSettings
-    >>> async def app(scope, receive, send):
-    ...     raise AssertionError("nobody comes here")
-    >>> async def receive():
-    ...     return {"type": "http.request"}
-    >>> async def send(message):
-    ...     print(message.get("status", message.get("body")))
-    >>> limits = Limits(app, ServiceSettings(body_bytes=10))
-    >>> headers = [(b"host", b"localhost"), (b"content-length", b"11")]
-    >>> scope = {"type": "http", "method": "POST", "path": "/predict", "headers": headers}
-    >>> asyncio.run(limits(scope, receive, send))
-    413
-    b'{"error":"TooLarge","detail":"the body has more than 10 bytes; send the rows in parts."}'
-    b''
+    `direct` maps paths to applications for POST requests that need no routing. `on_request` gets
+    the `RequestContext` of every finished request, `on_defect` the traceback of a bug.
     """
 
     def __init__(
@@ -91,125 +59,109 @@ class Limits:
         *,
         direct: Mapping[str, App] | None = None,
         draining: Callable[[], bool] = lambda: False,
-        heard: Heard = lambda visit: None,
-        failed: Callable[[str], None] = lambda trace: None,
+        on_request: Callable[[RequestContext], None] = lambda context: None,
+        on_defect: Callable[[str], None] = lambda trace: None,
     ) -> None:
         self.app = app
         self.settings = settings
         self.draining = draining
+        self.body_bytes = 0  # of all bodies in memory
         self._direct = direct or {}
-        self._heard = heard
-        self._failed = failed
+        self._on_request = on_request
+        self._on_defect = on_defect
         self._token = None if settings.token is None else settings.token.encode()
-        self._hosts = _own_names(settings)
-        self._buckets = Buckets(settings.rate, burst=settings.burst, max_n=settings.clients)
-        self._busy = 0  # requests that are being answered
-        self.held = 0  # bytes of bodies in memory
+        self._hosts = _allowed_hosts(settings)
+        self._n_requests = 0  # under way
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answer one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        visit = Visit(self, scope, receive, send)
+        context = RequestContext(self, scope, receive, send)
         try:
-            await self._admitted(visit)(scope, visit.receive, visit.send)
-        except Refusal as refusal:
-            await visit.refuse(refusal)
-        except Gone:
-            visit.status = visit.status or LEFT
+            await self._admit(context)(scope, context.receive, context.send)
+        except ApiError as error:
+            await context.reject(error)
+        except ClientLeft:
+            context.status = context.status or CLIENT_LEFT
         except ScStreamError as error:
-            await visit.refuse(refusal_of(error))
+            await context.reject(api_error_from(error))
         except Exception:
-            self._failed(traceback.format_exc())
-            await visit.refuse(Refusal("Defect", DEFECT))
+            self._on_defect(traceback.format_exc())
+            await context.reject(ApiError("Defect", DEFECT))
         finally:
-            self.held -= visit.held
-            self._busy -= visit.is_counted
-            self._heard(visit)
+            self.body_bytes -= context.body_bytes
+            self._n_requests -= context.is_counted
+            self._on_request(context)
 
-    def _admitted(self, visit: Visit) -> App:
-        """Return who answers a request that may come in; raises `Refusal`."""
-        scope, headers = visit.scope, visit.headers
+    def _admit(self, context: RequestContext) -> App:
+        """Return the application that answers an allowed request; raises `ApiError`."""
+        scope, headers = context.scope, context.headers
         path: str = scope["path"]
         self._check_host(headers.get(b"host"), scope)
         self._check_origin(headers, scope)
-        if self.settings.rate and path not in HEALTH:  # who guesses at the token is slowed down too
-            self._check_rate(scope)
         if self._token is not None and not (path in OPEN or path.startswith("/page/")):
             self._check_token(headers.get(b"authorization", b""))
-        visit.expect_body()
+        context.check_length()
         if path not in HEALTH and path not in STREAMS:
-            self._count(visit)
+            self._count(context)
         direct = self._direct.get(path) if scope["method"] == "POST" else None
         return direct or self.app
 
-    def _count(self, visit: Visit) -> None:
+    def _count(self, context: RequestContext) -> None:
         max_n = self.settings.requests
-        if self._busy >= max_n:
-            raise Refusal("Busy", f"{max_n} requests are being answered already; ask again later.")
-        visit.is_counted = True
-        self._busy += 1
+        if self._n_requests >= max_n:
+            raise ApiError("Busy", f"{max_n} requests are under way already; try again later.")
+        context.is_counted = True
+        self._n_requests += 1
 
     def _check_host(self, host: bytes | None, scope: Scope) -> None:
-        """Refuse what a page of another site sends under a name that it has pointed to us."""
+        """Reject a Host header that is not allowed (protects against DNS rebinding)."""
         if self._hosts is None or (host is None and scope.get("http_version") == "1.0"):
             return
         if _without_port((host or b"").lower()) not in self._hosts:
-            raise Refusal(
+            raise ApiError(
                 "WrongHost",
-                "the service is not known under the name in the header Host; ask it by its own "
-                "address, or start it with --allow-host and that name.",
+                "the Host header is not a name of this service; use its own address, or start it "
+                "with --allow-host and that name.",
             )
 
-    def _check_origin(self, headers: dict[bytes, bytes], scope: Scope) -> None:
-        """Refuse what a page of another site sends with our name."""
+    def _check_origin(self, headers: Mapping[bytes, bytes], scope: Scope) -> None:
+        """Reject requests that pages of other sites send (protects against cross-site requests)."""
         origin = headers.get(b"origin")
         if origin is None or scope["method"] in ("GET", "HEAD"):
             return
         if origin.partition(b"://")[2].lower() != headers.get(b"host", b"").lower():
-            raise Refusal(
-                "WrongOrigin", "pages of other sites may not send requests to the service."
-            )
+            raise ApiError("WrongOrigin", "pages of other sites may not send requests here.")
 
     def _check_token(self, authorization: bytes) -> None:
         scheme, _, given = authorization.partition(b" ")
         assert self._token is not None
         if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
             return
-        raise Refusal(
+        raise ApiError(
             "WrongToken",
             "the token is missing or wrong; send it in the header 'Authorization: Bearer ...'.",
             headers=((b"www-authenticate", b'Bearer realm="scstream"'),),
         )
 
-    def _check_rate(self, scope: Scope) -> None:
-        client = scope.get("client")
-        wait = self._buckets.wait(client[0] if client else "", now=time.monotonic())
-        if wait:
-            raise Refusal(
-                "TooOften",
-                f"{self.settings.rate:g} requests per second are allowed; ask again in "
-                f"{wait:.1f} s.",
-                headers=((b"retry-after", b"%d" % math.ceil(wait)),),
-            )
 
-
-class Visit:
-    """One request: what has come in, what went out."""
+class RequestContext:
+    """One request: its headers, the size of its body, and what the log says about it."""
 
     __slots__ = (
-        "_body_left",
+        "_has_more_body",
         "_limits",
         "_receive",
         "_send",
-        "began",
+        "body_bytes",
         "headers",
-        "held",
         "is_counted",
-        "novel",
-        "rows",
+        "n_novel",
+        "n_rows",
         "scope",
+        "started",
         "status",
     )
 
@@ -217,126 +169,101 @@ class Visit:
         self._limits = limits
         self._receive = receive
         self._send = send
-        self._body_left = False  # whether there is more of the body to come
-        self.began = time.perf_counter()
+        self._has_more_body = False
+        self.started = time.perf_counter()
         self.scope = scope
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.held = 0
-        self.is_counted = False  # among those that are being answered
-        self.rows = 0
-        self.novel = 0
+        self.body_bytes = 0  # received so far
+        self.is_counted = False  # among the requests under way
+        self.n_rows = 0
+        self.n_novel = 0
         self.status = 0
         scope["scstream"] = self
 
-    def expect_body(self) -> None:
-        """Refuse a body that says that it is too long, before any of it is read."""
-        headers = self.headers
-        length = headers.get(b"content-length")
+    def check_length(self) -> None:
+        """Reject a body whose Content-Length is too large, before it is read."""
+        length = self.headers.get(b"content-length")
         if length is None:
-            self._body_left = b"transfer-encoding" in headers
+            self._has_more_body = b"transfer-encoding" in self.headers
         elif length != b"0":
-            self._body_left = True
+            self._has_more_body = True
             if not length.isdigit():
-                raise Refusal("NoLength", "the Content-Length is no number of bytes.")
-            self._take(int(length), ahead=True)
+                raise ApiError("NoLength", "the Content-Length is not a number of bytes.")
+            self._check_size(int(length))
 
-    def _take(self, n_bytes: int, *, ahead: bool = False) -> None:
-        """Count bytes of the body."""
+    def _check_size(self, n_bytes: int) -> None:
+        """Reject a body if `n_bytes` more of it are too many."""
         limits, max_n = self._limits, self._limits.settings.body_bytes
-        if self.held + n_bytes > max_n:
-            raise Refusal(
-                "TooLarge", f"the body has more than {max_n} bytes; send the rows in parts."
-            )
-        if limits.held + n_bytes > limits.settings.bodies_bytes:
-            raise Refusal("Busy", "other bodies fill the memory; send this one again.")
-        if not ahead:
-            self.held += n_bytes
-            limits.held += n_bytes
+        if self.body_bytes + n_bytes > max_n:
+            detail = f"the body has more than {max_n} bytes; send the rows in parts."
+            raise ApiError("TooLarge", detail)
+        if limits.body_bytes + n_bytes > limits.settings.bodies_bytes:
+            raise ApiError("Busy", "other request bodies fill the memory; send this one again.")
 
     async def receive(self) -> Message:
         """Receive a part of the body, or wait until the client leaves."""
-        if not self._body_left:
+        if not self._has_more_body:
             return await self._receive()
         message = await self._receive()
         if message["type"] != "http.request":
-            raise Gone
-        self._body_left = message.get("more_body", False)
-        self._take(len(message.get("body", b"")))
+            raise ClientLeft
+        self._has_more_body = message.get("more_body", False)
+        n_bytes = len(message.get("body", b""))
+        self._check_size(n_bytes)
+        self.body_bytes += n_bytes
+        self._limits.body_bytes += n_bytes
         return message
 
+    async def body(self) -> bytes:
+        """Receive the whole body."""
+        seconds = self._limits.settings.body_seconds
+        parts: list[bytes] = []
+        try:
+            async with asyncio.timeout(seconds):
+                while not parts or self._has_more_body:
+                    parts.append((await self.receive()).get("body", b""))
+        except TimeoutError:
+            detail = f"the body did not arrive within {seconds:g} s; send it again."
+            raise ApiError("TooSlow", detail) from None
+        return b"".join(parts)
+
     async def send(self, message: Message) -> None:
-        """Send a part of the answer."""
+        """Send a part of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            more = () if self.scope["method"] == "POST" else PAGE
-            headers = self._headed([*message.get("headers", ()), *more])
+            headers = [*message.get("headers", ()), NO_SNIFFING]
+            if self.scope["method"] != "POST":
+                headers += PAGE
+            if self._has_more_body or self._limits.draining():
+                headers.append(_CLOSE)
             message = {**message, "headers": headers}
-        elif len(message.get("body", b"")) > _PIECE:
-            await self._send_in_pieces(message["body"])
+        elif len(body := message.get("body", b"")) > _PIECE:
+            # uvicorn waits between pieces until the client has read: its buffer stays short.
+            for start in range(0, len(body), _PIECE):
+                piece = body[start : start + _PIECE]
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
             message = {**message, "body": b""}
         await self._send(message)
 
-    async def _send_in_pieces(self, body: bytes) -> None:
-        """Send a long body as fast as it is read: nobody else holds what a slow client lets lie."""
-        for start in range(0, len(body), _PIECE):
-            piece = body[start : start + _PIECE]
-            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-
-    def _headed(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Add the headers that every answer has."""
-        headers.append(NO_SNIFFING)
-        if self._body_left or self._limits.draining():
-            headers.append(_CLOSE)
-        return headers
-
-    async def body(self) -> bytes:
-        """Receive all of the body."""
-        parts: list[bytes] = []
-        while not parts or self._body_left:
-            parts.append((await self.receive()).get("body", b""))
-        return b"".join(parts)
-
-    async def answer(self, content: bytes, kind: bytes, *, headers: Headers = ()) -> None:
-        """Send a whole answer."""
-        self.status = 200
-        length = (b"content-length", b"%d" % len(content))
-        head = self._headed([(b"content-type", kind), length, *headers])
-        await self._send({"type": "http.response.start", "status": 200, "headers": head})
-        if len(content) > _PIECE:
-            await self._send_in_pieces(content)
-            content = b""
-        await self._send({"type": "http.response.body", "body": content})
-
-    async def refuse(self, refusal: Refusal) -> None:
-        """Say no, then read a little of the body: who still sends would miss the answer."""
-        if self.status:  # the answer has begun; that it ends too early says enough
+    async def reject(self, error: ApiError) -> None:
+        """Send an error, then read a little of the body so that the client sees the error."""
+        if self.status:  # a response has begun; cutting it off is all that can be done
             return
-        left = self._body_left
-        content = refusal.content
-        head = [
+        has_more_body, content = self._has_more_body, error.content
+        headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(content)),
-            *refusal.headers,
+            *error.headers,
         ]
-        await self.send({"type": "http.response.start", "status": refusal.status, "headers": head})
+        await self.send({"type": "http.response.start", "status": error.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": content, "more_body": True})
-        if left:
-            with suppress(TimeoutError):
-                await self._read_on()
+        if has_more_body:
+            await discard_body(self._receive)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _read_on(self) -> None:
-        left = _DRAINED_BYTES
-        async with asyncio.timeout(_DRAINED_SECONDS):
-            while left > 0:
-                message = await self._receive()
-                if message["type"] != "http.request" or not message.get("more_body", False):
-                    return
-                left -= len(message.get("body", b""))
 
-
-def _own_names(settings: ServiceSettings) -> frozenset[bytes] | None:
-    """Return the names by which the service may be asked; None for any."""
+def _allowed_hosts(settings: ServiceSettings) -> frozenset[bytes] | None:
+    """Return the allowed values of the Host header; None for any."""
     if not settings.is_local and not settings.hosts:
         return None
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -345,13 +272,5 @@ def _own_names(settings: ServiceSettings) -> frozenset[bytes] | None:
 
 
 def _without_port(host: bytes) -> bytes:
-    """Return the name in a header Host.
-
-    Examples
-    --------
-    >>> from scstream.serve.limits import _without_port
-    >>> _without_port(b"localhost:8765"), _without_port(b"[::1]:80"), _without_port(b"[::1]")
-    (b'localhost', b'[::1]', b'[::1]')
-    """
     name, colon, port = host.rpartition(b":")
     return name if colon and port.isdigit() else host

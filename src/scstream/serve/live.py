@@ -1,8 +1,7 @@
-"""The live page: what it shows of a stream, and the routes that bring it to a browser.
+"""The live page: its state, and the routes that bring it to a browser.
 
-Whoever learns calls `Live.see`, whoever answers calls `Live.asked`; both cost next to nothing. A
-picture is drawn only while somebody looks, on a thread of its own, and never for more than a tenth
-of the time.
+`Live.add_version` and `Live.add_predicted` are cheap. A picture is rendered only while a browser
+shows the page, on a thread of its own that is busy for at most a tenth of the time.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from threading import Lock
@@ -24,23 +23,23 @@ from scipy import sparse
 from scstream.compute.threads import one_blas_thread
 from scstream.errors import missing_extra
 from scstream.families.base import Labels
-from scstream.serve.chronicle import Chronicle, Known
-from scstream.serve.memory import Recent, Told, spaced
-from scstream.serve.picture import Drawing, draw
+from scstream.serve.history import History, HistoryCursor
+from scstream.serve.memory import LabelledRows, RecentRows, spaced
+from scstream.serve.picture import Picture, render
 from scstream.stream.model_version import ModelVersion
 
 try:
     from starlette.requests import Request
-    from starlette.responses import JSONResponse, Response
+    from starlette.responses import JSONResponse, Response, StreamingResponse
     from starlette.routing import BaseRoute, Route
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 except ImportError as error:
     raise missing_extra("starlette", "serve") from error
 
 EVERY = 0.2  # seconds between two pictures
-IDLE = 5.0  # seconds of silence after which a subscriber is sent a sign of life
-PATIENCE = 20.0  # seconds that a subscriber may take to accept what it is sent
-_LAZINESS = 10  # a picture that took a second of a core is not drawn again for so many
+IDLE = 5.0  # seconds without a message after which a comment is sent
+SEND_SECONDS = 20.0  # after which a browser that does not read is disconnected
+_PAUSE = 10  # seconds of pause after a picture that took one second of a core
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -50,18 +49,18 @@ _TYPES = {
 
 
 class Live:
-    """What the live page shows of a stream, in bounded memory; any thread may call it.
+    """The state of the live page, in bounded memory; any thread may call it.
 
     Parameters
     ----------
     n_rows : int
-        Most recent rows that are drawn.
-    n_moments : int
-        Most moments of the history; older ones are joined, not dropped.
+        Number of recent rows that are drawn.
+    n_summaries : int
+        Length of the history; older summaries are merged, not dropped.
     n_subscribers : int
-        Most browsers that may look at a time.
+        Number of browsers that may show the page at a time.
     clock : callable
-        Seconds that have passed.
+        A monotonic clock, in seconds.
 
     Examples
     --------
@@ -73,7 +72,7 @@ class Live:
     >>> rows = np.random.default_rng(0).normal(size=(50, 2))
     >>> model, labels, _ = Settings(random_state=0).update(rows)
     >>> live = Live()
-    >>> live.see(ModelVersion(0, 1, 0.0, None, model, Steps()), X=rows, labels=labels)
+    >>> live.add_version(ModelVersion(0, 1, 0.0, None, model, Steps()), X=rows, labels=labels)
     >>> live.picture()["clusters"], live.picture()["kind"]
     (1, 'columns')
     """
@@ -82,158 +81,162 @@ class Live:
         self,
         *,
         n_rows: int = 600,
-        n_moments: int = 600,
+        n_summaries: int = 600,
         n_subscribers: int = 32,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.n_rows = n_rows
         self.n_subscribers = n_subscribers
-        self.n_watching = 0
+        self.n_subscribed = 0
         self._clock = clock
-        self._lock = Lock()  # held for as long as it takes to note something down
+        self._lock = Lock()  # held only briefly
         self._closed = False
-        self._artist: ThreadPoolExecutor | None = None
-        self._tick = 0  # grows with everything that a picture may show
-        self._chronicle = Chronicle(n_moments)
-        self._learned, self._asked = Recent(n_rows), Recent(n_rows)
-        self._seen_due = self._asked_due = self._draw_due = -np.inf
-        self._drawing, self._encoded, self._drawn = Drawing({}), "{}", 0
+        self._renderer: ThreadPoolExecutor | None = None
+        self._tick = 0  # increases with every change of the picture
+        self._history = History(n_summaries)
+        self._learned, self._predicted = RecentRows(n_rows), RecentRows(n_rows)
+        self._version_due = self._predicted_due = self._render_due = -np.inf
+        self._picture, self._encoded, self._rendered = Picture({}), "{}", 0
 
-    def see(self, reading: ModelVersion, *, X: Any = None, labels: Labels | None = None) -> None:
-        """Be told of a new state of the model, and of the rows that it learned last.
+    def add_version(
+        self, reading: ModelVersion, *, X: Any = None, labels: Labels | None = None
+    ) -> None:
+        """Add a new version of the model, and the rows that it learned last.
 
-        Every call counts, but what costs anything is done five times a second at most.
+        Every call is counted; costly work is done at most five times a second.
 
         Parameters
         ----------
         reading : ModelVersion
-            The model.
+            The new version.
         X : array or CSR array of shape (N, D), optional
-            Rows as the model learned them, after the steps.
+            The learned rows, after preprocessing.
         labels : array of shape (N,), optional
             Ids of their clusters.
         """
         with self._lock:
-            events = self._chronicle.note(reading, labels)
-            for rows in (self._learned, self._asked):
+            events = self._history.add(reading, labels)
+            for rows in (self._learned, self._predicted):
                 rows.rename(events)
             now = self._clock()
-            if now >= self._seen_due:
-                self._seen_due = now + EVERY
-                self._chronicle.close_moment()
-                _remember(self._learned, X, labels, max_n=self.n_rows // 4, at=now)
+            if now >= self._version_due:
+                self._version_due = now + EVERY
+                self._history.close_summary()
+                _keep(self._learned, X, labels, max_n=self.n_rows // 4, at=now)
             self._tick += 1
 
-    def asked(self, X: Any, labels: Labels) -> None:
-        """Be told of rows that the model was asked about, as it sees them; some are remembered."""
+    def add_predicted(self, X: Any, labels: Labels) -> None:
+        """Add preprocessed rows that were predicted; some of them are drawn."""
         now = self._clock()
-        if now < self._asked_due:
+        if now < self._predicted_due:
             return
         with self._lock:
-            self._asked_due = now + EVERY
-            _remember(self._asked, X, labels, max_n=max(self.n_rows // 20, 1), at=now)
+            self._predicted_due = now + EVERY
+            _keep(self._predicted, X, labels, max_n=max(self.n_rows // 20, 1), at=now)
             self._tick += 1
 
     def close(self) -> None:
-        """End every stream, within a fraction of a second; a service that drains calls this."""
+        """End every stream within a fraction of a second."""
         self._closed = True
-        if self._artist is not None:
-            self._artist.shutdown(wait=False)
+        if self._renderer is not None:
+            self._renderer.shutdown(wait=False)
 
     def picture(self) -> dict[str, Any]:
-        """Return the newest picture, drawn now if it is due."""
-        if self._drawn != self._tick and self._clock() >= self._draw_due:
-            self._draw()
-        return self._drawing.values
+        """Return the newest picture; render it now if it is due."""
+        if self._rendered != self._tick and self._clock() >= self._render_due:
+            self._render()
+        return self._picture.values
 
-    def news(self, known: Known) -> dict[str, Any]:
-        """Return what happened that is not known yet."""
+    def changes(self, cursor: HistoryCursor) -> dict[str, Any]:
+        """Return the part of the history after a cursor, and move the cursor."""
         with self._lock:
-            if self._clock() >= self._seen_due:
-                self._chronicle.close_moment()
-            reading = self._chronicle.reading
+            if self._clock() >= self._version_due:
+                self._history.close_summary()
+            reading = self._history.reading
             at = 0.0 if reading is None else reading.at
             age = round(max(time.time() - at, 0.0), 1) if at > 0 else None
-            return self._chronicle.news(known) | {"age": age}
+            return self._history.changes(cursor) | {"age": age}
 
-    async def frames(self) -> AsyncGenerator[str, None]:
-        """Yield what a subscriber is sent: the history first, then whatever is new, as it can take.
+    async def messages(self) -> AsyncGenerator[str, None]:
+        """Yield server-sent events: the history first, then what is new.
 
-        A subscriber that is slow misses pictures, and no more than the newest waits for it.
+        A slow subscriber misses pictures; only the newest one waits for it.
         """
-        if self._artist is None:
-            self._artist = ThreadPoolExecutor(1, thread_name_prefix="scstream-live")
-        loop, known = asyncio.get_running_loop(), Known()
-        has, spoken = -1, self._clock()  # the picture that it has
+        if self._renderer is None:
+            self._renderer = ThreadPoolExecutor(1, thread_name_prefix="scstream-live")
+        loop, cursor = asyncio.get_running_loop(), HistoryCursor()
+        sent, sent_at = -1, self._clock()  # the picture that was sent last
         while not self._closed:
-            if has != self._tick or self._chronicle.pending:
-                text, has = await loop.run_in_executor(self._artist, self._message, known, has)
+            if sent != self._tick or self._history.pending:
+                text, sent = await loop.run_in_executor(self._renderer, self._message, cursor, sent)
             else:
                 text = ""
-            if not text and self._clock() - spoken > IDLE:
+            if not text and self._clock() - sent_at > IDLE:
                 text = ": still here\n\n"
             if text:
-                spoken = self._clock()
+                sent_at = self._clock()
                 yield text
             await asyncio.sleep(EVERY)
 
     def page(self) -> list[tuple[str, str, bytes]]:
-        """Name, type and content of every file of the page."""
+        """Return name, type and content of every file of the page."""
         return [(name, kind, content) for name, (kind, content) in _files().items()]
 
     @contextmanager
-    def seat(self) -> Iterator[bool]:
-        """Count somebody who looks, and tell whether there was room."""
-        has_room = self.n_watching < self.n_subscribers
-        self.n_watching += has_room
+    def subscription(self) -> Iterator[bool]:
+        """Count a browser; yield whether there is room for it."""
+        has_room = self.n_subscribed < self.n_subscribers
+        self.n_subscribed += has_room
         try:
             yield has_room
         finally:
-            self.n_watching -= has_room
+            self.n_subscribed -= has_room
 
-    def _draw(self) -> None:
+    def _render(self) -> None:
         with self._lock:
-            reading, tick = self._chronicle.reading, self._tick
-            learned, asked = self._told()
+            reading, tick = self._history.reading, self._tick
+            learned, predicted = self._shown_rows()
         started = time.thread_time()
         if reading is not None:
-            before = self._drawing.projection
+            before = self._picture.projection
             with one_blas_thread:
-                self._drawing = draw(reading, learned=learned, asked=asked, before=before)
-            self._encoded = _json(self._drawing.values)
-        self._drawn = tick
-        self._draw_due = self._clock() + _LAZINESS * (time.thread_time() - started)
+                self._picture = render(reading, learned=learned, predicted=predicted, before=before)
+            self._encoded = _json(self._picture.values)
+        self._rendered = tick
+        self._render_due = self._clock() + _PAUSE * (time.thread_time() - started)
 
-    def _told(self) -> tuple[Told | None, Told | None]:
-        """Rows of both kinds, half of each where there are many of both."""
+    def _shown_rows(self) -> tuple[LabelledRows | None, LabelledRows | None]:
+        """Return learned and predicted rows, half of each if there are many of both."""
         half = self.n_rows // 2
-        n_asked = min(self._asked.n_rows, max(half, self.n_rows - self._learned.n_rows))
-        return self._learned.rows(self.n_rows - n_asked), self._asked.rows(n_asked)
+        n_predicted = min(self._predicted.n_rows, max(half, self.n_rows - self._learned.n_rows))
+        return self._learned.rows(self.n_rows - n_predicted), self._predicted.rows(n_predicted)
 
-    def _message(self, known: Known, has: int) -> tuple[str, int]:
-        """Say what a subscriber does not know yet; on the thread that draws."""
+    def _message(self, cursor: HistoryCursor, sent: int) -> tuple[str, int]:
+        """Return what a subscriber does not have yet, and the number of its picture."""
         self.picture()
-        news = self.news(known)
-        is_new = self._drawn != has
-        text = f"event: news\ndata: {_json(news)}\n\n" if is_new or news["moments"] else ""
+        changes = self.changes(cursor)
+        is_new = self._rendered != sent
+        text = (
+            f"event: history\ndata: {_json(changes)}\n\n" if is_new or changes["summaries"] else ""
+        )
         if is_new:
             text += f"event: picture\ndata: {self._encoded}\n\n"
-        return text, self._drawn
+        return text, self._rendered
 
 
 def live_routes(live: Live) -> list[BaseRoute]:
-    """Routes of the page, its files and its stream of server-sent events.
+    """Return the routes of the page, its files and its stream of server-sent events.
 
     Parameters
     ----------
     live : Live
-        What is shown.
+        The state of the page.
 
     Returns
     -------
     list of routes
-        ``GET /``, ``GET /page/{name}`` and ``GET /live``. The first two show nothing of the model
-        and need no token.
+        ``GET /``, ``GET /page/{name}`` and ``GET /live``. The first two show nothing
+        of the model and need no token.
 
     Examples
     --------
@@ -245,11 +248,11 @@ def live_routes(live: Live) -> list[BaseRoute]:
     async def page(request: Request) -> Response:
         found = _files().get(request.path_params.get("name", "index.html"))
         if found is None:
-            return _refused(404, "NotFound", "the page has no file of that name.")
+            return _error(404, "NotFound", "the page has no file of that name.")
         return Response(found[1], media_type=found[0], headers={"cache-control": "no-cache"})
 
     async def stream(request: Request) -> Response:
-        return _Stream(live)
+        return _EventStream(live)
 
     return [
         Route("/", page, include_in_schema=False),
@@ -258,70 +261,49 @@ def live_routes(live: Live) -> list[BaseRoute]:
     ]
 
 
-class _Stream(Response):
-    """Server-sent events until the service ends, the browser leaves, or it does not listen."""
-
-    media_type = "text/event-stream"
+class _EventStream(StreamingResponse):
+    """Server-sent events until the service ends, or the browser leaves or stops reading."""
 
     def __init__(self, live: Live) -> None:
-        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
-        del self.headers["content-length"]
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(live.messages(), media_type="text/event-stream", headers=headers)
         self.live = live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self.live.seat() as has_room:
-            if not has_room:
-                detail = f"{self.live.n_subscribers} browsers look at the page; try again later."
-                await _refused(503, "TooMany", detail)(scope, receive, send)
+        with self.live.subscription() as has_room:
+            if has_room:
+                await super().__call__(scope, receive, send)
                 return
-            tasks = [asyncio.ensure_future(work) for work in (self._talk(send), _left(receive))]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                ended = await asyncio.gather(*tasks, return_exceptions=True)
-            for error in ended:
-                if isinstance(error, Exception) and not isinstance(error, TimeoutError):
-                    raise error
+            detail = f"{self.live.n_subscribers} browsers show the page; try again later."
+            await _error(503, "TooMany", detail)(scope, receive, send)
 
-    async def _talk(self, send: Send) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
-        async with aclosing(self.live.frames()) as frames:
-            async for text in frames:
-                async with asyncio.timeout(PATIENCE):
-                    await send(_body(text, more=True))
-        await send(_body("", more=False))
+    async def stream_response(self, send: Send) -> None:
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(SEND_SECONDS):
+                await send(message)
+
+        with suppress(TimeoutError):
+            await super().stream_response(send_in_time)
 
 
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _refused(status: int, error: str, detail: str) -> Response:
+def _error(status: int, error: str, detail: str) -> Response:
     headers = {"retry-after": "10"} if status == 503 else None
     return JSONResponse({"error": error, "detail": detail}, status_code=status, headers=headers)
-
-
-def _body(text: str, *, more: bool) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": text.encode(), "more_body": more}
 
 
 def _json(values: Any) -> str:
     return json.dumps(values, separators=(",", ":"), allow_nan=False)
 
 
-def _remember(kept: Recent, X: Any, labels: Labels | None, *, max_n: int, at: float) -> None:
-    """Keep some rows; rows that are on other machines stay there."""
+def _keep(kept: RecentRows, X: Any, labels: Labels | None, *, max_n: int, at: float) -> None:
+    """Keep some rows, unless they are on other machines."""
     if labels is not None and len(labels) and (isinstance(X, np.ndarray) or sparse.issparse(X)):
         kept.add(*spaced(X, labels, max_n), at=at)
 
 
 @cache
 def _files() -> dict[str, tuple[str, bytes]]:
-    """Files of the page by name; nothing else can be asked for."""
+    """Return the files of the page by name."""
     found = {}
     for file in sorted(files("scstream.serve").joinpath("page").iterdir(), key=lambda f: f.name):
         kind = _TYPES.get(file.name.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""The model that answers: a file, what this process learns, or the checkpoints of a pipeline."""
+"""The model of the service: from a file, updated in this process, or from checkpoints."""
 
 from __future__ import annotations
 
@@ -23,67 +23,52 @@ from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.processor import learn_block
 from scstream.stream.runner import EventCallback, ignore_event
 
+_LONGEST_PAUSE = 60.0  # seconds
+
 
 class ModelProvider(Protocol):
-    """What the service asks; `scstream.stream.follower.Follower` is one."""
+    """Gives the service its current model; `scstream.stream.follower.Follower` is one, too."""
 
     def current(self) -> ModelVersion:
-        """Return the state that answers now; raises `StreamError` while there is none."""
+        """Return the current version; raises `StreamError` while there is none."""
         ...
 
     def refresh(self) -> bool:
-        """Take a newer state if there is one, and tell whether."""
+        """Load a newer version if there is one; return whether there was."""
         ...
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """What became of a batch that was learned.
-
-    Parameters
-    ----------
-    reading : ModelVersion
-        The model after it.
-    labels : array of shape (N,)
-        Ids of the clusters of the rows.
-    X : array or CSR array of shape (N, D)
-        The rows as they were learned, after the steps.
-
-    Examples
-    --------
-    >>> from scstream.serve.model import Lesson
-    >>> Lesson.__match_args__
-    ('reading', 'labels', 'X')
-    """
+class UpdateResult:
+    """The model after a batch, and the labels of its preprocessed rows."""
 
     reading: ModelVersion
     labels: Labels
     X: Rows
 
 
-class Owned:
-    """A model that lives in this process: it is read by anybody and learns on one thread at a time.
+class LocalModel:
+    """A model in this process: any thread may read it, one thread at a time may update it.
 
     Parameters
     ----------
     reading : ModelVersion or None
-        The state to begin with; None until `publish` gives one.
+        The first version; None until `publish` gives one.
     steps : Steps, optional
-        What prepares rows that are learned, where it goes on learning itself; by default the
-        steps of the reading, which learn no more.
+        Preprocessing steps that continue to learn; by default the fixed steps of the reading.
 
     Examples
     --------
     >>> import numpy as np
     >>> from scstream.model import Settings
-    >>> from scstream.serve.model import Owned
+    >>> from scstream.serve.model import LocalModel
     >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess import Steps
     >>> from scstream.stream.model_version import ModelVersion
     >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
-    >>> model = Owned(ModelVersion(0, 1, 0.0, None, model, Steps()))
-    >>> lesson = model.learn(Block.of(np.arange(10.0)[:, None] % 7))
-    >>> model.current().version, len(lesson.labels)
+    >>> model = LocalModel(ModelVersion(0, 1, 0.0, None, model, Steps()))
+    >>> update = model.learn(Block.of(np.arange(10.0)[:, None] % 7))
+    >>> model.current().version, len(update.labels)
     (1, 10)
     """
 
@@ -119,35 +104,22 @@ class Owned:
         return cls(reading, steps=Steps.load(pipeline["steps"]) if pipeline else None)
 
     def current(self) -> ModelVersion:
-        """Return the state that answers now."""
+        """Return the current version."""
         reading = self._reading
         if reading is None:
-            raise StreamError("no batch was learned yet, so there is no model; ask again later.")
+            raise StreamError("there is no model before the first batch; try again later.")
         return reading
 
     def refresh(self) -> bool:
-        """Return False: who learns publishes."""
+        """Return False: `learn` and `publish` set the current version."""
         return False
 
     def publish(self, reading: ModelVersion) -> None:
-        """Let another state answer from now on; questions under way end with the one before."""
+        """Replace the current version; requests under way finish with the old one."""
         self._reading = reading
 
-    def learn(self, rows: Block, *, time: float | None = None) -> Lesson:
-        """Learn one batch, all of it or nothing; others wait until it is learned.
-
-        Parameters
-        ----------
-        rows : Block
-            The rows, before the steps.
-        time : float, optional
-            When they came; by default one later than the last.
-
-        Returns
-        -------
-        Lesson
-            The model after the batch, and the labels.
-        """
+    def learn(self, rows: Block, *, time: float | None = None) -> UpdateResult:
+        """Learn one batch, all of it or nothing; other calls wait until it is done."""
         with self._learning:
             before = self.current()
             steps = before.steps if self._steps is None else self._steps
@@ -170,7 +142,7 @@ class Owned:
             )
             after.model.at()  # compute the predictor now, not during the first request
             self._steps, self._reading = steps, after
-            return Lesson(after, labels, block.X)
+            return UpdateResult(after, labels, block.X)
 
     def save(self, path: str | Path) -> None:
         """Write the model file; it appears whole or not at all."""
@@ -180,22 +152,9 @@ class Owned:
 
 
 def content_of(reading: ModelVersion, *, steps: Steps | None = None) -> bytes:
-    """Return a state as the content of a model file.
+    """Return a version as the content of a model file.
 
-    It holds the steps before the model, and no position of a source: it is a model to ask or to
-    go on with, and no checkpoint that a pipeline could take up where it was.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.model import Settings
-    >>> from scstream.serve.model import content_of
-    >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.model_version import ModelVersion
-    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
-    >>> content = content_of(ModelVersion(0, 1, 0.0, None, model, Steps()))
-    >>> ModelVersion.of(content, name="model").batch
-    1
+    It holds the preprocessing steps, but no offsets of a source: a pipeline cannot resume from it.
     """
     pipeline: dict[str, Any] = {}
     if reading.steps.steps or reading.pipeline:
@@ -207,45 +166,16 @@ def content_of(reading: ModelVersion, *, steps: Steps | None = None) -> bytes:
 
 
 def text_of(reading: ModelVersion) -> str | None:
-    """Return the column of text that the steps of a model read; None where they read none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.model import Settings
-    >>> from scstream.serve.model import text_of
-    >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.model_version import ModelVersion
-    >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
-    >>> steps = Steps.build([{"step": "hash_text", "column": "title"}])
-    >>> text_of(ModelVersion(0, 1, 0.0, None, model, steps))
-    'title'
-    """
+    """Return the text column that the preprocessing steps read; None if there is none."""
     first = reading.steps.steps[:1]
     return first[0].column if first and isinstance(first[0], TextStep) else None
 
 
-class Following:
-    """A thread that looks for newer states every few seconds, for as long as it is entered.
+class Poller:
+    """A thread that polls for newer versions while its ``with`` block runs.
 
-    Parameters
-    ----------
-    model : Model
-        What is refreshed.
-    every : float
-        Seconds between two looks; twice as long after every error in a row, up to a minute.
-    changed : callable
-        Is given every new state.
-    emit : callable
-        Is told "unreachable" with the reason where the store cannot be read. The state in use
-        stays.
-
-    Examples
-    --------
-    >>> from scstream.serve.model import Following, Owned
-    >>> with Following(Owned(), every=60.0) as following:
-    ...     following.look()
-    False
+    It calls `changed` with every new version, and announces "unreachable" if the store cannot be
+    read; it then doubles the pause, up to a minute, and the current version stays.
     """
 
     def __init__(
@@ -261,41 +191,38 @@ class Following:
         self._changed = changed
         self._emit = emit
         self._failures = 0
-        self._over = Event()
-        self._thread = Thread(target=self._run, name="scstream-following", daemon=True)
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name="scstream-poller", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._over.set()
-        self._thread.join(timeout=5.0)  # it may wait for a store that is away
+        self._stop.set()
+        self._thread.join(timeout=5.0)  # it may be waiting for an unreachable store
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next poll."""
         return min(self._every * 2.0**self._failures, max(_LONGEST_PAUSE, self._every))
 
-    def look(self) -> bool:
-        """Take a newer state if there is one, and tell whether; a store may be away for a while."""
+    def poll(self) -> bool:
+        """Load a newer version if there is one; return whether there was."""
         try:
             newer = self._model.refresh()
             self._failures = 0
-        except Exception as error:  # whatever the client of a store raises; the next look may do
+        except Exception as error:  # stores raise many kinds; the next poll may succeed
             self._failures = min(self._failures + 1, 30)
             self._emit("unreachable", reason=str(error), again=self.pause)
             return False
         if newer:
             try:
                 self._changed(self._model.current())
-            except Exception:  # who looks on must not stop who answers
+            except Exception:  # a broken listener must not stop the service
                 self._emit("defect", trace=traceback.format_exc())
         return newer
 
     def _run(self) -> None:
-        while not self._over.wait(self.pause):
-            self.look()
-
-
-_LONGEST_PAUSE = 60.0  # seconds
+        while not self._stop.wait(self.pause):
+            self.poll()

@@ -1,9 +1,9 @@
-"""The routes that only look: clusters, events, the model file, and how the service is."""
+"""The routes of the service, with the models of their parameters and responses."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -11,10 +11,12 @@ import numpy as np
 
 from scstream.errors import missing_extra
 from scstream.io.clusters import Cluster, ClusterTable
-from scstream.serve import shapes
-from scstream.serve.answers import to_json
+from scstream.serve import schemas
+from scstream.serve.answers import to_json, version_headers
+from scstream.serve.api_errors import ApiError
+from scstream.serve.bodies import ARROW, JSON
+from scstream.serve.limits import RequestContext
 from scstream.serve.model import content_of
-from scstream.serve.refusals import Refusal
 from scstream.serve.service import Service
 from scstream.stream.checks import quoted
 from scstream.stream.model_version import ModelVersion
@@ -22,73 +24,168 @@ from scstream.stream.model_version import ModelVersion
 try:
     from fastapi import APIRouter, Depends, Path, Query, Request
     from fastapi.responses import Response, StreamingResponse
+    from fastapi.routing import APIRoute
 except ImportError as error:
     raise missing_extra("fastapi", "serve") from error
 
 MODEL = "application/vnd.scstream.model"
 _CHUNK = 2**16  # bytes of the model file that are sent at once
-_LARGEST = 2**62
+_LARGEST_ID = 2**62
+_ARROW_RESPONSE = (
+    "If the header Accept asks for it: the columns cluster, probability, novelty and log_density, "
+    "and on request probability_7 and so on, and probability_new. The headers scstream-version and "
+    "scstream-batch name the version of the model."
+)
 
-Limit = Annotated[int, Query(ge=1, le=500, description="Most clusters in the answer.")]
-Offset = Annotated[int, Query(ge=0, le=10**9, description="Clusters to pass over.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="Largest number of clusters to return.")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="Number of clusters to skip.")]
 Sort = Annotated[
-    Literal["weight", "id"], Query(description="The heaviest first, or the oldest id first.")
+    Literal["weight", "id"], Query(description="Heaviest cluster first, or smallest id first.")
 ]
 Since = Annotated[
     float | None,
-    Query(
-        ge=-1e100,
-        le=1e100,
-        allow_inf_nan=False,
-        description="Only events after this time, as the model was told it.",
-    ),
+    Query(ge=-1e100, le=1e100, allow_inf_nan=False, description="Only events after this time."),
 ]
 Kind = Annotated[
     Literal["born", "split", "merged", "died", "returned"] | None,
     Query(description="Only events of this kind."),
 ]
-Most = Annotated[int, Query(ge=1, le=1000, description="Most events in the answer.")]
-Id = Annotated[int, Path(ge=0, le=_LARGEST, description="Id of a cluster.")]
+EventLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of events to return.")]
+Id = Annotated[int, Path(ge=0, le=_LARGEST_ID, description="Id of a cluster.")]
+
+GUARDED = (401, 421, 500, 503)  # of all routes but the health checks
+TAKES_ROWS = (*GUARDED, 400, 403, 408, 413, 415, 422)
+STATUS = {
+    400: "The body cannot be read.",
+    401: "The token is missing or wrong.",
+    403: "Not allowed here.",
+    404: "Not found.",
+    408: "The body did not arrive in time.",
+    409: "The batch is older than what the model has learned.",
+    413: "The body has too many bytes.",
+    415: "The type of the body is not known.",
+    421: "The Host header is not a name of the service.",
+    422: "The request can be read, but is not valid.",
+    500: "A bug of the service.",
+    503: "Busy, without a model, stale, or about to end.",
+}
 
 
-def look_routes(service: Service) -> APIRouter:
-    """Return the routes that only look.
+class RowsRoute(APIRoute):
+    """A route that decodes its body itself, without pydantic; its models are documentation."""
 
-    Examples
-    --------
-    >>> from scstream.serve.model import Owned
-    >>> from scstream.serve.routes import look_routes
-    >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import ServiceSettings
-    >>> [route.path for route in look_routes(Service(Owned(), ServiceSettings())).routes]
-    ['/clusters', '/clusters/{id}', '/events', '/model', '/healthz', '/readyz', '/metrics']
-    """
-    looks = Looks(service)
-    router = APIRouter(default_response_class=Response, dependencies=[Depends(only_known)])
-    add = router.add_api_route
-    add("/clusters", looks.clusters, responses=answers(shapes.ClusterPage, *GUARDED, 422))
-    add("/clusters/{id}", looks.cluster, responses=answers(shapes.OneCluster, *GUARDED, 404, 422))
-    add("/events", looks.events, responses=answers(shapes.EventPage, *GUARDED, 422))
-    add("/model", looks.model, responses=answers(MODEL, *GUARDED, 422))
-    add("/healthz", looks.healthz, responses=answers(shapes.Alive, 421, 422, 500))
-    add("/readyz", looks.readyz, responses=answers(shapes.Ready, 421, 422, 500, 503))
-    add("/metrics", looks.metrics, responses=answers("text/plain", *GUARDED, 404, 422))
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Call the endpoint directly."""
+        endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return endpoint
+
+
+def rows_router(service: Service) -> APIRouter:
+    """Return the routes that take rows: /predict and /learn."""
+    router = APIRouter(route_class=RowsRoute)
+
+    @router.post(
+        "/predict",
+        response_model=schemas.Prediction,
+        responses=errors(*TAKES_ROWS) | binary(ARROW.decode(), _ARROW_RESPONSE),
+    )
+    async def predict(request: Request) -> Response:
+        """Return the most probable cluster, its probability, novelty and density of every row.
+
+        Nothing is learned.
+        """
+        context: RequestContext = request.scope["scstream"]
+        kind, arrow = body_type(context.headers)
+        body = await context.body()
+        result = await service.predict(body, kind, arrow=arrow)
+        context.n_rows, context.n_novel = result.n_rows, result.n_novel
+        headers = {"content-type": result.kind} | (version_headers(result.reading) if arrow else {})
+        return Response(result.content, headers=headers)
+
+    @router.post(
+        "/learn",
+        response_model=schemas.UpdateSummary,
+        responses=errors(*TAKES_ROWS, 409),
+        include_in_schema=service.settings.learn,
+    )
+    async def learn(request: Request) -> Response:
+        """Learn the rows as one batch, all of them or none, one batch after the other.
+
+        A batch that is sent twice is learned twice.
+        """
+        context: RequestContext = request.scope["scstream"]
+        if not service.settings.learn:
+            detail = "this service does not learn; start it with --learn to allow that."
+            raise ApiError("NotAllowed", detail)
+        kind, _ = body_type(context.headers)
+        update = await service.learn(await context.body(), kind)
+        context.n_rows = len(update.labels)
+        return _json(
+            update.reading,
+            cluster=update.labels,
+            clusters=len(update.reading.model.state.ids),
+            events=[asdict(event) for event in update.reading.model.info.events],
+        )
+
     return router
 
 
-class Looks:
-    """What the routes do; their docstrings are in the description of the service.
+def request_body(base: type[schemas.LearnRequest], service: Service) -> dict[str, Any]:
+    """Return the OpenAPI request body of a route that takes rows, for the current model."""
+    schema = schemas.request_schema(
+        base, service.current_format(), service.current_ranges(), max_rows=service.settings.rows
+    )
+    stream = {
+        "type": "string",
+        "format": "binary",
+        "description": "An Arrow IPC stream with the columns, in any order.",
+    }
+    content = {JSON.decode(): {"schema": schema}, ARROW.decode(): {"schema": stream}}
+    return {"required": True, "content": content}
 
-    Examples
-    --------
-    >>> import asyncio
-    >>> from scstream.serve.model import Owned
-    >>> from scstream.serve.routes import Looks
-    >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import ServiceSettings
-    >>> asyncio.run(Looks(Service(Owned(), ServiceSettings())).healthz()).body
-    b'{"status":"ok"}'
-    """
+
+def body_type(headers: Mapping[bytes, bytes]) -> tuple[bytes, bool]:
+    """Return the type of the body, and whether the response is to be Arrow; raises `ApiError`."""
+    kind = headers.get(b"content-type", b"")
+    if kind != JSON:
+        kind = kind.partition(b";")[0].strip().lower()
+    if kind not in (JSON, ARROW):
+        raise ApiError(
+            "UnknownType",
+            f"the body must have the type {JSON.decode()} or {ARROW.decode()}; name it in the "
+            "header Content-Type.",
+        )
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise ApiError("Packed", "the body is compressed; send it without Content-Encoding.")
+    return kind, ARROW in headers.get(b"accept", b"")
+
+
+def read_router(service: Service) -> APIRouter:
+    """Return the routes that read: clusters, events, the model file, health and metrics."""
+    reads = ReadRoutes(service)
+    router = APIRouter(dependencies=[Depends(only_known)])
+
+    def add(path: str, endpoint: Any, response: Any, *statuses: int) -> None:
+        declared: dict[str, Any] = {"responses": errors(*statuses, 422)}
+        if isinstance(response, str):
+            declared["responses"] |= {200: {"content": {response: {"schema": {"type": "string"}}}}}
+            declared["response_class"] = Response
+        else:
+            declared |= {"response_model": response}
+        router.add_api_route(path, endpoint, **declared)
+
+    add("/clusters", reads.clusters, schemas.ClusterPage, *GUARDED)
+    add("/clusters/{id}", reads.cluster, schemas.OneCluster, *GUARDED, 404)
+    add("/events", reads.events, schemas.EventPage, *GUARDED)
+    add("/model", reads.model, MODEL, *GUARDED)
+    add("/healthz", reads.healthz, schemas.Alive, 421, 500)
+    add("/readyz", reads.readyz, schemas.Ready, 421, 500, 503)
+    add("/metrics", reads.metrics, "text/plain", *GUARDED, 404)
+    return router
+
+
+class ReadRoutes:
+    """The endpoints that read; their docstrings are in the OpenAPI description."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -102,14 +199,14 @@ class Looks:
         return await self._service.run(lambda: self._page(reading, limit, offset, sort))
 
     async def cluster(self, id: Id) -> Response:
-        """Show one cluster, and what happened to it."""
+        """Return one cluster and its events."""
         reading = self._service.model.current()
         return await self._service.run(lambda: self._one(reading, id))
 
     async def events(
-        self, *, since: Since = None, kind: Kind = None, limit: Most = 100
+        self, *, since: Since = None, kind: Kind = None, limit: EventLimit = 100
     ) -> Response:
-        """List what happened to the clusters as far as it is remembered, the newest first."""
+        """List the recent events of the clusters, the newest first."""
         reading = self._service.model.current()
         found = [
             event
@@ -135,29 +232,29 @@ class Looks:
         )
 
     async def healthz(self) -> Response:
-        """Tell that the service runs."""
+        """Return 200 while the process runs."""
         return Response(b'{"status":"ok"}', media_type="application/json")
 
     async def readyz(self) -> Response:
-        """Tell whether the service has a model that is not stale, and is not about to end."""
+        """Return 200 if the service has a model that is not stale, and is not about to end."""
         service = self._service
         if service.draining:
-            raise Refusal("Draining", "the service is about to end.")
+            raise ApiError("Draining", "the service is about to end.")
         reading = service.model.current()
         age = max(time.time() - reading.at, 0.0) if reading.at else None  # a file has no time
         if age is not None and 0 < service.settings.stale < age:
-            raise Refusal(
+            raise ApiError(
                 "Stale",
-                f"the newest state is {age:.0f} s old and {service.settings.stale:g} s are "
-                "allowed; see whether the pipeline runs.",
+                f"the newest model is {age:.0f} s old and {service.settings.stale:g} s are "
+                "allowed; check whether the pipeline runs.",
             )
         return _json(reading, status="ready", age=age)
 
     async def metrics(self) -> Response:
-        """Give all counts as Prometheus reads them."""
+        """Return all metrics in the text format of Prometheus."""
         metrics = self._service.metrics
         if metrics is None:
-            raise Refusal("NotFound", "this service keeps no metrics.")
+            raise ApiError("NotFound", "this service keeps no metrics.")
         content, kind = metrics.exposition()
         return Response(content, headers={"Content-Type": kind})
 
@@ -178,90 +275,43 @@ class Looks:
         table = self._table_of(reading)
         found = np.flatnonzero(table.id == id)
         if not len(found):
-            raise Refusal(
-                "NotFound",
-                f"there is no cluster {id} now; /events says whether it died or was merged.",
-            )
+            detail = f"there is no cluster {id} now; /events lists clusters that died or merged."
+            raise ApiError("NotFound", detail)
         events = [asdict(each) for each in reading.model.events if id in (each.id, each.other)]
-        return _json(
-            reading,
-            columns=table.feature_names,
-            cluster=_row(table, int(found[0])),
-            events=events,
-        )
+        row = _row(table, int(found[0]))
+        return _json(reading, columns=table.feature_names, cluster=row, events=events)
 
     def _table_of(self, reading: ModelVersion) -> ClusterTable:
-        """Return the clusters of a state; those of the last one are kept."""
+        """Return the clusters of a model version; the table of the last one is cached."""
         known, table = self._table
         if table is None or known is not reading:
-            snapshot = reading.model
-            table = ClusterTable.of(snapshot.family, snapshot.state, snapshot.feature_names)
+            model = reading.model
+            table = ClusterTable.of(model.family, model.state, model.feature_names)
             self._table = (reading, table)
         return table
 
 
 async def only_known(request: Request) -> None:
-    """Refuse a parameter that a route does not have: whoever sends it means another one.
-
-    Examples
-    --------
-    >>> import asyncio
-    >>> from fastapi import Request
-    >>> from scstream.serve.model import Owned
-    >>> from scstream.serve.routes import look_routes, only_known
-    >>> from scstream.serve.service import Service
-    >>> from scstream.serve.settings import ServiceSettings
-    >>> route = look_routes(Service(Owned(), ServiceSettings())).routes[2]
-    >>> scope = {"type": "http", "query_string": b"kinds=born", "route": route}
-    >>> asyncio.run(only_known(Request(scope)))
-    Traceback (most recent call last):
-    ...
-    scstream.serve.refusals.Refusal: there is no parameter 'kinds' here; there are since, kind, ...
-    """
+    """Reject query parameters that a route does not have: they are probably misspelt."""
     known = [each.alias for each in request.scope["route"].dependant.query_params]
     for name in request.query_params:
         if name not in known:
-            there = f"there are {', '.join(known)}" if known else "there are none"
-            raise Refusal("InputError", f"there is no parameter {quoted(name)} here; {there}.")
+            listed = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise ApiError("InputError", f"this route has no parameter {quoted(name)}; {listed}.")
 
 
-def answers(shape: Any, *codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return the answers of a route: what it gives, and how it refuses.
-
-    Examples
-    --------
-    >>> from scstream.serve.routes import answers
-    >>> sorted(answers("text/plain", 404))
-    [200, 404]
-    """
-    given: dict[str, Any] = {"description": "The answer."}
-    if isinstance(shape, str):
-        given["content"] = {shape: {"schema": {"type": "string"}}}
-    else:
-        given["model"] = shape
-    found: dict[int | str, dict[str, Any]] = {200: given}
-    for code in sorted(codes):
-        found[code] = {"model": shapes.Refused, "description": STATUS[code]}
-    return found
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the declared error responses of a route."""
+    return {
+        status: {"model": schemas.ErrorBody, "description": STATUS[status]}
+        for status in sorted(statuses)
+    }
 
 
-GUARDED = (401, 421, 429, 500, 503)  # of every route but the few that are always open
-STATUS = {
-    400: "The body cannot be read.",
-    401: "The token is missing or wrong.",
-    403: "Not allowed here.",
-    404: "There is no such thing.",
-    405: "The route has other methods.",
-    408: "The body did not arrive in time.",
-    409: "The batch is older than what the model has seen.",
-    413: "The body has too many bytes.",
-    415: "The type of the body is not known.",
-    421: "The service is not known under this name.",
-    422: "The request can be read, but not be answered.",
-    429: "Too many requests from this client.",
-    500: "A defect of the service.",
-    503: "Busy, without a model, stale, or about to end.",
-}
+def binary(kind: str, description: str) -> dict[int | str, dict[str, Any]]:
+    """Return a second type of a successful response."""
+    schema = {"type": "string", "format": "binary", "description": description}
+    return {200: {"content": {kind: {"schema": schema}}}}
 
 
 def _row(table: ClusterTable, k: int) -> dict[str, Any]:

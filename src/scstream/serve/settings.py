@@ -1,4 +1,4 @@
-"""Every limit and choice of the service, as one frozen value."""
+"""The settings of the service."""
 
 from __future__ import annotations
 
@@ -8,69 +8,61 @@ from ipaddress import ip_address
 from scstream.errors import InputError
 
 EXPOSED = (
-    "the service listens beyond this machine and asks for no token: whoever reaches it can ask it, "
-    "and can learn with it if --learn is given; set SCSTREAM_TOKEN or give --token-file."
+    "the service is reachable from other machines and has no token: anyone who reaches it can read "
+    "the model, and update it with --learn; set SCSTREAM_TOKEN or give --token-file."
 )
 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """What the service allows.
+    """Address, token and limits of the service.
 
     Parameters
     ----------
     host : str
-        Where the service listens; the name of this machine alone by default.
+        Address to listen on; by default only this machine can connect.
     port : int
-        The port; 0 for any free one.
+        Port to listen on; 0 for any free one.
     token : str or None
-        Who asks must send it, as ``Authorization: Bearer ...``; it is never shown.
+        Clients must send it as ``Authorization: Bearer ...``; it is never shown.
     learn : bool
-        Whether rows may be learned with ``POST /learn``.
+        Allow ``POST /learn``.
     hosts : tuple of str
-        Names under which the service may be addressed, besides those of its own address.
+        Allowed values of the Host header, besides the address itself.
     proxy : bool
-        Whether a proxy stands before the service: the client is the one that its header
-        ``X-Forwarded-For`` names. Without a proxy anybody could write that header.
+        Take the address of the client from ``X-Forwarded-For``. Set it only behind a proxy that
+        overwrites this header.
     body_bytes : int
-        Longest body of a request.
+        Largest body of a request.
     bodies_bytes : int
-        Longest that all bodies in memory may be together.
-    header_bytes : int
-        Longest head of a request: address and headers.
+        Largest sum of all bodies in memory.
     rows : int
-        Most rows in one request.
+        Largest number of rows in a request.
     cells : int
-        Most numbers in an answer: rows times clusters, where all probabilities are asked for.
+        Largest number of probabilities in a response: rows times clusters.
     body_seconds : float
-        Time for a request to arrive: its head, and then its body.
+        Time for a body to arrive.
     answer_seconds : float
-        Time for an answer.
+        Time for a response.
     idle_seconds : float
-        Time after which a connection without requests is closed.
+        Time after which an idle connection is closed.
     connections : int
-        Most connections.
+        Largest number of connections; beyond it, requests get 503.
     requests : int
-        Most requests at a time.
-    rate : float
-        Requests per second that one client may send for long; 0 for no limit.
-    burst : float
-        Requests that a client may send at once.
-    clients : int
-        Most clients whose rate is known; the one that was silent for longest is forgotten.
+        Largest number of requests under way.
     waiting : int
-        Most batches that wait to be learned.
+        Largest number of batches that wait to be learned.
     threads : int
-        Threads for large questions.
+        Threads for large requests.
     stale : float
-        Age of the followed checkpoint in seconds beyond which the service is not ready; 0 for any.
+        Age of the newest checkpoint, in seconds, beyond which the service is not ready; 0 for any.
     drain : float
-        Seconds between a signal to end and the last accepted connection: time for a load balancer
-        to see that the service is not ready any more.
+        Seconds between a signal to end and the last accepted connection. In that time a load
+        balancer can see that the service is no longer ready.
     patience : float
-        Seconds that answers in the making have after that.
+        Seconds that responses under way then have to finish.
     access_log : bool
-        Whether every request is announced.
+        Announce every request.
 
     Examples
     --------
@@ -83,7 +75,7 @@ class ServiceSettings:
     >>> ServiceSettings(rows=0)
     Traceback (most recent call last):
     ...
-    scstream.errors.InputError: rows of the service must be 1 or more, got 0.
+    scstream.errors.InputError: rows of the service must be at least 1, got 0.
     """
 
     host: str = "127.0.0.1"
@@ -94,7 +86,6 @@ class ServiceSettings:
     proxy: bool = False
     body_bytes: int = 2**24
     bodies_bytes: int = 2**27
-    header_bytes: int = 2**15
     rows: int = 100_000
     cells: int = 2_000_000
     body_seconds: float = 10.0
@@ -102,9 +93,6 @@ class ServiceSettings:
     idle_seconds: float = 60.0
     connections: int = 1000
     requests: int = 64
-    rate: float = 0.0
-    burst: float = 20.0
-    clients: int = 10_000
     waiting: int = 8
     threads: int = 2
     stale: float = 0.0
@@ -116,14 +104,14 @@ class ServiceSettings:
         for name, least in _LEAST.items():
             if not getattr(self, name) >= least:
                 raise InputError(
-                    f"{name} of the service must be {least} or more, got {getattr(self, name)!r}."
+                    f"{name} of the service must be at least {least}, got {getattr(self, name)!r}."
                 )
         if self.token is not None and (not self.token.isascii() or not self.token.strip()):
             raise InputError("the token of the service must be ASCII text, and not empty.")
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach the service."""
+        """True if only this machine can connect."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -131,7 +119,7 @@ class ServiceSettings:
 
     @property
     def is_exposed(self) -> bool:
-        """Whether others can reach the service and need no token."""
+        """True if other machines can connect without a token."""
         return not self.is_local and self.token is None
 
 

@@ -59,7 +59,7 @@ def commit(
     watch.lap("publish")
     acknowledge(work, source)
     prune(work, checkpoint_log)
-    watch.lap("tidy")
+    watch.lap("prune")
     emit(
         "checkpoint",
         batch=work.batch,

@@ -16,7 +16,7 @@ from scstream.errors import InputError
 from scstream.io.parameters import family_kind, seed_for
 from scstream.model import PARAMETERS, Settings
 from scstream.observe.address import check_address
-from scstream.observe.alarm import Alarm
+from scstream.observe.alerts import AlertRules
 from scstream.preprocess import Steps
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
@@ -107,7 +107,7 @@ def build(
         processor=_processor(settings, model, steps, store),
         sink=_sink("sink", _section(settings, "sink")),
         dead_letters=_sink("dead_letters", _section(settings, "dead_letters")),
-        alarm=_alarm(_section(settings, "alerts")),
+        alert_rules=_alert_rules(_section(settings, "alerts")),
         alerts=_sink("alerts.sink", _alert_sink(settings)),
         checkpoint_log=checkpoint_log,
         batching=_batching(_section(settings, "batch")),
@@ -143,11 +143,11 @@ def _alert_sink(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return options
 
 
-def _alarm(options: Mapping[str, Any]) -> Alarm:
+def _alert_rules(options: Mapping[str, Any]) -> AlertRules:
     if options.get("webhook"):
         check_address(options["webhook"], token=options.get("token"))
     rules = {name: value for name, value in options.items() if name not in ("sink", *POSTED)}
-    return Alarm.build(rules) if rules else Alarm()
+    return AlertRules.build(rules) if rules else AlertRules()
 
 
 def _decisive(section: Any) -> Any:

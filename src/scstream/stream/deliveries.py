@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.observe.alarm import Alert
+from scstream.observe.alerts import Alert
 from scstream.preprocess.block import Columns
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.processor import Learned

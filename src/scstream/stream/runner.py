@@ -21,7 +21,7 @@ from scstream.errors import (
     SourceGap,
     SourceRegressed,
 )
-from scstream.observe.alarm import Alarm
+from scstream.observe.alerts import AlertRules
 from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch, offsets_from_dict
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch, SystemClock
@@ -113,7 +113,7 @@ class Pipeline:
         Is told what happens: ``emit("batch", batch=3, rows=1000, ...)``.
     on_batch : callable
         Is shown every batch: where it came from, and what became of its rows.
-    alarm : Alarm
+    alert_rules : AlertRules
         Hears of every batch, and says what somebody should look at.
     alerts : Sink
         Where that goes.
@@ -139,7 +139,7 @@ class Pipeline:
     clock: Clock = field(default_factory=SystemClock)
     emit: EventCallback = ignore_event
     on_batch: BatchCallback = ignore_batch
-    alarm: Alarm = field(default_factory=Alarm)
+    alert_rules: AlertRules = field(default_factory=AlertRules)
     alerts: Sink = field(default_factory=NullSink)
     threads: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -233,7 +233,7 @@ class Pipeline:
                 is_first=progress["rows"] == 0,
             )
             self.reader.schema = Schema(**progress["schema"])
-            self.alarm.restore(progress.get("alarm", {}))
+            self.alert_rules.restore(progress.get("alerts", {}))
         self._planned = self.checkpoint_log.planned(after=self._batcher.batch)
         if savepoint is not None and self._has_lost_cuts():
             self._start_lineage()
@@ -381,7 +381,7 @@ class Pipeline:
     ) -> None:
         """Say what happened, to whoever listens; alerts are delivered as labels are."""
         news = batch_summary(source_batch, learned)
-        alerts = self.alarm.hear(news)
+        alerts = self.alert_rules.check(news)
         if alerts:
             outlet.write("alerts", alert_delivery(self.job, source_batch, alerts))
         self.on_batch(source_batch, learned)
@@ -414,7 +414,7 @@ class Pipeline:
             "digest": self._digest,
             "rows": self._n_rows,
             "rejected": self._n_rejected,
-            "alarm": self.alarm.save(),
+            "alerts": self.alert_rules.save(),
         }
         work = PendingCommit(
             self.processor.freeze(), batcher.batch, dict(batcher.mark), progress, self.clock.now()

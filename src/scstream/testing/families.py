@@ -182,7 +182,7 @@ def _law_marginal(case: _Case) -> None:
     start = 0.3 * case.stats[:1]
     for past, what in ((np.zeros_like(start), "the prior"), (start, "fractional statistics")):
         each = case.each(X)
-        whole = family.log_marginal(past + each.sum(axis=0)) - family.log_marginal(past)
+        total = family.log_marginal(past + each.sum(axis=0)) - family.log_marginal(past)
         for order in (np.arange(n), case.rng.permutation(n)):
             before = past + np.vstack([0.0 * each[:1], np.cumsum(each[order[:-1]], axis=0)])
             log_p = family.log_predictive(family.predictive_params(before), X[order])
@@ -190,7 +190,7 @@ def _law_marginal(case: _Case) -> None:
             steps = np.diag(log_p)
             size = 1.0 + np.abs(steps).sum() + np.abs(family.log_marginal(before)).max()
             claim = f"the marginal is the product of the predictives, from {what}"
-            case.equal(steps.sum()[None], whole, claim, size=size)
+            case.equal(steps.sum()[None], total, claim, size=size)
 
 
 def _law_leave_one_out(case: _Case) -> None:

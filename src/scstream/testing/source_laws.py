@@ -239,34 +239,37 @@ def _law_json_positions(case: SourceCase) -> None:
 def _law_identity(case: SourceCase) -> None:
     """The identity is a mapping of text, and is the same whenever the source is opened."""
     _ = case.records
-    seen = []
+    identities = []
     for _ in range(2):
         with case.opened() as source:
-            seen.append(dict(source.identity()))
-    texts = [text for item in seen[0].items() for text in item]
+            identities.append(dict(source.identity()))
+    texts = [text for item in identities[0].items() for text in item]
     case.ensure(
         bool(texts) and all(type(text) is str for text in texts),
-        f"the identity is {seen[0]}, which is not a mapping of text to text",
+        f"the identity is {identities[0]}, which is not a mapping of text to text",
     )
-    case.ensure(seen[0] == seen[1], f"the identity was {seen[0]} and is {seen[1]} when reopened")
+    case.ensure(
+        identities[0] == identities[1],
+        f"the identity was {identities[0]} and is {identities[1]} when reopened",
+    )
 
 
 def _law_replay(case: SourceCase) -> None:
     """Reading from a position always returns the same rows."""
     for partition, records in case.partitions.items():
-        places = {json.dumps(record.position): i for i, record in enumerate(records)}
+        first_record = {json.dumps(record.position): i for i, record in enumerate(records)}
         for i, record in enumerate(records, 1):
             case.ensure(
-                places.setdefault(json.dumps(record.after), i) == i,
+                first_record.setdefault(json.dumps(record.after), i) == i,
                 f"{record.after!r} is after one message and the position of another",
             )
-        for place, first in places.items():
+        for position, first in first_record.items():
             left = records[first:]
-            with case.opened(case.at({partition: json.loads(place)})) as source:
+            with case.opened(case.at({partition: json.loads(position)})) as source:
                 again = case.read_rows(
                     source, len(case.numbers(left)), max_n=(1, 2, 100)[first % 3]
                 )
-            case.check_same(again, left, f"when read from {place}")
+            case.check_same(again, left, f"when read from {position}")
 
 
 def _law_restarts(case: SourceCase) -> None:

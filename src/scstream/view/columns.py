@@ -19,22 +19,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class Columns:
-    """What is drawn of a family: by default its features as they are, independent in a cluster.
-
-    Parameters
-    ----------
-    family : Family
-        The family; `columns_of` chooses the class that suits it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.families import Poisson
-    >>> from scstream.view.columns import columns_of
-    >>> family = Poisson(shape=np.ones(2), rate=np.ones(2))
-    >>> columns_of(family).names(["calls", "errors"])
-    ['calls', 'errors']
-    """
+    """What is drawn of a family: by default its features as they are, independent in a cluster."""
 
     common_unit = False  # whether all columns are measured in the same unit
     work = 1  # a covariance costs this many operations for every entry of a centre
@@ -42,7 +27,7 @@ class Columns:
     def __init__(self, family: Family) -> None:
         self.family = family
 
-    def names(self, features: Sequence[str]) -> list[str]:  # (C,)
+    def column_names(self, features: Sequence[str]) -> list[str]:  # (C,)
         """What the columns are called."""
         return list(features)
 
@@ -70,19 +55,7 @@ class Columns:
 
 
 class FullColumns(Columns):
-    """Gaussians with covariances of their own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.families import Gaussian
-    >>> from scstream.view.columns import FullColumns
-    >>> family = Gaussian(mean=np.zeros(3), kappa=1.0, nu=6.0, psi=np.eye(3))
-    >>> columns = FullColumns(family)
-    >>> columns.covariances(np.zeros((1, family.n_stats)), np.eye(3)[:, :2])[0]
-    array([[3., 0.],
-           [0., 3.]])
-    """
+    """Gaussians with covariances of their own."""
 
     def __init__(self, family: Gaussian) -> None:
         super().__init__(family)
@@ -105,16 +78,7 @@ class FullColumns(Columns):
 
 
 class ShareColumns(Columns):
-    """Counts, as shares of the row: rows of few and of many draws are drawn alike.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.families import Multinomial
-    >>> from scstream.view.columns import ShareColumns
-    >>> ShareColumns(Multinomial(np.ones(3))).rows(np.array([[2.0, 1.0, 1.0]]))
-    array([[0.5 , 0.25, 0.25]])
-    """
+    """Counts, as shares of the row: rows of few and of many draws are drawn alike."""
 
     common_unit = True
 
@@ -150,15 +114,7 @@ class ShareColumns(Columns):
 
 
 class LevelColumns(Columns):
-    """Categories: every level of a column is one, or zero.
-
-    Examples
-    --------
-    >>> from scstream.families import Categorical
-    >>> from scstream.view.columns import LevelColumns
-    >>> LevelColumns(Categorical(n_levels=(2, 3), concentration=1.0)).names(["lamp", "door"])
-    ['lamp = 0', 'lamp = 1', 'door = 0', 'door = 1', 'door = 2']
-    """
+    """Categories: every level of a column is one, or zero."""
 
     common_unit = True
 
@@ -166,7 +122,7 @@ class LevelColumns(Columns):
         super().__init__(family)
         self.n_levels = family.n_levels
 
-    def names(self, features: Sequence[str]) -> list[str]:
+    def column_names(self, features: Sequence[str]) -> list[str]:
         """Feature and level."""
         counted = zip(features, self.n_levels, strict=True)
         return [f"{feature} = {level}" for feature, n in counted for level in range(n)]
@@ -193,30 +149,13 @@ class LevelColumns(Columns):
 
 
 class UnitColumns(Columns):
-    """Features that are all measured in the same unit.
-
-    Examples
-    --------
-    >>> from scstream.families import Bernoulli
-    >>> from scstream.view.columns import UnitColumns
-    >>> UnitColumns(Bernoulli(a=1.0, b=1.0)).common_unit
-    True
-    """
+    """Features that are all measured in the same unit."""
 
     common_unit = True
 
 
 class JoinedColumns(Columns):
-    """Columns of the parts of a product, which are independent in a cluster, side by side.
-
-    Examples
-    --------
-    >>> from scstream.families import Bernoulli, Poisson, Product
-    >>> from scstream.view.columns import JoinedColumns
-    >>> family = Product([(Poisson(shape=1.0, rate=1.0), [1]), (Bernoulli(a=1.0, b=1.0), [0])])
-    >>> JoinedColumns(family).names(["on", "calls"])
-    ['calls', 'on']
-    """
+    """Columns of the parts of a product, which are independent in a cluster, side by side."""
 
     def __init__(self, family: Product) -> None:
         super().__init__(family)
@@ -227,12 +166,16 @@ class JoinedColumns(Columns):
             slice(end - part.family.n_stats, end)
             for end, (part, _) in zip(ends, self.parts, strict=True)
         ]
-        sizes = [len(part.names([""] * len(features))) for part, features in self.parts]
+        sizes = [len(part.column_names([""] * len(features))) for part, features in self.parts]
         self._cuts = np.cumsum(sizes)[:-1]
 
-    def names(self, features: Sequence[str]) -> list[str]:
+    def column_names(self, features: Sequence[str]) -> list[str]:
         """Names of the columns of the parts."""
-        return [name for part, own in self.parts for name in part.names([features[d] for d in own])]
+        return [
+            name
+            for part, own in self.parts
+            for name in part.column_names([features[d] for d in own])
+        ]
 
     def rows(self, X: Rows) -> Rows:
         """Rows of the parts, side by side."""
@@ -270,16 +213,7 @@ class JoinedColumns(Columns):
 
 
 def columns_of(family: Family) -> Columns:
-    """Choose how a family is drawn; one that is not known is drawn by its location and spread.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.families import Multinomial
-    >>> from scstream.view.columns import columns_of
-    >>> type(columns_of(Multinomial(np.ones(3)))).__name__
-    'ShareColumns'
-    """
+    """Choose how a family is drawn; one that is not known is drawn by its location and spread."""
     match family:
         case Gaussian():
             return FullColumns(family)

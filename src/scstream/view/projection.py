@@ -26,28 +26,6 @@ class Projection:
 
     One column is a line and two columns are themselves. More are seen along the two directions in
     which the centres of the clusters differ most, in units of the spread within clusters.
-
-    Parameters
-    ----------
-    kind : {"line", "columns", "plane"}
-        One column, two, or more.
-    centre : array of shape (C,)
-        What is drawn at zero.
-    unit : array of shape (C,)
-        What counts as one step in each column.
-    axes : array of shape (C, A)
-        Orthonormal directions, in those units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.view.projection import Projection
-    >>> centres = np.array([[0.0, 0.0, 5.0], [9.0, 0.0, 5.0], [0.0, 3.0, 5.0]])
-    >>> plane = Projection.of(centres, np.ones(3), unit=np.ones(3))
-    >>> plane.place(centres).shape
-    (3, 2)
-    >>> abs(plane.axes[2]).max().round(9)  # the clusters do not differ in the third column
-    np.float64(0.0)
     """
 
     kind: Kind
@@ -65,22 +43,7 @@ class Projection:
         stds: Array | None = None,
         before: Self | None = None,
     ) -> Self:
-        """Choose the picture of clusters; near to the one before, where there is one.
-
-        Parameters
-        ----------
-        centres : array of shape (K, C)
-            Where the clusters are.
-        weight : array of shape (K,)
-            How heavy they are.
-        unit : array of shape (C,)
-            What counts as one step in each column.
-        spread : array of shape (C,), optional
-            Spread within clusters; columns of large spread are drawn where clusters do not differ.
-        before : Projection, optional
-            What was drawn before. The new one is turned, mirrored and held back so that it differs
-            by no more than `TURN`.
-        """
+        """Choose the picture of clusters; near to the one before, where there is one."""
         n_columns = centres.shape[1]
         if n_columns <= 2:
             still = np.zeros(n_columns), np.ones(n_columns), np.eye(n_columns)
@@ -96,7 +59,7 @@ class Projection:
         wide = np.ones(n_columns) if stds is None else stds / unit
         axes = _leading(scattered, wide, None if before is None else before.axes)
         if before is not None:
-            axes = _held_back(before.axes, axes)
+            axes = _kept_back(before.axes, axes)
         return cls("plane", centre, unit, axes)
 
     @property
@@ -111,20 +74,11 @@ class Projection:
             return np.asarray(rows @ lens) - self.centre @ lens
         return np.asarray((rows - self.centre) @ lens)
 
-    def words(self, names: Sequence[str]) -> list[str]:
-        """Say what each axis shows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from scstream.view.projection import Projection
-        >>> axes = np.array([[0.8, 0.0], [-0.6, 0.0], [0.0, 1.0]])
-        >>> Projection("plane", np.zeros(3), np.ones(3), axes).words(["a", "b", "c"])
-        ['a 64 %, −b 36 %', 'c 100 %']
-        """
+    def words(self, column_names: Sequence[str]) -> list[str]:
+        """Say what each axis shows."""
         if self.kind != "plane":
-            return list(names)
-        return [_in_words(axis, names) for axis in self.axes.T]
+            return list(column_names)
+        return [_in_words(axis, column_names) for axis in self.axes.T]
 
 
 def _leading(scattered: Array, wide: Array, before: Array | None) -> Array:  # (C, 2)
@@ -140,10 +94,10 @@ def _leading(scattered: Array, wide: Array, before: Array | None) -> Array:  # (
     for direction in spare:
         if len(found) == 2:
             break
-        rest = direction - sum(axis * (axis @ direction) for axis in found)
-        length = float(np.linalg.norm(rest))
+        others = direction - sum(axis * (axis @ direction) for axis in found)
+        length = float(np.linalg.norm(others))
         if length > 0.1:
-            found.append(rest / length)
+            found.append(others / length)
     return np.column_stack(found)
 
 
@@ -152,7 +106,7 @@ def _widest(wide: Array, n: int) -> list[int]:
     return [int(column) for column in np.argsort(-wide.round(6), kind="stable")[:n]]
 
 
-def _held_back(before: Array, axes: Array) -> Array:  # (C, 2), (C, 2) -> (C, 2)
+def _kept_back(before: Array, axes: Array) -> Array:  # (C, 2), (C, 2) -> (C, 2)
     """Turn and mirror the axes to be near those before, and go part of the way to them."""
     left, _, right = np.linalg.svd(axes.T @ before)
     way = axes @ (left @ right) - before
@@ -162,11 +116,11 @@ def _held_back(before: Array, axes: Array) -> Array:  # (C, 2), (C, 2) -> (C, 2)
     return np.asarray(first @ last)
 
 
-def _in_words(axis: Array, names: Sequence[str]) -> str:
+def _in_words(axis: Array, column_names: Sequence[str]) -> str:
     """Name the columns with the largest part of an axis, with the sign in which they grow."""
     share = axis**2  # (C,), sums to one
     order = np.argsort(-share, kind="stable")
     named = [d for d in order[:_NAMED] if share[d] >= _LEAST * share[order[0]]]
-    parts = [f"{'−' if axis[d] < 0 else ''}{names[d]} {100 * share[d]:.0f} %" for d in named]
+    parts = [f"{'−' if axis[d] < 0 else ''}{column_names[d]} {100 * share[d]:.0f} %" for d in named]
     n_others = int((share > 1e-4).sum()) - len(named)
     return ", ".join(parts) + (f" and {n_others} more" if n_others > 0 else "")

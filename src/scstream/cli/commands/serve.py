@@ -57,12 +57,8 @@ def serve(
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows of a request.")] = 100_000,
     max_requests: Annotated[int, typer.Option(min=1, help="Most requests at a time.")] = 64,
     max_connections: Annotated[int, typer.Option(min=1, help="Most connections.")] = 1000,
-    body_seconds: Annotated[float, typer.Option(help="Time limit to receive a request.")] = 10.0,
+    body_seconds: Annotated[float, typer.Option(help="Time limit to receive a body.")] = 10.0,
     answer_seconds: Annotated[float, typer.Option(help="Time limit to answer.")] = 30.0,
-    rate: Annotated[
-        float, typer.Option(min=0, help="Requests per second of a client; 0 for any.")
-    ] = 0.0,
-    burst: Annotated[float, typer.Option(min=1, help="Requests that it may send at once.")] = 20.0,
     threads: Annotated[int, typer.Option(min=1, help="Threads for large requests.")] = 2,
     page: Annotated[bool, typer.Option(help="Show the live page at /.")] = True,
     access_log: Annotated[
@@ -99,8 +95,6 @@ def serve(
         connections=max_connections,
         body_seconds=body_seconds,
         answer_seconds=answer_seconds,
-        rate=rate,
-        burst=burst,
         threads=threads,
         stale=stale,
         drain=drain,

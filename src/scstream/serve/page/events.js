@@ -12,9 +12,9 @@ let waiting = [];
 let timer;
 
 /** List the newest events; those that are listed already are left as they are. */
-export function updateEvents(list, fresh, afresh) {
-  if (afresh) list.replaceChildren();
-  const news = afresh ? store.events.slice(-MOST) : fresh;
+export function updateEvents(list, fresh, reset) {
+  if (reset) list.replaceChildren();
+  const news = reset ? store.events.slice(-MOST) : fresh;
   list.querySelector(".nothing")?.remove();
   for (const event of news) list.prepend(item(event));
   while (list.childElementCount > MOST) list.lastElementChild.remove();
@@ -42,7 +42,7 @@ export function eventsWords() {
 function item(event) {
   const entry = document.createElement("li");
   const time = document.createElement("time");
-  time.textContent = timeWords(event.time, store.clock, store.moments.at(-1)?.time);
+  time.textContent = timeWords(event.time, store.clock, store.summaries.at(-1)?.time);
   const words = document.createElement("span");
   words.textContent = eventWords(event);
   entry.append(time, symbol(event.kind, "sign"), words);

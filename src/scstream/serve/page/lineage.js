@@ -14,18 +14,18 @@ let leftOut = 0;
 export function paintLineage(context, { width, height, colours }) {
   const x = timeScale(width);
   const bottom = height - timeHeight;
-  if (!store.lives.length) {
+  if (!store.lineage.length) {
     drawWords(context, "No clusters yet.", { width, height, colours });
     return;
   }
   drawTime(context, { x, top: TOP, bottom, colours });
   const now = x.to;
-  const seen = store.lives.filter(
+  const seen = store.lineage.filter(
     (life) => (life.end ?? now) >= x.from && (life.born ?? x.from) <= now,
   );
   const room = Math.max(1, Math.floor((bottom - TOP) / THINNEST));
   const { lanes, n, dropped } = inLanes(seen, x, room);
-  leftOut = dropped + store.forgotten;
+  leftOut = dropped + store.dropped;
   const step = Math.min(THICKEST, (bottom - TOP) / Math.max(n, 1));
   const drawing = { x, y: (id) => TOP + (lanes.get(id) + 0.5) * step, step, lanes, colours };
   const drawn = seen.filter((life) => lanes.has(life.id));

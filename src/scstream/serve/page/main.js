@@ -37,16 +37,16 @@ let heard = performance.now();
 
 const feed = new Feed(new URL("live", document.baseURI), (kind, value) => {
   if (kind === "state") showConnection(value);
-  if (kind === "news") hear(value);
+  if (kind === "history") takeHistory(value);
   if (kind === "picture") show(value);
 });
 
-function hear(news) {
+function takeHistory(news) {
   const fresh = takeNews(news);
   age = news.age;
   heard = performance.now();
   if (store.paused) return;
-  updateEvents($("events"), fresh, news.afresh);
+  updateEvents($("events"), fresh, news.reset);
   speakEvents($("spoken"), fresh);
   redraw();
 }
@@ -90,7 +90,7 @@ function redraw() {
 }
 
 function showFigures() {
-  const last = store.moments.at(-1);
+  const last = store.summaries.at(-1);
   say("n-clusters", store.picture ? count(store.picture.clusters) : "–");
   say("n-batches", store.picture ? count(store.picture.batch) : "–");
   say("novelty", last?.rows ? percent(last.novel / last.rows) : "–");
@@ -144,13 +144,13 @@ function step(by) {
   select(store.selected);
 }
 
-/** Move the moment that is pointed at by one. */
+/** Move the summary that is pointed at by one. */
 function stepCursor(by) {
-  const { moments } = visible();
-  if (!moments.length) return;
-  const last = moments.length - 1;
-  const at = store.cursor === null ? last + 1 : moments.findIndex((m) => m.time >= store.cursor);
-  point(moments[Math.min(Math.max(at + by, 0), last)].time);
+  const { summaries } = visible();
+  if (!summaries.length) return;
+  const last = summaries.length - 1;
+  const at = store.cursor === null ? last + 1 : summaries.findIndex((m) => m.time >= store.cursor);
+  point(summaries[Math.min(Math.max(at + by, 0), last)].time);
   $("spoken").textContent = `${sharesWords()}; ${ratesWords()}`;
 }
 

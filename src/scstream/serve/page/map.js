@@ -55,7 +55,7 @@ export function mapWords() {
   const { kind, rows, shown } = picture;
   const seen = rows
     ? `${plural(rows.id.length, "recent row")}, fading with age; hollow: in no cluster` +
-      (rows.asked.includes(1) ? "; dark rim: asked about, not learned" : "")
+      (rows.predicted.includes(1) ? "; dark rim: asked about, not learned" : "")
     : "no rows were learned or asked about yet: ellipses only";
   const ellipse = kind === "line" ? "bands" : "ellipses";
   const some =
@@ -187,7 +187,7 @@ function drawRows(context, picture, { x, y, colours }) {
   const places = rowPlaces(picture);
   places.forEach(([px, py], i) => {
     const id = picture.rows.id[i];
-    const asked = picture.rows.asked[i];
+    const predicted = picture.rows.predicted[i];
     context.globalAlpha = (isDim(id) ? 0.22 : 1) * (1 - FADE * (1 - (i + 1) / places.length));
     context.beginPath();
     tracePoint(context, id < 0 ? 0 : shapeOf(id), x(px), y(py), id < 0 ? 3.4 : 2.6);
@@ -195,7 +195,7 @@ function drawRows(context, picture, { x, y, colours }) {
       context.fillStyle = colours.of(id);
       context.fill();
     }
-    if (id < 0 || asked) {
+    if (id < 0 || predicted) {
       context.strokeStyle = colours.ink;
       context.lineWidth = 1.1;
       context.stroke();

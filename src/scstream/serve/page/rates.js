@@ -19,42 +19,42 @@ const GAP = 26;
 
 export function paintRates(context, { width, height, colours }) {
   const x = timeScale(width);
-  const { moments } = x;
-  if (!moments.length) {
+  const { summaries } = x;
+  if (!summaries.length) {
     drawWords(context, "Nothing was learned yet.", { width, height, colours });
     return;
   }
   const bottom = height - timeHeight;
   const each = (bottom - TOP - GAP) / 2;
   drawTime(context, { x, top: TOP, bottom, colours });
-  drawNovelty(context, moments, { x, top: TOP, bottom: TOP + each, colours });
-  drawDensity(context, moments, { x, top: bottom - each, bottom, colours });
+  drawNovelty(context, summaries, { x, top: TOP, bottom: TOP + each, colours });
+  drawDensity(context, summaries, { x, top: bottom - each, bottom, colours });
   drawUnseen(context, { x, top: TOP, bottom: TOP + each, colours });
   drawCursor(context, { x, top: TOP, bottom, colours });
 }
 
 export function ratesWords() {
-  const moment = pointedMoment();
-  if (!moment) return "";
-  const novelty = moment.rows ? percent(moment.novel / moment.rows) : "no rows";
-  return `${novelty} in no cluster, log density ${number(moment.density)}`;
+  const summary = pointedMoment();
+  if (!summary) return "";
+  const novelty = summary.rows ? percent(summary.novel / summary.rows) : "no rows";
+  return `${novelty} in no cluster, log density ${number(summary.density)}`;
 }
 
-function drawNovelty(context, moments, { x, top, bottom, colours }) {
-  const rate = moments.map((m) => (m.rows ? m.novel / m.rows : null));
+function drawNovelty(context, summaries, { x, top, bottom, colours }) {
+  const rate = summaries.map((m) => (m.rows ? m.novel / m.rows : null));
   const most = Math.max(...rate.map((r) => r ?? 0), 0.01);
   const at = ticks(0, most * 1.05, 3);
   const y = scale(0, Math.max(most * 1.05, at.at(-1)), bottom, top);
   title(context, "rows in no cluster", x.start, top, colours);
   drawLevels(context, { x, y, at, words: (v) => percentTick(v), colours });
-  drawLine(context, moments, rate, { x, y, colours });
+  drawLine(context, summaries, rate, { x, y, colours });
 }
 
 const percentTick = (v) => `${number(100 * v)} %`;
 
-function drawDensity(context, moments, { x, top, bottom, colours }) {
+function drawDensity(context, summaries, { x, top, bottom, colours }) {
   title(context, "mean log density of a row: higher fits better", x.start, top, colours);
-  const known = moments.filter((m) => m.density !== null);
+  const known = summaries.filter((m) => m.density !== null);
   if (!known.length) return;
   let [low, high] = [
     Math.min(...known.map((m) => m.lowest)),
@@ -72,8 +72,8 @@ function drawDensity(context, moments, { x, top, bottom, colours }) {
   context.globalAlpha = 1;
   drawLine(
     context,
-    moments,
-    moments.map((m) => m.density),
+    summaries,
+    summaries.map((m) => m.density),
     { x, y, colours },
   );
 }
@@ -86,11 +86,11 @@ function title(context, words, left, top, colours) {
 }
 
 /** A line with gaps where there is no value, and a dot at its end. */
-function drawLine(context, moments, values, { x, y, colours }) {
+function drawLine(context, summaries, values, { x, y, colours }) {
   context.beginPath();
   let pen = false;
   values.forEach((value, i) => {
-    if (value !== null) context[pen ? "lineTo" : "moveTo"](x(moments[i].time), y(value));
+    if (value !== null) context[pen ? "lineTo" : "moveTo"](x(summaries[i].time), y(value));
     pen = value !== null;
   });
   context.strokeStyle = colours.ink;
@@ -99,7 +99,7 @@ function drawLine(context, moments, values, { x, y, colours }) {
   const last = values.at(-1);
   if (last === null) return;
   context.beginPath();
-  context.arc(x(moments.at(-1).time), y(last), 2.5, 0, 2 * Math.PI);
+  context.arc(x(summaries.at(-1).time), y(last), 2.5, 0, 2 * Math.PI);
   context.fillStyle = colours.ink;
   context.fill();
 }

@@ -25,15 +25,15 @@ const PLACES = 150; // that are tried for a name
 
 export function paintShares(context, { width, height, colours }) {
   const x = timeScale(width);
-  const moments = x.moments.length === 1 ? [x.moments[0], x.moments[0]] : x.moments;
-  if (!moments.length) {
+  const summaries = x.summaries.length === 1 ? [x.summaries[0], x.summaries[0]] : x.summaries;
+  if (!summaries.length) {
     drawWords(context, "Nothing was learned yet.", { width, height, colours });
     return;
   }
   const bottom = height - timeHeight;
   const top = 8 + K_HEIGHT + GAP;
   drawTime(context, { x, top: 8, bottom, colours });
-  drawCount(context, moments, { x, top: 8, bottom: 8 + K_HEIGHT, colours });
+  drawCount(context, summaries, { x, top: 8, bottom: 8 + K_HEIGHT, colours });
   const y = scale(0, 1, bottom, top);
   drawLevels(context, {
     x,
@@ -43,41 +43,41 @@ export function paintShares(context, { width, height, colours }) {
     colours,
     grid: false,
   });
-  const layers = stacked(moments);
-  drawLayers(context, layers, points(moments, x), { y, colours });
+  const layers = stacked(summaries);
+  drawLayers(context, layers, points(summaries, x), { y, colours });
   drawUnseen(context, { x, top, bottom, colours });
   drawCursor(context, { x, top: 8, bottom, colours });
   context.canvas.dataset.layers = layers.length;
 }
 
 export function sharesWords() {
-  const moment = pointedMoment();
-  if (!moment) return "";
-  const share = moment.ids.includes(store.selected)
-    ? `, cluster ${store.selected} ${percent(moment.shares[moment.ids.indexOf(store.selected)])}`
+  const summary = pointedMoment();
+  if (!summary) return "";
+  const share = summary.ids.includes(store.selected)
+    ? `, cluster ${store.selected} ${percent(summary.shares[summary.ids.indexOf(store.selected)])}`
     : "";
-  const when = `${store.clock === "batch" ? "batch " : ""}${timeWords(moment.time, store.clock)}`;
-  return `${when}: ${plural(moment.clusters, "cluster")}${share}`;
+  const when = `${store.clock === "batch" ? "batch " : ""}${timeWords(summary.time, store.clock)}`;
+  return `${when}: ${plural(summary.clusters, "cluster")}${share}`;
 }
 
-/** Number of clusters as a line, with the range where moments were joined. */
-function drawCount(context, moments, { x, top, bottom, colours }) {
-  const most = Math.max(...moments.map((m) => m.most), 1);
+/** Number of clusters as a line, with the range where summaries were joined. */
+function drawCount(context, summaries, { x, top, bottom, colours }) {
+  const most = Math.max(...summaries.map((m) => m.max_clusters), 1);
   const y = scale(0, most, bottom, top);
   const marks = most > 1 ? [0, most] : [0, 1];
   drawLevels(context, { x, y, at: marks, words: count, colours });
-  const at = points(moments, x);
+  const at = points(summaries, x);
   context.beginPath();
-  at.forEach((px, i) => context.lineTo(px, y(moments[i].most)));
-  for (let i = at.length - 1; i >= 0; i--) context.lineTo(at[i], y(moments[i].fewest));
+  at.forEach((px, i) => context.lineTo(px, y(summaries[i].max_clusters)));
+  for (let i = at.length - 1; i >= 0; i--) context.lineTo(at[i], y(summaries[i].min_clusters));
   context.globalAlpha = 0.18;
   context.fillStyle = colours.ink;
   context.fill();
   context.globalAlpha = 1;
   context.beginPath();
   at.forEach((px, i) => {
-    if (i) context.lineTo(px, y(moments[i - 1].clusters));
-    context.lineTo(px, y(moments[i].clusters));
+    if (i) context.lineTo(px, y(summaries[i - 1].clusters));
+    context.lineTo(px, y(summaries[i].clusters));
   });
   context.strokeStyle = colours.ink;
   context.lineWidth = 1.5;
@@ -86,19 +86,19 @@ function drawCount(context, moments, { x, top, bottom, colours }) {
   context.textAlign = "left";
   context.textBaseline = "middle";
   context.font = BOLD;
-  context.fillText(count(moments.at(-1).clusters), x.end + 5, y(moments.at(-1).clusters));
+  context.fillText(count(summaries.at(-1).clusters), x.end + 5, y(summaries.at(-1).clusters));
   context.font = FONT;
 }
 
-/** Places of the moments; a single one, which comes twice, is drawn as a short stretch. */
-function points(moments, x) {
-  return moments[0] === moments[1] ? [x.end - 26, x.end] : moments.map((m) => x(m.time));
+/** Places of the summaries; a single one, which comes twice, is drawn as a short stretch. */
+function points(summaries, x) {
+  return summaries[0] === summaries[1] ? [x.end - 26, x.end] : summaries.map((m) => x(m.time));
 }
 
-/** Lower and upper edge of every layer at every moment: clusters by id, the rest, no cluster. */
-export function stacked(moments) {
+/** Lower and upper edge of every layer at every summary: clusters by id, the rest, no cluster. */
+export function stacked(summaries) {
   const total = new Map();
-  for (const { ids, shares } of moments) {
+  for (const { ids, shares } of summaries) {
     ids.forEach((id, i) => total.set(id, (total.get(id) ?? 0) + shares[i]));
   }
   const heaviest = [...total].sort((a, b) => b[1] - a[1]).slice(0, MOST_LAYERS);
@@ -106,14 +106,14 @@ export function stacked(moments) {
   const layers = ids.map((id) => ({ id, low: [], high: [] }));
   const rest = { id: "rest", low: [], high: [] };
   const outside = { id: "outside", low: [], high: [] };
-  for (const moment of moments) {
-    const share = new Map(moment.ids.map((id, i) => [id, moment.shares[i]]));
+  for (const summary of summaries) {
+    const share = new Map(summary.ids.map((id, i) => [id, summary.shares[i]]));
     let level = 0;
     for (const layer of layers) {
       layer.low.push(level);
       layer.high.push((level += share.get(layer.id) ?? 0));
     }
-    const ceiling = Math.max(1 - moment.outside, level);
+    const ceiling = Math.max(1 - summary.outside, level);
     rest.low.push(level);
     rest.high.push(ceiling);
     outside.low.push(ceiling);

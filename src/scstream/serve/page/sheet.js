@@ -75,8 +75,8 @@ export function ticks(from, to, n, { integer = false, clock = "number" } = {}) {
 
 /** The place of time on every panel that has one. */
 export function timeScale(width) {
-  const { from, to, moments } = visible();
-  return Object.assign(scale(from, to, MARGIN.left, width - MARGIN.right), { moments });
+  const { from, to, summaries } = visible();
+  return Object.assign(scale(from, to, MARGIN.left, width - MARGIN.right), { summaries });
 }
 
 /** Draw the axis of time below `bottom`, with lines up to `top`. */
@@ -117,7 +117,7 @@ export function drawLevels(context, { x, y, at, words, colours, grid = true }) {
   }
 }
 
-/** Draw the moment that the reader points at. */
+/** Draw the summary that the reader points at. */
 export function drawCursor(context, { x, top, bottom, colours }) {
   if (store.cursor === null || store.cursor < x.from || store.cursor > x.to) return;
   context.strokeStyle = colours.ink;
@@ -127,16 +127,16 @@ export function drawCursor(context, { x, top, bottom, colours }) {
   context.setLineDash([]);
 }
 
-/** The moment that the reader points at, or the last. */
+/** The summary that the reader points at, or the last. */
 export function pointedMoment() {
-  const { moments } = visible();
-  if (store.cursor === null) return moments.at(-1);
-  return moments.find((each) => each.time >= store.cursor) ?? moments.at(-1);
+  const { summaries } = visible();
+  if (store.cursor === null) return summaries.at(-1);
+  return summaries.find((each) => each.time >= store.cursor) ?? summaries.at(-1);
 }
 
-/** Say that nobody looked before the first moment, where that leaves a gap. */
+/** Say that nobody looked before the first summary, where that leaves a gap. */
 export function drawUnseen(context, { x, top, bottom, colours }) {
-  const gap = x(x.moments[0].time) - x.start;
+  const gap = x(x.summaries[0].time) - x.start;
   if (gap < 110) return;
   context.fillStyle = colours.soft;
   context.textAlign = "center";

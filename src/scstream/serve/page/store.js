@@ -1,15 +1,15 @@
 /** What the page knows, in bounded memory, and what the reader chose to look at. */
 
-const MOST_MOMENTS = 600;
+const MAX_SUMMARIES = 600;
 const YOUTH = 0.05; // as the service has it
 const MOST_EVENTS = 500;
-const MOST_SHARES = 24; // of a moment
+const MOST_SHARES = 24; // of a summary
 
 export const store = {
-  moments: [], // of the history, the oldest first
+  summaries: [], // of the history, the oldest first
   events: [], // the oldest first
-  lives: [], // of clusters
-  forgotten: 0, // lives that nobody remembers
+  lineage: [], // of clusters
+  dropped: 0, // clusters that the service no longer keeps
   picture: null,
   clock: "number", // what times are: "batch", "date" or "number"
   selected: null, // id of a cluster
@@ -19,22 +19,22 @@ export const store = {
   waiting: null, // the picture that came last in a pause
 };
 
-/** Take in what happened; `afresh` replaces what was known. Returns the events that are new. */
+/** Take in what happened; `reset` replaces what was known. Returns the events that are new. */
 export function takeNews(news) {
-  if (news.afresh) {
-    store.moments = [];
+  if (news.reset) {
+    store.summaries = [];
     store.events = [];
   }
-  for (const moment of news.moments) {
-    store.moments.push(moment);
-    if (store.moments.length > MOST_MOMENTS) thin(store.moments);
+  for (const summary of news.summaries) {
+    store.summaries.push(summary);
+    if (store.summaries.length > MAX_SUMMARIES) thin(store.summaries);
   }
   store.events.push(...news.events);
   store.events.splice(0, store.events.length - MOST_EVENTS);
-  if (news.lives) store.lives = news.lives;
-  store.forgotten = news.forgotten;
+  if (news.lineage) store.lineage = news.lineage;
+  store.dropped = news.dropped;
   store.clock = news.clock;
-  return news.afresh ? [] : news.events;
+  return news.reset ? [] : news.events;
 }
 
 /** Clusters that are drawn, in the order of their ids. */
@@ -53,29 +53,29 @@ export function stepSelection(step) {
 
 /** Moments that are shown, and from when to when. */
 export function visible() {
-  const last = store.moments.at(-1);
-  if (!last) return { moments: [], from: 0, to: 1 };
-  const moments = store.span
-    ? store.moments.filter((moment) => moment.batch > last.batch - store.span)
-    : [...store.moments];
-  const [first] = moments;
-  if (first.begin < first.time) moments.unshift({ ...first, time: first.begin });
+  const last = store.summaries.at(-1);
+  if (!last) return { summaries: [], from: 0, to: 1 };
+  const summaries = store.span
+    ? store.summaries.filter((summary) => summary.batch > last.batch - store.span)
+    : [...store.summaries];
+  const [first] = summaries;
+  if (first.begin < first.time) summaries.unshift({ ...first, time: first.begin });
   const event = store.span ? Infinity : (store.events[0]?.time ?? Infinity);
   const from = Math.min(first.begin, event);
-  return { moments, from, to: last.time > from ? last.time : from + 1 };
+  return { summaries, from, to: last.time > from ? last.time : from + 1 };
 }
 
 /** Join those two neighbours that together are shortest for their age, as the service does. */
-function thin(moments) {
-  const newest = moments.at(-1).last + 1;
+function thin(summaries) {
+  const newest = summaries.at(-1).last + 1;
   let best = Infinity;
   let at = 0;
-  for (let i = 0; i + 1 < moments.length; i++) {
-    const length = moments[i + 1].last - moments[i].first + 1;
-    const haste = length / (newest - moments[i + 1].last + YOUTH * MOST_MOMENTS);
+  for (let i = 0; i + 1 < summaries.length; i++) {
+    const length = summaries[i + 1].last - summaries[i].first + 1;
+    const haste = length / (newest - summaries[i + 1].last + YOUTH * MAX_SUMMARIES);
     if (haste < best) [best, at] = [haste, i];
   }
-  moments.splice(at, 2, joined(moments[at], moments[at + 1]));
+  summaries.splice(at, 2, joined(summaries[at], summaries[at + 1]));
 }
 
 /** Sum up two neighbours. */
@@ -96,8 +96,8 @@ export function joined(a, b) {
     batches,
     rows,
     novel: a.novel + b.novel,
-    fewest: Math.min(a.fewest, b.fewest),
-    most: Math.max(a.most, b.most),
+    min_clusters: Math.min(a.min_clusters, b.min_clusters),
+    max_clusters: Math.max(a.max_clusters, b.max_clusters),
     density: either("density", (x, y) => (rows ? (x * a.rows + y * b.rows) / rows : y)),
     lowest: either("lowest", Math.min),
     highest: either("highest", Math.max),

@@ -58,7 +58,7 @@ function fill(row, k, shown) {
     percent(shown.share[k]),
     number(shown.weight[k]),
     timeWords(shown.born[k], clock, picture.time),
-    timeWords(shown.seen[k], clock, picture.time),
+    timeWords(shown.last_seen[k], clock, picture.time),
   ];
   words.forEach((text, i) => {
     const cell = row.children[i + 1];
@@ -108,7 +108,7 @@ export function detailLines() {
 }
 
 function gone(id) {
-  const life = store.lives.find((each) => each.id === id);
+  const life = store.lineage.find((each) => each.id === id);
   if (life?.how === "merged") return `merged into cluster ${life.into}`;
   return life?.how === "died" ? "died" : "is not among the clusters that are drawn";
 }

@@ -85,12 +85,12 @@ def sink(kind: str, **options: Any) -> Sink:
     return built
 
 
-def store(place: str, **options: Any) -> Store:
+def store(address: str, **options: Any) -> Store:
     """Open a store: a folder, or an object store at an address.
 
     Parameters
     ----------
-    place : str
+    address : str
         Path of a folder, or an address such as ``s3://bucket/prefix``.
     **options : object
         Options of `S3Store`, for an address.
@@ -108,11 +108,11 @@ def store(place: str, **options: Any) -> Store:
     ...     store(folder).names()
     []
     """
-    if "://" not in place:
-        return FolderStore(place)
+    if "://" not in address:
+        return FolderStore(address)
     from scstream.stream.connectors.s3 import S3Store
 
-    return S3Store(place, **options)
+    return S3Store(address, **options)
 
 
 def has_option(role: str, kind: str, option: str) -> bool:

@@ -121,7 +121,7 @@ class StdinSource:
         return self._finished
 
     def lag(self) -> int | None:
-        """None: nobody knows what waits in a pipe."""
+        """Return None: the length of the pipe is unknown."""
         return None
 
     def close(self) -> None:
@@ -159,17 +159,17 @@ class StdinSource:
 
     def _runs(self) -> Iterator[bytes | Block]:
         """Yield whole lines. Read the descriptor: a daemon thread must not lock `sys.stdin`."""
-        rest = b""
+        remainder = b""
         while chunk := os.read(self._descriptor, _CHUNK):
-            whole, newline, rest = (rest + chunk).rpartition(b"\n")
+            lines, newline, remainder = (remainder + chunk).rpartition(b"\n")
             if newline:
-                yield whole + newline
-            if len(rest) > self._max_line:
+                yield lines + newline
+            if len(remainder) > self._max_line:
                 reason = f"a line of standard input is longer than {self._max_line} bytes."
-                yield Block.rejected(reason, shown(rest))
-                rest = self._skip_line()
-        if rest:
-            yield rest
+                yield Block.rejected(reason, shown(remainder))
+                remainder = self._skip_line()
+        if remainder:
+            yield remainder
 
     def _skip_line(self) -> bytes:
         """Read to the end of a line and return what comes after it."""

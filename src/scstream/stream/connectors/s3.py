@@ -158,7 +158,7 @@ class S3Store:
         return contextlib.nullcontext()
 
     def sweep(self) -> None:
-        """Do nothing: an object appears whole or not at all."""
+        """Do nothing: objects are written atomically."""
 
     def doctor(self) -> list[Finding]:
         """Test whether the server rejects an existing name; writes and deletes one object."""

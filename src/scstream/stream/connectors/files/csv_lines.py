@@ -60,11 +60,11 @@ class CsvReader:
 
     def read(self, value: bytes) -> Block:
         """Return the rows of some lines, the first of which is the header."""
-        head, _, rest = value.partition(b"\n")
+        head, _, body = value.partition(b"\n")
         if self._head[0] != head:
             self._head = (head, self._names(head))
         names = self._head[1]
-        lines, broken = text_lines(rest, blank="\r\ufeff")
+        lines, broken = text_lines(body, blank="\r\ufeff")
         rows: list[list[str]] = []
         at: list[int] = []
         for i, line in enumerate(lines):

@@ -37,32 +37,7 @@ class _Segment:
 
 
 class Journal:
-    """Bodies in order, numbered from 0, in files of bounded length; nothing is half there.
-
-    Parameters
-    ----------
-    folder : path
-        Is made if it is not there.
-    segment_bytes : int
-        Length after which a new file is begun.
-    n_keys : int
-        How many of the last idempotency keys are remembered. Every file begins with those of
-        before, so that older files can be removed.
-    disk : Disk, optional
-        By default that of the machine.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from scstream.stream.connectors.http import Journal
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     journal = Journal(folder)
-    ...     journal.open()
-    ...     numbers = journal.append([("", b"[1.5]"), ("", b"[2.5]")], now=0.0)
-    ...     journal.close()
-    ...     numbers, [entry.body for entry in journal.read(1)]
-    ([0, 1], [b'[2.5]'])
-    """
+    """Bodies in order, numbered from 0, in files of bounded length; nothing is half there."""
 
     def __init__(
         self,

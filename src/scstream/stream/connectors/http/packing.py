@@ -20,14 +20,7 @@ _WINDOW = 2**20  # bytes read at once
 
 @dataclass(frozen=True)
 class Entry:
-    """One body in the journal.
-
-    Examples
-    --------
-    >>> from scstream.stream.connectors.http import Entry
-    >>> Entry(0, 1.5, "", b"{}").number
-    0
-    """
+    """One body in the journal."""
 
     number: int
     time: float

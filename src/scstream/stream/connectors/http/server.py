@@ -1,222 +1,198 @@
-"""The server that takes bodies: so many connections, each with a deadline, and no log."""
+"""The server that takes request bodies and appends them to the journal."""
 
 from __future__ import annotations
 
-import io
+import asyncio
+import hmac
 import json
-import socket
-import threading
 import time
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from scstream.stream.connectors.http.door import POLL, Door, Post
+from scstream.stream.connectors.http.journal import Journal
+from scstream.stream.http_server import discard_body, error_body
 
-_LONGEST_KEY = 200  # characters
-_DRAINED = 2**20  # bytes of a refused body that are still read
+_MAX_GROUP = 256  # bodies that share one sync
+_MAX_KEY = 200  # characters
+_HEADERS = {401: (b"www-authenticate", b"Bearer"), 503: (b"retry-after", b"1")}
+
+Answer = tuple[int, bytes]  # status and JSON
 
 
-class Server(ThreadingHTTPServer):
-    """A server with so many connections and no more."""
+class Rejected(Exception):
+    """A request that is answered with an error; the rest of its body is not read."""
 
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
+    def __init__(self, status: int, error: str, detail: str) -> None:
+        super().__init__(detail)
+        self.answer: Answer = (status, error_body(error, detail))
 
-    def __init__(self, address: tuple[str, int], door: Door) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.door = door
-        self._room = threading.Semaphore(door.max_connections)
-        self._connections: set[Any] = set()
-        self._thread = threading.Thread(target=self._serve, name="scstream-http", daemon=True)
-        super().__init__(address, _Request)
 
-    def start(self) -> None:
-        """Begin to listen, in a thread."""
-        self._thread.start()
+@dataclass(frozen=True)
+class IngestLimits:
+    """Who may push, and how much."""
 
-    def stop(self) -> None:
-        """Take no more connections, and no more requests over those that there are."""
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
-        for connection in list(self._connections):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RD)
+    token: str | None = field(repr=False)
+    max_body: int
+    max_connections: int
+    read_timeout: float
+    max_journal: int
 
-    def _serve(self) -> None:
-        self.serve_forever(poll_interval=POLL)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection if there is room for it, else say so at once."""
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
-            return
-        with suppress(OSError):
-            request.settimeout(0.1)
-            request.sendall(
-                b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
-                b"Content-Length: 0\r\n\r\n"
-            )
-        self.shutdown_request(request)
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """A body that waits for its position in the journal."""
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, and make room for another."""
-        self._connections.add(request)
+    key: str
+    body: bytes
+    answer: asyncio.Future[Answer]
+
+
+class IngestServer:
+    """ASGI application for ``POST /rows`` and ``GET /healthz``.
+
+    One thread writes to the journal. Bodies that arrive while it writes form the next group and
+    share one sync of the disk.
+    """
+
+    def __init__(self, journal: Journal, limits: IngestLimits) -> None:
+        self._journal = journal
+        self._limits = limits
+        self._waiting: list[_Waiting] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        rejected = False
         try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._connections.discard(request)
-            self._room.release()
+            if scope["method"] == "GET" and scope["path"] == "/healthz":
+                self._check_room()
+                answer = _success(status="ok", position=self._journal.next)
+            else:
+                self._check_request(scope, headers)
+                body = await self._read(receive)
+                if body is None:
+                    return
+                answer = await self._append(headers.get(b"idempotency-key", b"").decode(), body)
+        except Rejected as error:
+            answer, rejected = error.answer, True
+        await _respond(send, answer, close=rejected)
+        if rejected:
+            await discard_body(receive)
+        await send({"type": "http.response.body", "body": b""})
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients come and go."""
+    def _check_request(self, scope: Any, headers: Mapping[bytes, bytes]) -> None:
+        """Reject a request before its body is read."""
+        token, max_body = self._limits.token, self._limits.max_body
+        if token is not None and not hmac.compare_digest(
+            headers.get(b"authorization", b""), f"Bearer {token}".encode()
+        ):
+            raise Rejected(401, "WrongToken", "The token is missing or wrong.")
+        if token is None and b"origin" in headers:
+            detail = "Web pages may push rows only with a token."
+            raise Rejected(403, "WrongOrigin", detail)
+        if (scope["method"], scope["path"]) != ("POST", "/rows"):
+            raise Rejected(404, "NotFound", "The only routes are POST /rows and GET /healthz.")
+        if b"transfer-encoding" in headers or b"content-length" not in headers:
+            raise Rejected(411, "NoLength", "Send the body with a Content-Length.")
+        length = int(headers[b"content-length"])  # digits only: the parser has checked that
+        if length == 0:
+            raise Rejected(400, "EmptyBody", "The body is empty; send one message.")
+        if length > max_body:
+            detail = f"The body has more than {max_body} bytes; send it in parts."
+            raise Rejected(413, "TooLarge", detail)
+        key = headers.get(b"idempotency-key", b"").decode("latin-1")
+        if not (len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
+            detail = f"An Idempotency-Key has at most {_MAX_KEY} printable ASCII characters."
+            raise Rejected(400, "WrongKey", detail)
+        self._check_room()
 
+    def _check_room(self) -> None:
+        if self._journal.n_bytes >= self._limits.max_journal:
+            detail = "The journal is full because the pipeline is behind; send the body later."
+            raise Rejected(503, "Busy", detail)
 
-class _Deadline(io.RawIOBase):
-    """What a client sends, until a time: one byte now and then does not keep a connection."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self.until = 0.0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        left = self.until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the request came too slowly")
-        self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
-
-
-class _Request(BaseHTTPRequestHandler):
-    """The requests of one connection."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # an answer is two short writes, and would wait for a late ack
-    server: Server
-
-    def setup(self) -> None:
-        super().setup()
-        self.rfile.close()
-        self._arriving = _Deadline(self.connection)
-        self.rfile = io.BufferedReader(self._arriving)
-
-    def version_string(self) -> str:
-        return "scstream"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Write no log of requests: they may hold secrets."""
-
-    def handle_one_request(self) -> None:
-        self._arriving.until = time.monotonic() + self.server.door.read_timeout
-        super().handle_one_request()
-
-    def do_GET(self) -> None:
-        door = self.server.door
-        if self.path != "/healthz":
-            self._answer(404, error="There is nothing here; POST to /rows.")
-        elif door.is_full:
-            self._answer(503, error="The journal is full; the pipeline is behind.")
-        else:
-            self._answer(200, status="ok", position=door.journal.next)
-
-    def do_POST(self) -> None:
-        status, reason, length = self._looked_at()
-        if status:
-            self._refuse(status, reason, length)
-            return
+    async def _read(self, receive: Any) -> bytes | None:
+        """Return the whole body; None if the client has left."""
+        parts: list[bytes] = []
         try:
-            body = self.rfile.read(length)
-        except (TimeoutError, OSError):
-            self._refuse(408, "The body came too slowly.", 0)
-            return
-        if len(body) < length:
-            self.close_connection = True
-            return
-        post = self.server.door.take(Post(self.headers.get("Idempotency-Key", ""), body))
-        self._answer(post.status, **post.answer)
+            async with asyncio.timeout(self._limits.read_timeout):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return None
+                    parts.append(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise Rejected(408, "TooSlow", "The body arrived too slowly; send it again.") from None
 
-    def handle_expect_100(self) -> bool:
-        """Ask for the body only if it will be taken."""
-        status, reason, _ = self._looked_at()
-        if status:
-            self._refuse(status, reason, 0)
-            return False
-        return super().handle_expect_100()
+    async def _append(self, key: str, body: bytes) -> Answer:
+        """Wait until a body is safe in the journal, or cannot be written."""
+        waiting = _Waiting(key, body, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_waiting())
+        return await waiting.answer
 
-    def _looked_at(self) -> tuple[int, str, int]:
-        """Return why the request is refused before its body is read, and how long that is."""
-        door, headers = self.server.door, self.headers
-        lengths = headers.get_all("Content-Length", [])
-        length = int(lengths[0]) if len(lengths) == 1 and _is_count(lengths[0]) else -1
-        reasons = (
-            (
-                not door.admits(headers.get("Authorization", "")),
-                401,
-                "The token is missing or wrong.",
-            ),
-            (
-                door.token is None and "Origin" in headers,
-                403,
-                "Pages in a browser may push rows only with a token.",
-            ),
-            (self.path != "/rows", 404, "There is nothing here; POST to /rows."),
-            (
-                "Transfer-Encoding" in headers or not lengths,
-                411,
-                "Send the body with a Content-Length.",
-            ),
-            (length < 0, 400, "The Content-Length is no number."),
-            (length == 0, 400, "The body is empty."),
-            (
-                length > door.max_body,
-                413,
-                f"The body is longer than {door.max_body} bytes; send it in parts.",
-            ),
-            (
-                not _is_key(headers.get("Idempotency-Key", "")),
-                400,
-                f"An Idempotency-Key has up to {_LONGEST_KEY} printable ASCII characters.",
-            ),
-        )
-        return next(((s, why, length) for refused, s, why in reasons if refused), (0, "", length))
+    async def _write_waiting(self) -> None:
+        while self._waiting:
+            group, self._waiting = self._waiting[:_MAX_GROUP], self._waiting[_MAX_GROUP:]
+            answers = await asyncio.to_thread(self._write, group)
+            for each, answer in zip(group, answers, strict=True):
+                if not each.answer.done():
+                    each.answer.set_result(answer)
+        self._writer = None
 
-    def _refuse(self, status: int, reason: str, length: int) -> None:
-        """Answer, then read some of the body: a client that still sends would miss the answer."""
-        self.close_connection = True
-        self._answer(status, error=reason)
-        self._arriving.until = time.monotonic() + 1.0
-        left = min(length, _DRAINED) if length >= 0 else _DRAINED
-        with suppress(OSError):  # it is gone, or slow
-            while left > 0 and (chunk := self._more(left)):
-                left -= len(chunk)
-
-    def _more(self, max_n: int) -> bytes:
-        return self.rfile.read(min(max_n, 65_536))
-
-    def _answer(self, status: int, /, **answer: Any) -> None:
-        content = json.dumps(answer).encode()
-        self.connection.settimeout(self.server.door.read_timeout)
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        if status == 503:
-            self.send_header("Retry-After", "1")
-        if status == 401:
-            self.send_header("WWW-Authenticate", "Bearer")
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(content)
+    def _write(self, group: list[_Waiting]) -> list[Answer]:
+        """Append bodies with new keys; a repeated key gets the position of its first body."""
+        known = {
+            each.key: found
+            for each in group
+            if each.key and (found := self._journal.seen(each.key))
+        }
+        new: list[_Waiting] = []
+        keys = set(known)
+        for each in group:
+            if each.key not in keys:
+                new.append(each)
+                keys |= {each.key} - {""}
+        try:
+            bodies = [(each.key, each.body) for each in new]
+            numbers = self._journal.append(bodies, now=time.time()) if bodies else []
+        except OSError as error:
+            detail = f"The body could not be written: {error.strerror}."
+            return [(503, error_body("NotWritten", detail))] * len(group)
+        position = dict(zip(new, numbers, strict=True))
+        known |= {each.key: (position[each], zlib.crc32(each.body)) for each in new}
+        return [
+            _success(position=position[each], duplicate=False)
+            if each in position
+            else _repeated(each, *known[each.key])
+            for each in group
+        ]
 
 
-def _is_key(text: str) -> bool:
-    return len(text) <= _LONGEST_KEY and text.isascii() and text.isprintable()
+def _repeated(waiting: _Waiting, number: int, checksum: int) -> Answer:
+    if checksum == zlib.crc32(waiting.body):
+        return _success(position=number, duplicate=True)
+    detail = "The Idempotency-Key belongs to another body; use a new key."
+    return 409, error_body("KeyReused", detail)
 
 
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19
+def _success(**values: Any) -> Answer:
+    return 200, json.dumps(values).encode()
+
+
+async def _respond(send: Any, answer: Answer, *, close: bool) -> None:
+    status, content = answer
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(content)),
+        *([_HEADERS[status]] if status in _HEADERS else []),
+        *([(b"connection", b"close")] if close else []),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content, "more_body": True})

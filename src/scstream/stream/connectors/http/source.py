@@ -1,57 +1,72 @@
-"""The journal as a source, with the server that fills it."""
+"""The HTTP source: a server that fills a journal, and a reader of that journal."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
 import shutil
+import socket
 from collections.abc import Mapping
 
-from scstream.errors import InputError, SourceChanged, SourceGap, SourceRegressed, StreamError
+from scstream.errors import (
+    InputError,
+    SourceChanged,
+    SourceGap,
+    SourceRegressed,
+    StreamError,
+    missing_extra,
+)
 from scstream.io.disk import Disk
-from scstream.stream.connectors.http.door import Door
 from scstream.stream.connectors.http.journal import Journal
-from scstream.stream.connectors.http.server import Server
+from scstream.stream.connectors.http.server import IngestLimits, IngestServer
 from scstream.stream.findings import Finding
+from scstream.stream.http_server import HttpConfig, ServerThread, bind_socket, url_of
 from scstream.stream.source import Position, Positions, Record, Resume
+
+try:
+    import uvicorn
+except ImportError as error:
+    raise missing_extra("uvicorn", "http") from error
+
+_SHUTDOWN_SECONDS = 1.0  # for requests under way when the source is closed
 
 
 class HttpSource:
-    """Bodies that are pushed by POST to ``/rows``.
+    """Messages that clients push with ``POST /rows``; needs the extra ``http``.
 
-    A body is one message, of the format that the pipeline is set to. It is answered with 200 and
-    its position once it is on the disk; from there each row counts exactly once. A client that
-    got no answer sends the body again with the same ``Idempotency-Key``, and gets the position of
-    the first time. Without such a key a body that is sent twice counts twice.
+    The body of a request is one message, in the format of the pipeline. The response is 200 with
+    the position of the message once it is synced to the disk; from then on each row counts exactly
+    once. A client that got no response sends the body again with the same ``Idempotency-Key`` and
+    gets the first position. Without a key, a body that is sent twice counts twice.
 
-    503 with ``Retry-After`` says that the pipeline is behind, or that the disk is full; 401 that
-    the token is missing or wrong, 413 that the body is too long, 408 that it came too slowly, 409
-    that its key belongs to another body. ``GET /healthz`` answers 200 while bodies are accepted.
+    Errors: 503 with ``Retry-After`` if the pipeline is behind or the disk is full, 401 if the token
+    is missing or wrong, 413 if the body is too long, 408 if it arrives too slowly, 409 if its key
+    belongs to another body. ``GET /healthz`` returns 200 while bodies are accepted.
 
     Parameters
     ----------
     port : int
-        Where to listen; 0 for any free port, see `address`.
+        Port to listen on; 0 for any free one, see `address`.
     journal : path
         Folder of the journal.
     host : str
-        By default this machine only; another needs a token, and a proxy that encrypts.
+        Address to listen on. Other hosts than loopback need a token, and a proxy with TLS.
     token : str, optional
-        What clients send as ``Authorization: Bearer ...``.
+        Clients send it as ``Authorization: Bearer ...``.
     start : {"first", "last"} or int
-        Where to begin without a checkpoint.
+        Where to start without a checkpoint.
     max_body : int
-        Longest body in bytes.
+        Largest body, in bytes.
     max_connections : int
-        How many clients at a time.
+        Largest number of connections.
     read_timeout : float
-        Seconds in which a request must have come whole.
+        Seconds for a body to arrive.
     max_journal, segment_bytes : int
-        Bytes of the journal that may wait for the pipeline, and bytes of one of its files.
+        Largest size of the journal and of one of its files, in bytes.
     n_keys : int
-        How many idempotency keys are remembered.
+        Number of idempotency keys that are kept.
     disk : Disk, optional
-        By default that of the machine.
+        By default the disk of this machine.
 
     Examples
     --------
@@ -88,16 +103,16 @@ class HttpSource:
     ) -> None:
         if not _is_loopback(host) and not token:
             raise InputError(
-                f"host {host!r} can be reached by others: set a token, or listen on 127.0.0.1."
+                f"host {host!r} is reachable from other machines: set a token, or use 127.0.0.1."
             )
         if token is not None and (not token or not token.isascii() or not token.isprintable()):
-            raise InputError("token must be some printable ASCII characters.")
+            raise InputError("token must be printable ASCII characters, and not empty.")
         if not (start in ("first", "last") or (type(start) is int and start >= 0)):
             raise InputError(f"start must be 'first', 'last' or a position, got {start!r}.")
         if max_journal < 2 * segment_bytes:
             raise InputError(
                 f"max_journal ({max_journal}) must be at least twice segment_bytes "
-                f"({segment_bytes}): the file that is written to is never removed."
+                f"({segment_bytes}), because the newest file is never removed."
             )
         limits = (max_body, max_connections, read_timeout, segment_bytes)
         if not all(limit > 0 for limit in limits) or n_keys < 0 or not 0 <= port < 65_536:
@@ -105,43 +120,38 @@ class HttpSource:
         self._host, self._port = host, port
         self._start = start
         self._journal = Journal(journal, segment_bytes=segment_bytes, n_keys=n_keys, disk=disk)
-        self._door = Door(
-            self._journal,
-            token,
-            max_body=max_body,
-            max_connections=max_connections,
-            read_timeout=read_timeout,
-            max_journal=max_journal,
-        )
-        self._server: Server | None = None
+        self._limits = IngestLimits(token, max_body, max_connections, read_timeout, max_journal)
+        self._server: ServerThread | None = None
         self._position = 0
 
     @property
     def address(self) -> str:
-        """Where the server listens, once it is open."""
+        """The URL of the server, once the source is open."""
         if self._server is None:
             raise InputError("the source is not open, so it has no address yet; open it first.")
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._server.server_address[1]}"
+        return url_of(self._host, self._server.port)
 
     def identity(self) -> Mapping[str, str]:
-        """Return the name that the journal got when it was made."""
+        """Return the identity that the journal got when it was created."""
         return {"journal": self._journal.identity}
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
-        """Read the journal, check that the position is in it, and begin to listen."""
+        """Read the journal, check that the position is in it, and start the server."""
         self.close()
-        server = self._listen()  # first of all: two programs must not write the same journal
+        listener = self._bind()  # first: two programs must not write the same journal
         try:
             self._journal.open()
             self._position = self._begin(resume, accept_gap=accept_gap)
         except BaseException:
-            server.server_close()
+            listener.close()
             self._journal.close()
             raise
-        self._server = server
-        self._door.open()
-        server.start()
+        config = HttpConfig(
+            IngestServer(self._journal, self._limits),
+            max_connections=self._limits.max_connections,
+            shutdown_seconds=_SHUTDOWN_SECONDS,
+        )
+        self._server = ServerThread(uvicorn.Server(config), listener, name="scstream-http").start()
 
     def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next bodies."""
@@ -152,42 +162,46 @@ class HttpSource:
         return [Record(e.number, e.number + 1, e.body, time=e.time) for e in entries]
 
     def acknowledge(self, positions: Positions) -> None:
-        """Remove files of the journal that are not needed any more."""
+        """Remove files of the journal that are no longer needed."""
         if "" in positions:
             self._journal.forget(int(positions[""]))
 
     @property
     def done(self) -> bool:
-        """Always False: somebody may push more."""
+        """Always False: clients may push more."""
         return False
 
     def lag(self) -> int | None:
-        """How many bodies wait in the journal."""
+        """Return the number of messages that wait in the journal."""
         return None if self._server is None else max(self._journal.next - self._position, 0)
 
     def close(self) -> None:
-        """Stop listening; bodies that were answered are safe in the journal."""
+        """Stop the server; messages that were answered with 200 are safe in the journal."""
         server, self._server = self._server, None
         if server is not None:
             server.stop()
-            self._door.close()
+            self._journal.wake()
         self._journal.close()
 
     def doctor(self) -> list[Finding]:
-        """Say what an answer means, and who can push."""
+        """Check the folder of the journal, and who can push."""
         found = [
-            Finding("ok", "journal", "an answer of 200 means that the rows are synced to the disk.")
+            Finding(
+                "ok", "journal", "a response of 200 means that the rows are synced to the disk."
+            )
         ]
         folder = self._journal.folder.absolute()
         while not folder.exists():
             folder = folder.parent
         if not os.access(folder, os.W_OK):
-            found.append(Finding("warn", "rights", f"{folder} cannot be written to; change that."))
+            found.append(
+                Finding("warn", "rights", f"{folder} is not writable; change its permissions.")
+            )
         free = shutil.disk_usage(folder).free
-        if free < self._door.max_journal:
-            detail = f"{free} bytes are free, but the journal may take {self._door.max_journal}."
+        if free < self._limits.max_journal:
+            detail = f"{free} bytes are free, but the journal may take {self._limits.max_journal}."
             found.append(Finding("warn", "room", detail))
-        if not self._door.token:
+        if not self._limits.token:
             detail = "there is no token: every program on this machine can push rows."
             found.append(Finding("note", "token", detail))
         if not _is_loopback(self._host):
@@ -195,9 +209,9 @@ class HttpSource:
             found.append(Finding("warn", "encryption", detail))
         return found
 
-    def _listen(self) -> Server:
+    def _bind(self) -> socket.socket:
         try:
-            return Server((self._host, self._port), self._door)
+            return bind_socket(self._host, self._port)
         except OSError as error:
             raise StreamError(
                 f"cannot listen on {self._host} port {self._port} ({error.strerror}); is the "
@@ -205,7 +219,7 @@ class HttpSource:
             ) from error
 
     def _begin(self, resume: Resume | None, *, accept_gap: bool) -> int:
-        """Return the number of the body to read first."""
+        """Return the number of the message to read first."""
         journal = self._journal
         if resume is None:
             start = journal.next if self._start == "last" else self._start

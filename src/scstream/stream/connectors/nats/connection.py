@@ -311,6 +311,6 @@ def checked_subject(subject: str) -> str:
 
 def nanoseconds(time: str) -> int:
     """Return a time of JetStream in nanoseconds since 1970; `datetime` keeps microseconds only."""
-    whole, _, fraction = time.removesuffix("Z").partition(".")
-    seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
+    seconds_text, _, fraction = time.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(f"{seconds_text}+00:00").timestamp())
     return seconds * 10**9 + int(fraction.ljust(9, "0") or 0)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from scstream.errors import InputError, SinkError, StreamError
+from scstream.errors import InputError, SinkError
 from scstream.stream.connectors.message_writer import MessageWriter
 from scstream.stream.connectors.nats.connection import (
     NO_STREAM,
@@ -29,7 +29,7 @@ from scstream.stream.connectors.nats.connection import (
     checked_subject,
 )
 from scstream.stream.connectors.nats.doctor import findings
-from scstream.stream.connectors.nats.worker import Worker
+from scstream.stream.connectors.nats.worker import StreamClient, Worker
 from scstream.stream.findings import Finding
 from scstream.stream.sink import Delivery, SinkPosition
 
@@ -70,7 +70,7 @@ class _End:
     id: str = ""
 
 
-class NatsSink:
+class NatsSink(StreamClient["_Publisher"]):
     """Write to a subject of a JetStream stream; nothing else may write to that subject.
 
     Every message has the header `Nats-Msg-Id`, "job/batch/index" in the format "json" and
@@ -130,30 +130,19 @@ class NatsSink:
     ) -> None:
         if set("*>") & set(subject):
             raise InputError(f"{subject!r} has wildcards; a sink publishes on one subject.")
-        self.stream = checked_name(stream)
+        server = Server(url, credentials, domain, monitor, retry_timeout)
+        super().__init__(server, checked_name(stream))
         self.subject = checked_subject(subject)
         self._writer = MessageWriter(format)
-        self._create = create
-        self._accept_loss = accept_loss
-        self._server = Server(url, credentials, domain, monitor, retry_timeout)
-        self._connection: Connection | None = None
-        self._publisher: _Publisher | None = None
+        self.create = create
+        self.accept_loss = accept_loss
 
     def __repr__(self) -> str:
         return f"NatsSink({self._server.address!r}, {self.stream!r}, {self.subject!r})"
 
     def open(self, position: SinkPosition | None) -> None:
         """Connect, and find which messages after `position` exist."""
-        self.close()
-        self._connection = Connection(self._server)
-        publisher = _Publisher(self._connection, self.stream, self.subject, position or {})
-        publisher.create, publisher.accept_loss = self._create, self._accept_loss
-        try:
-            publisher.start()
-        except BaseException:
-            self.close()
-            raise
-        self._publisher = publisher
+        self._start(_Publisher(self._connect(), self, position or {}))
 
     def write(self, delivery: Delivery) -> None:
         """Send the messages of a delivery, without waiting for their confirmation."""
@@ -161,7 +150,7 @@ class NatsSink:
         if "/" in job:
             raise SinkError(f"The name of the job {job!r} has a slash; choose one without.")
         is_per_row = self._writer.is_per_row
-        self._open_publisher().add(
+        self._open_worker().add(
             [
                 _Message(job, batch, index if is_per_row else _WHOLE, content)
                 for index, content in self._writer.messages(delivery)
@@ -170,35 +159,20 @@ class NatsSink:
 
     def flush(self) -> SinkPosition:
         """Wait until the server has confirmed everything."""
-        return self._open_publisher().flush()
-
-    def close(self) -> None:
-        """Disconnect; a waiting `write` or `flush` ends with an error."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        return self._open_worker().flush()
 
     def doctor(self) -> list[Finding]:
         """Explain what a confirmation of the server means."""
         return findings(self._server, self.stream, role="sink")
 
-    def _open_publisher(self) -> _Publisher:
-        if self._publisher is None:
-            raise StreamError(f"{self!r} is not open; call `open` first.")
-        return self._publisher
-
 
 class _Publisher(Worker):
     """Publishes messages in order on the loop of the connection, many at a time."""
 
-    def __init__(
-        self, connection: Connection, stream: str, subject: str, position: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, connection: Connection, sink: NatsSink, position: Mapping[str, Any]) -> None:
         super().__init__(connection)
-        self.create = False
-        self.accept_loss = False
-        self._stream = stream
-        self._subject = subject
+        self._sink = sink
+        self._stream, self._subject = sink.stream, sink.subject
         self._created = position.get("created", "")
         self._confirmed = _End(position.get("sequence", 0), position.get("id", ""))
         self._existing = _End()  # the last message of the subject at the last check
@@ -258,7 +232,7 @@ class _Publisher(Worker):
         except JetStreamError as error:
             if error.code != NO_STREAM:
                 raise SinkError(f"{self._where} cannot be written: {error}.") from None
-        if not self.create:
+        if not self._sink.create:
             raise SinkError(f"{self._where} does not exist; create it, or set `create`.")
         config = {"name": self._stream, "subjects": [self._subject], "storage": "file"}
         try:
@@ -275,7 +249,7 @@ class _Publisher(Worker):
         is_new = self._created not in ("", info["created"])
         was_removed = state["first_seq"] > confirmed and state["last_seq"] >= confirmed
         is_lost = is_new or (confirmed > self._existing.sequence and not was_removed)
-        if is_lost and not self.accept_loss:
+        if is_lost and not self._sink.accept_loss:
             raise SinkError(
                 f"{self._where} has lost messages: it had confirmed {self._confirmed.id!r} as "
                 f"number {confirmed}, but {self._subject!r} ends at number "

@@ -8,7 +8,7 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
-from typing import Any, TypedDict
+from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -27,7 +27,7 @@ from scstream.stream.connectors.nats.connection import (
 )
 from scstream.stream.connectors.nats.doctor import findings
 from scstream.stream.connectors.nats.stream_position import StreamPosition, parse_position
-from scstream.stream.connectors.nats.worker import Worker
+from scstream.stream.connectors.nats.worker import StreamClient, Worker
 from scstream.stream.findings import Finding
 from scstream.stream.source import Positions, Record, Resume
 
@@ -39,7 +39,7 @@ _NANO = 10**9
 _FAILURES = (Unavailable, JetStreamError, NatsError, OSError, CancelledError)
 
 
-class NatsSource:
+class NatsSource(StreamClient["_Fetcher"]):
     """Read a JetStream stream, or its messages with some subjects.
 
     Messages are read by stream sequence with a temporary consumer, so nothing depends on state that
@@ -116,52 +116,35 @@ class NatsSource:
             parse_position(start)
         if prefetch < 1 or prefetch_bytes < 1:
             raise InputError("prefetch and prefetch_bytes must be 1 or more.")
-        self.stream = checked_name(stream)
+        server = Server(url, credentials, domain, monitor, retry_timeout)
+        super().__init__(server, checked_name(stream))
         self.subject = checked_subject(subject) if subject else None
         self.durable = checked_name(durable) if durable else None
-        self._start = start
-        self._prefetch = prefetch
-        self._prefetch_bytes = prefetch_bytes
-        self._server = Server(url, credentials, domain, monitor, retry_timeout)
-        self._connection: Connection | None = None
-        self._fetcher: _Fetcher | None = None
+        self.start = start
+        self.prefetch = prefetch
+        self.prefetch_bytes = prefetch_bytes
 
     def __repr__(self) -> str:
         return f"NatsSource({self._server.address!r}, {self.stream!r})"
 
     def identity(self) -> Mapping[str, str]:
         """Return name and creation time of the stream, the subject, and the first position."""
-        return self._open_fetcher().position.identity
+        return self._open_worker().position.identity
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
         """Connect, check that the stream is still the one of the checkpoint, and start to read."""
-        self.close()
-        self._connection = Connection(self._server)
-        position = StreamPosition(self._connection, self.stream, self.subject)
-        self._fetcher = _Fetcher(
-            self._connection,
-            position,
-            durable=self.durable,
-            prefetch=self._prefetch,
-            prefetch_bytes=self._prefetch_bytes,
-            opening={"resume": resume, "start": self._start, "accept_gap": accept_gap},
-        )
-        try:
-            self._fetcher.start()
-        except BaseException:
-            self.close()
-            raise
+        self._start(_Fetcher(self._connect(), self, resume=resume, accept_gap=accept_gap))
 
     def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return up to `max_n` messages, about 16 MB at most."""
-        return self._open_fetcher().take(max_n, timeout)
+        return self._open_worker().take(max_n, timeout)
 
     def acknowledge(self, positions: Positions) -> None:
         """Acknowledge messages to the durable consumer, if there is one; a failure is ignored."""
         if not self.durable or "" not in positions:
             return
         sequence, _, was_read = parse_position(positions[""])
-        fetcher, connection = self._open_fetcher(), self._connection
+        fetcher, connection = self._open_worker(), self._connection
         if fetcher.session is None or connection is None:
             return
         with contextlib.suppress(*_FAILURES):
@@ -169,7 +152,7 @@ class NatsSource:
 
     def lag(self) -> int | None:
         """Return the number of unread messages; None while the server is unavailable."""
-        fetcher, connection = self._fetcher, self._connection
+        fetcher, connection = self._worker, self._connection
         if fetcher is None or fetcher.session is None or connection is None:
             return None
         try:
@@ -177,50 +160,23 @@ class NatsSource:
         except _FAILURES:
             return None
 
-    def close(self) -> None:
-        """Disconnect; a waiting `read` ends with an error."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
     def doctor(self) -> list[Finding]:
         """Explain how and for how long the server stores messages."""
         return findings(self._server, self.stream, role="source")
-
-    def _open_fetcher(self) -> _Fetcher:
-        if self._fetcher is None:
-            raise StreamError(f"{self!r} is not open; call `open` first.")
-        return self._fetcher
-
-
-class _Opening(TypedDict):
-    """Where to begin to read."""
-
-    resume: Resume | None
-    start: str | int
-    accept_gap: bool
 
 
 class _Fetcher(Worker):
     """Fetches messages on the loop of the connection for the thread that reads them."""
 
     def __init__(
-        self,
-        connection: Connection,
-        position: StreamPosition,
-        *,
-        durable: str | None,
-        prefetch: int,
-        prefetch_bytes: int,
-        opening: _Opening,
+        self, connection: Connection, source: NatsSource, *, resume: Resume | None, accept_gap: bool
     ) -> None:
         super().__init__(connection)
-        self.position = position
+        self.position = StreamPosition(connection, source.stream, source.subject)
         self.session: tuple[Client, str] | None = None  # a connection, the name of its consumer
-        self._durable = durable
-        self._prefetch = prefetch
-        self._prefetch_bytes = prefetch_bytes
-        self._opening = opening
+        self._source = source
+        self._resume = resume
+        self._accept_gap = accept_gap
         self._buffer: deque[Record] = deque()
         self._n_bytes = 0
         self._n_wanted = 0  # messages that the current request can still return
@@ -250,7 +206,7 @@ class _Fetcher(Worker):
         assert self.session is not None
         client = self.session[0]
         while not any(number >= sequence for number, _ in self._unconfirmed):
-            consumer = f"{self.position.stream}.{self._durable}"
+            consumer = f"{self.position.stream}.{self._source.durable}"
             fetched = await self._connection.fetch(client, consumer, max_n=500)
             self._unconfirmed += [
                 (_numbers(message.reply)[0], message.reply) for message in fetched
@@ -275,10 +231,13 @@ class _Fetcher(Worker):
         if not is_first:
             await self.position.check(client, thorough=True)
             return
-        info = await self.position.open(client, **self._opening)
-        _check_retention(info["config"], self._durable)
-        if self._durable:
-            await self._ensure_durable(client, self._durable)
+        info = await self.position.open(
+            client, resume=self._resume, start=self._source.start, accept_gap=self._accept_gap
+        )
+        durable = self._source.durable
+        _check_retention(info["config"], durable)
+        if durable:
+            await self._ensure_durable(client, durable)
 
     async def _ensure_durable(self, client: Client, name: str) -> None:
         """Create the durable consumer unless it exists; it sends headers only."""
@@ -310,21 +269,25 @@ class _Fetcher(Worker):
         self._n_delivered, self._broken = 0, ""
         api = self._connection.api(f"CONSUMER.MSG.NEXT.{self.position.stream}.{consumer}")
         request = {
-            "batch": self._prefetch,
-            "max_bytes": self._prefetch_bytes + client.max_payload + _HEADER_BYTES,
+            "batch": self._source.prefetch,
+            "max_bytes": self._source.prefetch_bytes + client.max_payload + _HEADER_BYTES,
             "expires": int(_EXPIRES * _NANO),
             "idle_heartbeat": int(_HEARTBEAT * _NANO),
         }
         while True:
             last = await self.position.check(client)
-            self._n_wanted, self._expired = self._prefetch, False
+            self._n_wanted, self._expired = self._source.prefetch, False
             await client.publish(api, json.dumps(request).encode(), reply=inbox)
             await self._await_messages(client)
             if self._expired:  # all messages of the subject up to `last` have arrived
                 self.position.scanned = last
             self._connection.succeeded()
-            while len(self._buffer) > self._prefetch // 2 or self._n_bytes > self._prefetch_bytes:
+            while self._is_full():
                 await self._wait(client)
+
+    def _is_full(self) -> bool:
+        source = self._source
+        return len(self._buffer) > source.prefetch // 2 or self._n_bytes > source.prefetch_bytes
 
     async def _create_consumer(self, client: Client, path: str, settings: Mapping[str, Any]) -> str:
         stream, subject = self.position.stream, self.position.subject

@@ -31,7 +31,7 @@ class StreamPosition:
         self.next = 0  # sequence of the next message
         self.scanned = 0  # sequence up to which the server has searched for messages of `subject`
         self._tolerated = 0  # sequence up to which missing messages were accepted
-        self._mark: tuple[int, int, bool] | None = None  # message, its time, whether it was read
+        self._known_message: tuple[int, int, bool] | None = None  # sequence, time, was it read
         self._connection = connection
         self.stream = stream
         self.subject = subject
@@ -77,7 +77,7 @@ class StreamPosition:
         if error is not None and not accept_gap:
             raise error
         if error is not None:
-            self.next, self._mark, self._tolerated = following, None, last
+            self.next, self._known_message, self._tolerated = following, None, last
         return last
 
     def advance(self, sequence: int, time: int) -> None:
@@ -86,12 +86,12 @@ class StreamPosition:
         if skipped and sequence - 1 > self._tolerated:
             raise self._gap(max(self.next, self._tolerated + 1), sequence - 1)
         self.next = sequence + 1
-        self._mark = (sequence, time, True)
+        self._known_message = (sequence, time, True)
 
     def _seek(self, position: Position) -> None:
         sequence, time, was_read = parse_position(position)
         self.next = sequence + was_read
-        self._mark = (sequence, time, was_read) if time else None
+        self._known_message = (sequence, time, was_read) if time else None
 
     def _checked_start(self, start: str | int, state: StreamState) -> int:
         first, end = state["first_seq"], state["last_seq"] + 1
@@ -125,8 +125,8 @@ class StreamPosition:
 
     async def _check_messages(self, client: Client, state: StreamState) -> StreamError | None:
         """Check the message of the position, and look for single messages that were deleted."""
-        if self._mark is not None:
-            sequence, time, was_read = self._mark
+        if self._known_message is not None:
+            sequence, time, was_read = self._known_message
             found = await self._connection.message(client, self.stream, seq=sequence)
             if found is None and not was_read:
                 return self._gap(sequence, sequence)

@@ -6,12 +6,18 @@ import asyncio
 import contextlib
 import threading
 from concurrent.futures import Future
+from typing import Generic, TypeVar
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from scstream.errors import StreamError
-from scstream.stream.connectors.nats.connection import POLL_SECONDS, Connection, Unavailable
+from scstream.stream.connectors.nats.connection import (
+    POLL_SECONDS,
+    Connection,
+    Server,
+    Unavailable,
+)
 
 
 class Worker:
@@ -73,3 +79,40 @@ class Worker:
             raise self._error
         if client.is_closed:
             raise Unavailable("the connection was closed")
+
+
+W = TypeVar("W", bound=Worker)
+
+
+class StreamClient(Generic[W]):
+    """What the source and the sink of a stream share: a connection and its worker while open."""
+
+    def __init__(self, server: Server, stream: str) -> None:
+        self.stream = stream
+        self._server = server
+        self._connection: Connection | None = None
+        self._worker: W | None = None
+
+    def _start(self, worker: W) -> None:
+        self._worker = worker
+        try:
+            worker.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> Connection:
+        self.close()
+        self._connection = Connection(self._server)
+        return self._connection
+
+    def _open_worker(self) -> W:
+        if self._worker is None:
+            raise StreamError(f"{self!r} is not open; call `open` first.")
+        return self._worker
+
+    def close(self) -> None:
+        """Disconnect; a call that waits ends with an error."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -126,6 +126,35 @@ class Connection:
         self._client.close()
 
 
+class StreamClient:
+    """What the source and the sink of a stream share: a connection while they are open."""
+
+    def __init__(self, url: str, stream: str, retry_timeout: float | None) -> None:
+        self.stream = stream
+        self._url = url
+        self._retry_timeout = retry_timeout
+        self._connection: Connection | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({masked(self._url)!r}, {self.stream!r})"
+
+    def _connect(self) -> Connection:
+        self.close()
+        self._connection = Connection(self._url, retry_timeout=self._retry_timeout)
+        return self._connection
+
+    def _open_connection(self) -> Connection:
+        if self._connection is None:
+            raise StreamError(f"{self!r} is not open; call `open` first.")
+        return self._connection
+
+    def close(self) -> None:
+        """Disconnect; a call that waits ends with an error."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
 def _is_temporary(error: Exception) -> bool:
     """Return whether the server may run the command later."""
     if isinstance(error, ResponseError):
@@ -173,13 +202,13 @@ def parse_state(answer: Any) -> StreamState:
 
 def parse_id(text: str | bytes) -> EntryId:
     """Return the two numbers of an entry id, "1700000000000-3"."""
-    whole = text.decode() if isinstance(text, bytes) else str(text)
-    major, _, minor = whole.partition("-")
+    text_id = text.decode() if isinstance(text, bytes) else str(text)
+    major, _, minor = text_id.partition("-")
     try:
         return int(major), int(minor or 0)
     except ValueError:
         raise InputError(
-            f"{whole!r} is not an id of a Redis stream; an id looks like 1700-0."
+            f"{text_id!r} is not an id of a Redis stream; an id looks like 1700-0."
         ) from None
 
 

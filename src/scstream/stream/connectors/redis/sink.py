@@ -8,11 +8,12 @@ from typing import Literal
 
 from redis.exceptions import ResponseError
 
-from scstream.errors import SinkError, StreamError
+from scstream.errors import SinkError
 from scstream.stream.connectors.message_writer import MessageWriter
 from scstream.stream.connectors.redis.connection import (
     Connection,
     EntryId,
+    StreamClient,
     Unavailable,
     error_text,
     format_id,
@@ -21,7 +22,6 @@ from scstream.stream.connectors.redis.connection import (
 )
 from scstream.stream.connectors.redis.doctor import findings, server_version
 from scstream.stream.findings import Finding
-from scstream.stream.secrets import masked
 from scstream.stream.sink import Delivery, SinkPosition
 
 _CHUNK = 1000  # entries of one transaction
@@ -39,7 +39,7 @@ class _Entry:
     content: bytes
 
 
-class RedisSink:
+class RedisSink(StreamClient):
     """Write to a Redis stream; nothing else may write to it.
 
     With the format "json" a row is the entry `<batch + 1>-<index>`; with another format a delivery
@@ -81,12 +81,9 @@ class RedisSink:
         accept_loss: bool = False,
         retry_timeout: float | None = None,
     ) -> None:
-        self.stream = stream
+        super().__init__(url, stream, retry_timeout)
         self._writer = MessageWriter(format)
         self._accept_loss = accept_loss
-        self._url = url
-        self._retry_timeout = retry_timeout
-        self._connection: Connection | None = None
         self._queue: deque[_Entry] = deque()
         self._n_bytes = 0
         self._confirmed: EntryId = _NO_ENTRY
@@ -95,14 +92,9 @@ class RedisSink:
         self._existing: dict[EntryId, tuple[str | None, bytes | None]] = {}  # some entries between
         self._can_wait = False
 
-    def __repr__(self) -> str:
-        return f"RedisSink({masked(self._url)!r}, {self.stream!r})"
-
     def open(self, position: SinkPosition | None) -> None:
         """Connect, and find which entries after `position` exist."""
-        self.close()
-        connection = Connection(self._url, retry_timeout=self._retry_timeout)
-        self._connection = connection
+        connection = self._connect()
         self._queue.clear()
         self._n_bytes = 0
         self._confirmed = parse_id(position["id"]) if position else _NO_ENTRY
@@ -134,20 +126,9 @@ class RedisSink:
         connection.retry(lambda: self._check(connection))  # the server may have restarted
         return {"id": format_id(self._confirmed), "added": self._n_added}
 
-    def close(self) -> None:
-        """Disconnect; a waiting `write` or `flush` ends with an error."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
     def doctor(self) -> list[Finding]:
         """Explain what a confirmation of the server means."""
         return findings(self._url, self.stream, role="sink")
-
-    def _open_connection(self) -> Connection:
-        if self._connection is None:
-            raise StreamError(f"{self!r} is not open; call `open` first.")
-        return self._connection
 
     def _check(self, connection: Connection) -> None:
         """Find the end of the stream, and check that it has not lost entries."""

@@ -15,6 +15,7 @@ from scstream.errors import InputError, SourceChanged, SourceGap, SourceRegresse
 from scstream.stream.connectors.redis.connection import (
     Connection,
     EntryId,
+    StreamClient,
     StreamState,
     Unavailable,
     error_text,
@@ -25,7 +26,6 @@ from scstream.stream.connectors.redis.connection import (
 )
 from scstream.stream.connectors.redis.doctor import findings
 from scstream.stream.findings import Finding
-from scstream.stream.secrets import masked
 from scstream.stream.source import Position, Positions, Record, Resume
 
 _POSITION = re.compile(r"(\d+-\d+)(?:@(\d*)(?:\.([0-9a-f]{8}))?(\+?))?")
@@ -33,21 +33,21 @@ _READ_BYTES = 16 << 20  # approximate maximum size of the result of `read`
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Cursor:
     """Where to read: after entry `last`, which was number `number` of the stream."""
 
     last: EntryId
     number: int | None = None
     # Id and checksum of an entry that must be unchanged if it still exists: the last one that was
     # read, or the next one.
-    mark: tuple[EntryId, int] | None = None
+    known_entry: tuple[EntryId, int] | None = None
 
     @property
-    def is_mark_unread(self) -> bool:
-        return self.mark is not None and self.mark[0] > self.last
+    def is_known_entry_unread(self) -> bool:
+        return self.known_entry is not None and self.known_entry[0] > self.last
 
 
-class RedisSource:
+class RedisSource(StreamClient):
     """Read a Redis stream; one field of every entry is the message.
 
     The position of an entry is "id@number.checksum", followed by "+" for the position right after
@@ -97,20 +97,14 @@ class RedisSource:
     ) -> None:
         if start not in ("first", "last"):
             _parse_position(start)
-        self.stream = stream
+        super().__init__(url, stream, retry_timeout)
         self._field = field.encode()
         self._start = start
         self._trim = trim
-        self._url = url
-        self._retry_timeout = retry_timeout
-        self._connection: Connection | None = None
         self._identity: dict[str, str] = {}
-        self._place = _Place((0, 0))
+        self._cursor = _Cursor((0, 0))
         self._must_check = False
         self._entry_bytes = 1 << 20  # average size of an entry; large at first, to request few
-
-    def __repr__(self) -> str:
-        return f"RedisSource({masked(self._url)!r}, {self.stream!r})"
 
     def identity(self) -> Mapping[str, str]:
         """Return key and field of the stream, and the first position."""
@@ -119,9 +113,7 @@ class RedisSource:
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
         """Connect, and check that the stream still has what was not read yet."""
-        self.close()
-        connection = Connection(self._url, retry_timeout=self._retry_timeout)
-        self._connection = connection
+        connection = self._connect()
         try:
             state = connection.retry(lambda: self._state(connection))
             self._seek(resume, state, accept_gap=accept_gap)
@@ -153,8 +145,8 @@ class RedisSource:
         """Remove what was read, if `trim` is set; a failure is ignored until the next call."""
         if not self._trim or "" not in positions:
             return
-        place = _parse_position(positions[""])
-        keep = place.mark[0] if place.mark else place.last
+        cursor = _parse_position(positions[""])
+        keep = cursor.known_entry[0] if cursor.known_entry else cursor.last
         with contextlib.suppress(Unavailable):
             self._open_connection().execute("XTRIM", self.stream, "MINID", "=", format_id(keep))
 
@@ -164,35 +156,24 @@ class RedisSource:
             state = self._state(self._open_connection())
         except Unavailable:
             return None
-        if state.added is None or self._place.number is None:
+        if state.added is None or self._cursor.number is None:
             return None
-        return max(0, state.added - self._place.number)
-
-    def close(self) -> None:
-        """Disconnect."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        return max(0, state.added - self._cursor.number)
 
     def doctor(self) -> list[Finding]:
         """Explain how and for how long the server stores entries."""
         return findings(self._url, self.stream, role="source")
 
-    def _open_connection(self) -> Connection:
-        if self._connection is None:
-            raise StreamError(f"{self!r} is not open; call `open` first.")
-        return self._connection
-
     def _seek(self, resume: Resume | None, state: StreamState, *, accept_gap: bool) -> None:
-        """Set the place where reading begins."""
+        """Set the cursor to where reading begins."""
         now = {"stream": self.stream, "field": self._field.decode()}
         before = None if resume is None else {name: resume.identity.get(name) for name in now}
         if resume is not None and before == now:
-            self._place = _parse_position(resume.positions.get("", resume.identity["began"]))
+            self._cursor = _parse_position(resume.positions.get("", resume.identity["began"]))
             self._identity = dict(resume.identity)
         elif resume is None or accept_gap:
-            self._place = _start_place(self._start if resume is None else "first", state)
-            self._identity = {**now, "began": _format_position(self._place)}
+            self._cursor = _start_cursor(self._start if resume is None else "first", state)
+            self._identity = {**now, "began": _format_position(self._cursor)}
         else:
             raise SourceChanged(
                 f"{self!r} is not the source of the checkpoint (then {before}, now {now}). Start "
@@ -207,58 +188,58 @@ class RedisSource:
             raise StreamError(f"{self!r} cannot be read: {error_text(error)}.") from None
 
     def _check(self, connection: Connection, *, accept_gap: bool = False) -> None:
-        """Check that nothing is lost, and that the marked entry is unchanged."""
-        mark = self._place.mark
-        marked = format_id(mark[0] if mark else (0, 0))
+        """Check that nothing is lost, and that the known entry is unchanged."""
+        known_entry = self._cursor.known_entry
+        entry_id = format_id(known_entry[0] if known_entry else (0, 0))
         info, found = connection.execute_all(
-            [("XINFO", "STREAM", self.stream), ("XRANGE", self.stream, marked, marked)]
+            [("XINFO", "STREAM", self.stream), ("XRANGE", self.stream, entry_id, entry_id)]
         )
         state = parse_state(info)
-        error = self._stream_error(state) or self._mark_error(state, found)
+        error = self._stream_error(state) or self._known_entry_error(state, found)
         if error is not None and not accept_gap:
             raise error
         if error is not None:
-            self._place = self._place_after(error, state)
+            self._cursor = self._cursor_after(error, state)
 
-    def _place_after(self, error: StreamError, state: StreamState) -> _Place:
+    def _cursor_after(self, error: StreamError, state: StreamState) -> _Cursor:
         """Return where to continue after an error that was accepted."""
-        place = self._place
-        is_trimmed = state.first is None or state.first > place.last
+        cursor = self._cursor
+        is_trimmed = state.first is None or state.first > cursor.last
         if isinstance(error, SourceChanged) or (isinstance(error, SourceGap) and is_trimmed):
-            return _start_place("first", state)
-        return _start_place("last", state) if state.last <= place.last else _Place(place.last)
+            return _start_cursor("first", state)
+        return _start_cursor("last", state) if state.last <= cursor.last else _Cursor(cursor.last)
 
     def _stream_error(self, state: StreamState) -> StreamError | None:
         """Return what is wrong with the stream, given what was read."""
-        place = self._place
-        if state.last < place.last:
+        cursor = self._cursor
+        if state.last < cursor.last:
             return self._regressed(f"it ends at {format_id(state.last)}")
         n_removed = state.n_removed
-        if n_removed is None or place.number is None:
+        if n_removed is None or cursor.number is None:
             return None
-        if state.first is not None and state.first <= place.last:
-            return self._gap("some entries were deleted") if state.deleted > place.last else None
-        if n_removed > place.number:
-            return self._gap(f"{n_removed - place.number} entries are gone")
-        if n_removed < place.number:
+        if state.first is not None and state.first <= cursor.last:
+            return self._gap("some entries were deleted") if state.deleted > cursor.last else None
+        if n_removed > cursor.number:
+            return self._gap(f"{n_removed - cursor.number} entries are gone")
+        if n_removed < cursor.number:
             return SourceChanged(
-                f"{self!r} is not the one of the checkpoint: {place.number} entries up to "
-                f"{format_id(place.last)} were read, but only {n_removed} were ever removed from "
+                f"{self!r} is not the one of the checkpoint: {cursor.number} entries up to "
+                f"{format_id(cursor.last)} were read, but only {n_removed} were ever removed from "
                 "this one; it was deleted and created again. Start with --accept-gap to read it "
                 "from its beginning, or use another checkpoint folder."
             )
         return None
 
-    def _mark_error(self, state: StreamState, found: Any) -> StreamError | None:
-        """Return what is wrong with the marked entry."""
-        place = self._place
-        if place.mark is None or isinstance(found, ResponseError):
+    def _known_entry_error(self, state: StreamState, found: Any) -> StreamError | None:
+        """Return what is wrong with the known entry."""
+        cursor = self._cursor
+        if cursor.known_entry is None or isinstance(found, ResponseError):
             return None
-        entry, checksum = place.mark
+        entry, checksum = cursor.known_entry
         if found:
             is_same = _checksum(self._message(found[0][1])) == checksum
             return None if is_same else self._regressed(f"{format_id(entry)} has another content")
-        if place.is_mark_unread:
+        if cursor.is_known_entry_unread:
             return self._gap(f"{format_id(entry)} is gone")
         if state.first is not None and state.first <= entry and state.deleted < entry:
             return self._regressed(f"{format_id(entry)} is missing, although it was not deleted")
@@ -266,14 +247,14 @@ class RedisSource:
 
     def _regressed(self, what: str) -> SourceRegressed:
         return SourceRegressed(
-            f"{self!r} lost entries: entries up to {format_id(self._place.last)} were read, but "
+            f"{self!r} lost entries: entries up to {format_id(self._cursor.last)} were read, but "
             f"{what}. The server lost entries that it had confirmed. Restore them, or start with "
             "--accept-gap to continue with the next entries."
         )
 
     def _gap(self, what: str) -> SourceGap:
         return SourceGap(
-            f"{self!r} has a gap: {what}, but everything after {format_id(self._place.last)} was "
+            f"{self!r} has a gap: {what}, but everything after {format_id(self._cursor.last)} was "
             "not read yet. Let the stream keep entries longer (MAXLEN, MINID), and start with "
             "--accept-gap to continue without them."
         )
@@ -284,7 +265,7 @@ class RedisSource:
         info, found = connection.execute_all(
             [
                 ("XINFO", "STREAM", self.stream),
-                ("XRANGE", self.stream, f"({format_id(self._place.last)}", "+", "COUNT", count),
+                ("XRANGE", self.stream, f"({format_id(self._cursor.last)}", "+", "COUNT", count),
             ]
         )
         state = parse_state(info)
@@ -300,37 +281,37 @@ class RedisSource:
 
     def _end_error(self, state: StreamState, n_left: int) -> StreamError | None:
         """Check the number of entries at the end: lost entries may have been written over."""
-        if state.added is None or self._place.number is None:
+        if state.added is None or self._cursor.number is None:
             return None
-        missing = self._place.number + n_left - state.added
+        missing = self._cursor.number + n_left - state.added
         return self._regressed(f"{missing} of them were never added to it") if missing else None
 
     def _await_entry(self, connection: Connection, timeout: float) -> None:
         milliseconds = max(1, int(1000 * min(timeout, 1.0)))
-        last = format_id(self._place.last)
+        last = format_id(self._cursor.last)
         connection.execute("XREAD", "COUNT", 1, "BLOCK", milliseconds, "STREAMS", self.stream, last)
 
     def _record(self, entry: EntryId, message: bytes) -> Record:
-        number = None if self._place.number is None else self._place.number + 1
-        self._place = _Place(entry, number, (entry, _checksum(message)))
-        after = _format_position(self._place)
+        number = None if self._cursor.number is None else self._cursor.number + 1
+        self._cursor = _Cursor(entry, number, (entry, _checksum(message)))
+        after = _format_position(self._cursor)
         return Record(after.removesuffix("+"), after, message, time=entry[0] / 1000)
 
     def _message(self, fields: Mapping[bytes, bytes] | None) -> bytes:
         return (fields or {}).get(self._field, b"")
 
 
-def _start_place(start: str, state: StreamState) -> _Place:
+def _start_cursor(start: str, state: StreamState) -> _Cursor:
     """Return where a pipeline without a checkpoint begins."""
     if start == "last" or (start == "first" and state.first is None):
-        return _Place(state.last, state.added)
+        return _Cursor(state.last, state.added)
     if start == "first" and state.first is not None:
         has_holes = state.deleted >= state.first  # the number of the first entry is unknown
-        return _Place(previous_id(state.first), None if has_holes else state.n_removed)
-    return _Place(_parse_position(start).last)
+        return _Cursor(previous_id(state.first), None if has_holes else state.n_removed)
+    return _Cursor(_parse_position(start).last)
 
 
-def _parse_position(position: Position) -> _Place:
+def _parse_position(position: Position) -> _Cursor:
     """Parse a position, "7-1@20.00c0ffee+"."""
     match = _POSITION.fullmatch(str(position))
     if match is None:
@@ -338,17 +319,17 @@ def _parse_position(position: Position) -> _Place:
             f"{position!r} is not a position in a Redis stream; give an id such as 1700-0."
         )
     entry, number = parse_id(match[1]), int(match[2]) if match[2] else None
-    mark = (entry, int(match[3], 16)) if match[3] else None
+    known_entry = (entry, int(match[3], 16)) if match[3] else None
     if match[4]:
-        return _Place(entry, number, mark)
-    return _Place(previous_id(entry), None if number is None else number - 1, mark)
+        return _Cursor(entry, number, known_entry)
+    return _Cursor(previous_id(entry), None if number is None else number - 1, known_entry)
 
 
-def _format_position(place: _Place) -> str:
-    """Return the position right after a place."""
-    number = "" if place.number is None else place.number
-    checksum = f".{place.mark[1]:08x}" if place.mark else ""
-    return f"{format_id(place.last)}@{number}{checksum}+"
+def _format_position(cursor: _Cursor) -> str:
+    """Return the position of a cursor."""
+    number = "" if cursor.number is None else cursor.number
+    checksum = f".{cursor.known_entry[1]:08x}" if cursor.known_entry else ""
+    return f"{format_id(cursor.last)}@{number}{checksum}+"
 
 
 def _checksum(message: bytes) -> int:

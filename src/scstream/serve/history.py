@@ -1,0 +1,143 @@
+"""The history that the live page shows: summaries of batches, events, lineage of clusters."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from scstream.core.state import NOVEL, Event
+from scstream.families.base import Labels
+from scstream.serve.memory import N_SHARES, Lineage, Summaries, Summary
+from scstream.serve.picture import clock_of, heaviest, weights_of
+from scstream.stream.model_version import ModelVersion
+
+N_EVENTS = 500
+N_CLUSTERS = 400
+
+
+@dataclass
+class HistoryCursor:
+    """How much of a history a reader has."""
+
+    epoch: int = -1
+    summaries: int = 0
+    events: int = 0
+    lineage: int = -1
+
+
+class History:
+    """Summaries, events and lineage, in bounded memory."""
+
+    def __init__(self, n_summaries: int) -> None:
+        self.n_summaries = n_summaries
+        self.reading: ModelVersion | None = None
+        self._epoch = 0
+        self._summaries, self._lineage = Summaries(n_summaries), Lineage(N_CLUSTERS)
+        self._events: deque[Event] = deque(maxlen=N_EVENTS)
+        self._n_events = 0
+        self.pending: Summary | None = None  # what was counted since the last summary
+
+    def add(self, reading: ModelVersion, labels: Labels | None) -> Sequence[Event]:
+        """Add a version and the labels of its last batch; return the events since the last version.
+
+        A version of the same batch is ignored; an older one starts a new history.
+        """
+        before = self.reading
+        if before is not None and reading.batch < before.batch:
+            self._restart()
+            before = None
+        self.reading = reading
+        if reading.model.state.is_new or (before and reading.batch == before.batch):
+            return ()
+        events = _events_since(before, reading)
+        self._events.extend(events)
+        self._n_events += len(events)
+        self._lineage.add_events(events)
+        summary = _summary_of(reading, labels)
+        if before is not None:
+            summary = replace(summary, batches=reading.batch - before.batch)
+        self.pending = summary if self.pending is None else self.pending.merged_with(summary)
+        return events
+
+    def close_summary(self) -> None:
+        """Add what was counted as a summary, with the current shares."""
+        if self.pending is None or self.reading is None:
+            return
+        state = self.reading.model.state
+        _, share = weights_of(state)
+        top = np.sort(heaviest(state.ids, share, N_SHARES))
+        shares = dict(zip(state.ids[top].tolist(), share[top].tolist(), strict=True))
+        outside = max(1.0 - float(share.sum()), 0.0)
+        self._lineage.update_shares(
+            shares, dict(zip(shares, state.born[top].tolist(), strict=True))
+        )
+        self._summaries.add(replace(self.pending, outside=outside, shares=shares))
+        self.pending = None
+
+    def changes(self, cursor: HistoryCursor) -> dict[str, Any]:
+        """Return for JSON what the reader lacks, or everything, and move its cursor."""
+        summaries = self._summaries.since(cursor.summaries)
+        reset = cursor.epoch != self._epoch or summaries is None
+        if reset:
+            cursor.epoch, cursor.events, cursor.lineage = self._epoch, 0, -1
+            summaries = list(self._summaries)
+        n_new = min(self._n_events - cursor.events, len(self._events))
+        events = list(self._events)[len(self._events) - n_new :]
+        lineage = None if cursor.lineage == self._lineage.changes else list(self._lineage)
+        cursor.summaries, cursor.events = self._summaries.n_seen, self._n_events
+        cursor.lineage = self._lineage.changes
+        return {
+            "reset": reset,
+            "clock": "number" if self.reading is None else clock_of(self.reading),
+            "summaries": [summary.to_dict() for summary in summaries or ()],
+            "events": [asdict(event) for event in events],
+            "lineage": None if lineage is None else [asdict(record) for record in lineage],
+            "dropped": self._lineage.n_dropped,
+        }
+
+    def _restart(self) -> None:
+        """Start a new history; readers get all of it."""
+        self._epoch += 1
+        self._summaries, self._lineage = Summaries(self.n_summaries), Lineage(N_CLUSTERS)
+        self._events.clear()
+        self._n_events = 0
+        self.pending = None
+
+
+def _events_since(before: ModelVersion | None, reading: ModelVersion) -> list[Event]:
+    """Return the events between two versions, as far as they are kept."""
+    model = reading.model
+    if before is None:
+        return list(model.events)
+    if reading.batch == before.batch + 1:
+        return list(model.info.events)
+    return [event for event in model.events if event.time > before.model.state.time]
+
+
+def _summary_of(reading: ModelVersion, labels: Labels | None) -> Summary:
+    """Summarise the last batch; without its labels, from the counts in the state."""
+    state, info = reading.model.state, reading.model.info
+    if labels is None:
+        rows, novel = (
+            float(state.current[:, :, 0].sum()) + state.unassigned_now,
+            float(info.n_novel),
+        )
+    else:
+        rows, novel = float(len(labels)), float(np.count_nonzero(labels == NOVEL))
+    density, n_clusters = info.mean_log_density, state.n_clusters
+    return Summary(
+        batch=reading.batch - 1,
+        time=state.time,
+        rows=rows,
+        novel=min(novel, rows),
+        clusters=n_clusters,
+        min_clusters=n_clusters,
+        max_clusters=n_clusters,
+        density=density,
+        lowest=density,
+        highest=density,
+    )
