@@ -42,11 +42,11 @@ for batch in stream:
     model.partial_fit(batch.X)
     history.see(model)
     if batch.time in born:
-        newborn = batch.y == born[int(batch.time)]
-        identity = np.bincount(model.labels_[newborn] + 1).argmax() - 1
+        new = batch.y == born[int(batch.time)]
+        identity = np.bincount(model.labels_[new] + 1).argmax() - 1
         fresh = any(event.id == identity for event in model.info_.events)
         print(
-            f"batch {batch.time:2.0f}: {newborn.sum()} rows of a newborn, most of them labelled "
+            f"batch {batch.time:2.0f}: {new.sum()} rows of a new cluster, most of them labelled "
             f"{identity}, {'an id born now' if fresh else 'an id known before'}"
         )
 

@@ -23,7 +23,7 @@ from scstream.metrics import adjusted_rand
 
 size = {"n_batches": 40, "batch_size": 80, "random_state": 3}
 streams = {
-    "stands still": stationary_gaussians(10, **size),
+    "no drift": stationary_gaussians(10, **size),
     "drifts": drifting_gaussians(10, speed=0.5, **size),
     "jumps every ten batches": abrupt_gaussians(10, jumps=range(10, 40, 10), **size),
 }

@@ -49,7 +49,7 @@ def shares_of(X):
 methods = {
     "half_life=2": (ScStream("multinomial", half_life=2, random_state=0), sparse.csr_array),
     "half_life=10": (ScStream("multinomial", half_life=10, random_state=0), sparse.csr_array),
-    "mini-batch k-means, told K": (MiniBatchKMeans(10, n_init=3, random_state=0), shares_of),
+    "mini-batch k-means, given K": (MiniBatchKMeans(10, n_init=3, random_state=0), shares_of),
 }
 scores, frames, history = {}, [], plot.History()
 for name, (model, prepared) in methods.items():

@@ -113,12 +113,12 @@ runs = {
     for name, prior in priors.items()
 }
 for system in logs:
-    told = [
+    scores = [
         f"{name}: ARI {run[-1]:.2f}, {run[0].n_clusters_:2d} clusters"
         for (one, name), run in runs.items()
         if one == system
     ]
-    print(f"{system:10} {'; '.join(told)}")
+    print(f"{system:10} {'; '.join(scores)}")
 
 # %%
 # Agreement with the templates

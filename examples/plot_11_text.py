@@ -89,8 +89,8 @@ for begin in range(0, counts.shape[0], SIZE):
     directions = normalize(np.sqrt(rows))
     if begin:
         found.append(model.predict(rows))
-        told = rival.predict(directions)
-        scores.append((adjusted_rand(truth, found[-1]), adjusted_rand(truth, told)))
+        predicted = rival.predict(directions)
+        scores.append((adjusted_rand(truth, found[-1]), adjusted_rand(truth, predicted)))
     model.partial_fit(rows)
     if len(truth) > len(set(group)):
         rival.partial_fit(directions)
@@ -98,7 +98,7 @@ for begin in range(0, counts.shape[0], SIZE):
 
 found = np.concatenate(found)
 ours, theirs = np.mean(scores, axis=0)
-print(f"mean ARI: scstream {ours:.3f}; mini-batch k-means, told K, {theirs:.3f}")
+print(f"mean ARI: scstream {ours:.3f}; mini-batch k-means, given K, {theirs:.3f}")
 print(f"{model.n_clusters_} clusters for {len(set(group))} groups")
 
 # %%

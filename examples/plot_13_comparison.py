@@ -97,11 +97,11 @@ def candidates(k):
     radii = (0.7, 2.0, 5.0)
     return {
         "scstream": [lambda: ScStream(random_state=0)],
-        "MiniBatchKMeans, told K": [lambda: MiniBatchKMeans(k, n_init=3, random_state=0)],
+        "MiniBatchKMeans, given K": [lambda: MiniBatchKMeans(k, n_init=3, random_state=0)],
         "HDBSCAN, last batch only": [LastBatch],
         "river DBSTREAM": [partial(dbstream, radius) for radius in radii],
         "river DenStream": [partial(denstream, radius) for radius in radii],
-        "river CluStream, told K": [
+        "river CluStream, given K": [
             lambda: River(cluster.CluStream(k, max_micro_clusters=50, seed=0))
         ],
     }

@@ -85,9 +85,10 @@ for name in pool.keys:
         event.kind in ("born", "split") and event.time >= CHANGE for event in events
     )
 
-told = {name for name, count in news.items() if count}
+reported = {name for name, count in news.items() if count}
 print(
-    f"devices with a new cluster: {len(told)}; of the {len(changed)} changed: {len(told & changed)}"
+    f"devices with a new cluster: {len(reported)}; "
+    f"of the {len(changed)} changed: {len(reported & changed)}"
 )
 
 # %%

@@ -306,7 +306,7 @@ class Model:
             raise CheckpointCorrupt(f"{name} is a checkpoint that holds no model yet.")
         return model
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "_ready"}
 
     def _batch(self, rows: Rows, weight: Array | None, time: Any) -> Batch:

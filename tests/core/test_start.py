@@ -13,13 +13,15 @@ from scstream.core.ratios import log_joint
 from scstream.core.start import data_driven_prior, n_entries
 from scstream.core.state import Batch, State
 from scstream.families import Gaussian, Multinomial
+from scstream.kernels import choose_kernels
 from tests.core.states import step
 
 CONFIG = Config()
 
 
 def first_batch(X):
-    family = data_driven_prior(Gaussian.weak_prior(X), CONFIG, X, None)
+    weak = Gaussian.weak_prior(X).with_kernels(choose_kernels())
+    family = data_driven_prior(weak, CONFIG, X, None)
     state, labels, _ = step(family, CONFIG, State.empty(family), Batch(X, 0.0), ThreadExecutor())
     return family, state, labels
 

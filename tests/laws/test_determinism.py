@@ -28,9 +28,9 @@ print(digest.hexdigest())
 """
 
 
-def digest(n_threads: int, **environment: str) -> str:
+def digest(n_jobs: int, **environment: str) -> str:
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(n_threads)],
+        [sys.executable, "-c", SCRIPT, str(n_jobs)],
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -53,6 +53,6 @@ def reference() -> str:
     ],
 )
 def test_threads_blas_and_hash_seed_do_not_change_results(
-    reference: str, n_threads: int, environment: dict[str, str]
+    reference: str, n_jobs: int, environment: dict[str, str]
 ) -> None:
-    assert digest(n_threads, **environment) == reference
+    assert digest(n_jobs, **environment) == reference

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
+from scstream.core import default, paper
 from scstream.core.config import Config
 from scstream.core.state import NOVEL, Batch, State
-from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
 from scstream.families import Diagonal, Gaussian, Multinomial
+from scstream.kernels import choose_kernels
+from tests.core.states import step
 
 N_STREAMS = 56  # per combination; 18 combinations
 FAMILIES = {"gaussian": Gaussian, "diagonal": Diagonal, "multinomial": Multinomial}
@@ -31,6 +33,12 @@ KERNELS = {
     ),
 }
 EXECUTOR = ThreadExecutor()
+
+
+@pytest.fixture(autouse=True)
+def short_start(monkeypatch):
+    for algorithm in (default, paper):
+        monkeypatch.setattr(algorithm, "_START_SWEEPS", 6)
 
 
 @dataclass
@@ -56,7 +64,7 @@ class Source:
         return rows
 
     def family(self):
-        return FAMILIES[self.name].weak_prior(self.rows(20))
+        return FAMILIES[self.name].weak_prior(self.rows(20)).with_kernels(choose_kernels())
 
     def batches(self) -> Iterator[Batch]:
         """Four to seven batches, at times that stand still or jump."""
@@ -76,7 +84,6 @@ def random_config(algorithm: str, kernel: str, rng: np.random.Generator, **choic
         alpha=float(rng.choice([0.1, 1.0, 10.0])),
         kernel=KERNELS[kernel](rng),
         n_sweeps=int(rng.choice([0, 1, 1, 3])),
-        start_sweeps=6,
         max_clusters=int(rng.choice([1, 3, 1000])),
         archive=bool(rng.choice([False, True])),
         **choices,
@@ -199,7 +206,7 @@ def test_total_statistics_are_conserved(name, algorithm, kernel):
 
     Splits, merges, cuts through the past and fading only hand them from cluster to cluster.
     """
-    still = {"births": False, "motion": False, "death_weight": 1e-12}
+    still = {"births": False, "motion": False, "min_weight": 1e-12}
     streams = random_streams(name, algorithm, kernel, n_streams=10, **still)
     for family, config, steps in streams:
         ledger = CheckpointLog()

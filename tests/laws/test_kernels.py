@@ -1,6 +1,6 @@
 """Kernels: the ring of single batches and the O(1) exponential are one; windows forget.
 
-What holds: with halved pasts (``cut_past=False``) everything the algorithm does to statistics is
+What holds: with halved pasts (``bisect_past=False``) everything the algorithm does to statistics is
 linear, so the ring and the running sum agree to round-off, in ``algorithm="paper"`` and, motion
 included, in the default. A cut along a principal axis is not linear: the cuts of single batches do
 not add up to the cut of their sum. Then the halves of the two differ, and in time their splits.
@@ -9,17 +9,20 @@ not add up to the cut of their sum. Then the halves of the two differ, and in ti
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
+from scstream.core import default, paper
 from scstream.core.config import Config
-from scstream.core.forgetting import advance
+from scstream.core.forgetting import forget
 from scstream.core.state import Batch, State
-from scstream.core.step import step
 from scstream.core.window import Box, Exponential, Windowed
 from scstream.families import Gaussian, Multinomial
+from scstream.kernels import choose_kernels
+from tests.core.states import step
 
 EXECUTOR = ThreadExecutor()
 HALF_LIFE = 3.0
@@ -49,16 +52,29 @@ def count_batches(seed=0):
 
 STREAMS = {
     "gaussian": (
-        Gaussian(mean=np.full(2, 4.0), kappa=0.05, nu=5.0, psi=np.eye(2)),
+        Gaussian(mean=np.full(2, 4.0), kappa=0.05, nu=5.0, psi=np.eye(2)).with_kernels(
+            choose_kernels()
+        ),
         gaussian_batches,
     ),
-    "multinomial": (Multinomial(concentration=np.full(12, 0.3)), count_batches),
+    "multinomial": (
+        Multinomial(concentration=np.full(12, 0.3)).with_kernels(choose_kernels()),
+        count_batches,
+    ),
 }
 LINEAR = {
-    "paper": lambda kernel: Config.paper(kernel=kernel, start_sweeps=30),
-    "default, still": lambda kernel: Config(kernel=kernel, cut_past=False, motion=False),
-    "default, moving": lambda kernel: Config(kernel=kernel, cut_past=False),
+    "paper": Config.paper,
+    "default, still": lambda kernel: Config(kernel=kernel, motion=False),
+    "default, moving": lambda kernel: Config(kernel=kernel),
 }
+
+
+@pytest.fixture
+def halved_pasts(monkeypatch):
+    """Both algorithms cut a past into equal halves; the paper's start is short."""
+    edits = replace(default.RULES.edits, bisect_past=False)
+    monkeypatch.setattr(default, "RULES", replace(default.RULES, edits=edits))
+    monkeypatch.setattr(paper, "_START_SWEEPS", 30)
 
 
 def ring_of_the_same():
@@ -67,10 +83,11 @@ def ring_of_the_same():
 
 @pytest.mark.parametrize("algorithm", LINEAR)
 @pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.usefixtures("halved_pasts")
 def test_stored_batches_and_running_sum_give_the_same_statistics(stream, algorithm):
     """Sixty batches: the same labels, events and ids, statistics within 1e-8."""
     family, batches = STREAMS[stream]
-    one, two = LINEAR[algorithm](Exponential(HALF_LIFE)), LINEAR[algorithm](ring_of_the_same())
+    one, two = (LINEAR[algorithm](kernel=k) for k in (Exponential(HALF_LIFE), ring_of_the_same()))
     sums, ring = State.empty(family), State.empty(family)
     n_clusters = []
     for batch in batches():
@@ -173,7 +190,7 @@ def test_equal_times_do_not_change_weights(kernel):
     config = Config(kernel=kernel)
     state, _, _ = step(family, config, State.empty(family), first, EXECUTOR)
     before = state.cluster_stats.sum(axis=0)
-    state = advance(family, config, state, state.time)
+    state = forget(family, config, state, state.time, motion=True)
     np.testing.assert_allclose(state.cluster_stats.sum(axis=0), before, rtol=1e-12)
     state, _, _ = step(family, config, state, Batch(second.rows, state.time), EXECUTOR)
     assert state.total_weight == pytest.approx(first.n_rows + second.n_rows)

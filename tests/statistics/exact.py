@@ -16,6 +16,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from scstream.families import Gaussian, Multinomial
+from scstream.kernels import choose_kernels
 
 LEAST_EXPECTED = 5.0  # cells with fewer expected rows are pooled before a chi-square test
 
@@ -152,7 +153,7 @@ def gaussian_line() -> Problem:
     """Six numbers in two loose groups, far from the prior mean and from the origin of moments."""
     family = Gaussian(mean=[0.5], kappa=0.3, nu=2.5, psi=[[0.6]], origin=[-1.0])
     X = np.array([[0.7], [1.1], [1.6], [2.9], [3.2], [4.4]])
-    return Problem(family, X, 0.6, log_marginal_gaussian)
+    return Problem(family.with_kernels(choose_kernels()), X, 0.6, log_marginal_gaussian)
 
 
 def gaussian_plane() -> Problem:
@@ -160,13 +161,13 @@ def gaussian_plane() -> Problem:
         mean=[1.0, -0.5], kappa=0.4, nu=3.5, psi=[[0.8, 0.3], [0.3, 0.5]], origin=[0.3, 0.2]
     )
     X = np.array([[0.2, 0.1], [0.9, 0.8], [1.6, 0.7], [2.6, 2.2], [2.2, 3.1], [3.9, 2.0]])
-    return Problem(family, X, 1.7, log_marginal_gaussian)
+    return Problem(family.with_kernels(choose_kernels()), X, 1.7, log_marginal_gaussian)
 
 
 def multinomial_counts() -> Problem:
     family = Multinomial(concentration=np.array([0.4, 0.9, 0.6]))
     X = np.array([[3, 1, 0], [2, 0, 1], [1, 2, 2], [0, 3, 1], [0, 1, 3], [1, 1, 1]], dtype=float)
-    return Problem(family, X, 0.8, log_marginal_multinomial)
+    return Problem(family.with_kernels(choose_kernels()), X, 0.8, log_marginal_multinomial)
 
 
 PROBLEMS = {"line": gaussian_line, "plane": gaussian_plane, "counts": multinomial_counts}

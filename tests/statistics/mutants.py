@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import gammaln
 
-from scstream.core.moves import log_half_weights, log_split_ratio
-from scstream.core.rng import ClusterDraws
+from scstream.core.moves import log_subcluster_weights
 from scstream.families import Gaussian, Multinomial
+from scstream.kernels import REFERENCE, ClusterDraws
 
 
 class NoMeanTerm(Gaussian):
@@ -89,49 +89,58 @@ def of_class(broken, family):
     return broken(**family.hyperparameters())
 
 
-def one_row_more_each(plan, state):
+def one_row_more_each(params, state):
     """Weights from Dir(N_1 + 1 .. N_K + 1)."""
-    draws = ClusterDraws(plan.key ^ 1, state.ids)
-    return replace(plan, log_weight=draws.log_gamma(state.weight[:, None] + 1.0)[:, 0])
+    draws = ClusterDraws(REFERENCE, params.key ^ 1, state.ids)
+    return replace(params, log_weight=draws.log_gamma(state.weight[:, None] + 1.0)[:, 0])
 
 
-def even_weights(plan, state):
-    return replace(plan, log_weight=np.zeros_like(plan.log_weight))
+def even_weights(params, state):
+    return replace(params, log_weight=np.zeros_like(params.log_weight))
 
 
-def mean_weights(plan, state):
+def mean_weights(params, state):
     """Weights at their means, not drawn."""
-    return replace(plan, log_weight=np.log(state.weight))
+    return replace(params, log_weight=np.log(state.weight))
 
 
-def halves_without_alpha(plan, state):
+def halves_without_alpha(params, state):
     """Sub-weights from Dir(N_l + 1, N_r + 1) whatever alpha is."""
-    draws = ClusterDraws(plan.key ^ 1, state.ids)
-    return replace(plan, log_subweight=draws.log_gamma(state.subclusters[:, :, 0] + 1.0))
+    draws = ClusterDraws(REFERENCE, params.key ^ 1, state.ids)
+    return replace(params, log_subweight=draws.log_gamma(state.subclusters[:, :, 0] + 1.0))
 
 
-def greedy(plan, state):
+def greedy(params, state):
     """The most probable label, not a drawn one."""
-    return replace(plan, key=None)
+    return replace(params, key=None)
 
 
 def no_alpha(family, alpha, left, right):
-    return log_split_ratio(family, 1.0, left, right)
+    return family.kernels.log_split_ratio(family, 1.0, left, right)
 
 
 def no_lgamma(family, alpha, left, right):
     n, m = left[:, 0], right[:, 0]
-    return log_split_ratio(family, alpha, left, right) - gammaln(n) - gammaln(m) + gammaln(n + m)
+    return (
+        family.kernels.log_split_ratio(family, alpha, left, right)
+        - gammaln(n)
+        - gammaln(m)
+        + gammaln(n + m)
+    )
 
 
 def lgamma_of_union_only(family, alpha, left, right):
-    return log_split_ratio(family, alpha, left, right) - gammaln(left[:, 0]) - gammaln(right[:, 0])
+    return (
+        family.kernels.log_split_ratio(family, alpha, left, right)
+        - gammaln(left[:, 0])
+        - gammaln(right[:, 0])
+    )
 
 
 def with_half_weights(family, alpha, left, right):
     """The merge ratio of the original program; good for streams, not the posterior's."""
-    weights = log_half_weights(alpha, left[:, 0], right[:, 0])
-    return log_split_ratio(family, alpha, left, right) - weights
+    weights = log_subcluster_weights(alpha, left[:, 0], right[:, 0])
+    return family.kernels.log_split_ratio(family, alpha, left, right) - weights
 
 
 def log_multigamma(a, d):

@@ -19,9 +19,8 @@ import numpy as np
 import pytest
 
 from scstream.core.config import Config
-from scstream.core.start import single_cluster
-from scstream.core.state import Batch, State, Transition
-from scstream.core.sweep import sampling_sweep
+from scstream.core.paper import one_cluster, sampling_sweep
+from scstream.core.state import Batch, State
 from scstream.core.window import Exponential
 from tests.statistics import mutants
 from tests.statistics.exact import PROBLEMS, canonical, chi_square, total_variation
@@ -60,8 +59,8 @@ def p_of_halves(problem, kernel, *, n_worlds=N_WORLDS):
     ends = []
     for chunk, sides in enumerate(np.array_split(start, max(1, n_worlds // 512))):
         X = np.broadcast_to(problem.X, (len(sides), *problem.X.shape))
-        one_cluster = np.zeros_like(sides)
-        ends.append(choices(kernel, X, one_cluster, sides=sides, address=(chunk, 0))[1])
+        together = np.zeros_like(sides)
+        ends.append(choices(kernel, X, together, sides=sides, address=(chunk, 0))[1])
     return told(chi_square(np.concatenate(ends), cells, probability))
 
 
@@ -172,8 +171,8 @@ def test_the_streaming_update_does_not_sample_the_exact_posterior():
     problem = PROBLEMS["plane"]()
     config = Config.paper(alpha=problem.alpha, kernel=Exponential(half_life=None))
     rows = EXECUTOR.load(problem.family, Batch(problem.X, 0.0))
-    start = Transition.of(replace(State.empty(problem.family), time=0.0))
-    state = single_cluster(problem.family, config, start, rows).state
+    start = replace(State.empty(problem.family), time=0.0)
+    state = one_cluster(problem.family, config, start, rows).state
     seen = []
     for sweep in range(300):
         swept = sampling_sweep(problem.family, config, state, rows, sweep=sweep)

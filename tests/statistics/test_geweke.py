@@ -22,8 +22,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scstream.core.rng import ClusterDraws, key_for
+from scstream.core.rng import key_for
 from scstream.families import Gaussian, Multinomial
+from scstream.kernels import ClusterDraws, choose_kernels
 from tests.statistics import mutants
 from tests.statistics.exact import canonical
 from tests.statistics.worlds import BAR, MORE, WORLDS_AT_ONCE, Kernel, split_or_merge, sweep
@@ -43,7 +44,7 @@ class GaussianModel:
 
     family = Gaussian(
         mean=[0.8, -0.4], kappa=0.7, nu=12.0, psi=[[1.0, 0.4], [0.4, 0.7]], origin=[-0.5, 0.3]
-    )
+    ).with_kernels(choose_kernels())
     alpha = 1.6
 
     def prior(self, n_groups, rng):
@@ -80,7 +81,7 @@ class GaussianModel:
 
 @dataclass(frozen=True)
 class MultinomialModel:
-    family = Multinomial(concentration=np.array([0.5, 1.1, 0.8]))
+    family = Multinomial(concentration=np.array([0.5, 1.1, 0.8])).with_kernels(choose_kernels())
     alpha = 0.7
 
     def prior(self, n_groups, rng):
@@ -138,7 +139,8 @@ def rounds(model, kernel, labels, X, *, chunk, rng):
         group = numbered(labels).ravel()
         stats_ = kernel.family.stats(X.reshape(len(group), -1), group, group.max() + 1)
         key = key_for(kernel.seed, batch=chunk, sweep=round_, purpose="chain")
-        drawn = kernel.family.sample_posterior(stats_, ClusterDraws(key, np.arange(len(stats_))))
+        draws = ClusterDraws(kernel.family.kernels, key, np.arange(len(stats_)))
+        drawn = kernel.family.sample_posterior(stats_, draws)
         rows = model.rows([p[group] for p in model.unpack(drawn)], rng)
         X = rows.reshape(X.shape)
     return labels, X

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scstream.core.rng import PURPOSES, ClusterDraws, key_for, uniforms
-from scstream.core.weights import drawn_weights
-from scstream.families import Multinomial
-from tests.core.states import with_clusters
+from scstream.core.rng import PURPOSES, key_for
+from scstream.kernels import ClusterDraws, choose_kernels
 
 pytestmark = pytest.mark.statistics
 
 N = 20_000
+KERNELS = choose_kernels()
 SHAPES = (0.01, 0.3, 1.0, 1.5, 7.0, 1e3, 1e6)
 
 
@@ -44,7 +43,7 @@ KNOWN_ANSWERS = [
 @pytest.mark.parametrize(("counter", "key", "output"), KNOWN_ANSWERS)
 def test_uniforms_are_the_top_bits_of_philox(counter, key, output):
     index, lane = (np.array([word(*counter[at : at + 2])], dtype=np.uint64) for at in (0, 2))
-    found = uniforms(word(*key), index, lane)[0]
+    found = KERNELS.uniforms(word(*key), index, lane)[0]
     expected = [((word(*output[at : at + 2]) >> 11) + 0.5) / 2.0**53 for at in (0, 2)]
     assert found.tolist() == expected
 
@@ -67,13 +66,13 @@ MANY = np.arange(N)
 
 
 def by_key(keys):
-    return np.concatenate([uniforms(key, np.array([4]))[:, 0] for key in keys])
+    return np.concatenate([KERNELS.uniforms(key, np.array([4]))[:, 0] for key in keys])
 
 
 ALONG = {
-    "rows": lambda: uniforms(HERE, MANY)[:, 0],
-    "second of a pair": lambda: uniforms(HERE, MANY)[:, 1],
-    "lanes": lambda: uniforms(HERE, np.full(N, 5), MANY)[:, 0],
+    "rows": lambda: KERNELS.uniforms(HERE, MANY)[:, 0],
+    "second of a pair": lambda: KERNELS.uniforms(HERE, MANY)[:, 1],
+    "lanes": lambda: KERNELS.uniforms(HERE, np.full(N, 5), MANY)[:, 0],
     "sweeps": lambda: by_key(
         key_for(7, batch=n // 50, sweep=n % 50, purpose="labels") for n in range(3_000)
     ),
@@ -96,7 +95,10 @@ def test_uniforms_are_uniform_and_uncorrelated_along_every_part_of_an_address(pa
 
 def test_different_purposes_are_independent():
     u = np.array(
-        [uniforms(key_for(0, batch=0, sweep=0, purpose=p), np.arange(N))[:, 0] for p in PURPOSES]
+        [
+            KERNELS.uniforms(key_for(0, batch=0, sweep=0, purpose=p), np.arange(N))[:, 0]
+            for p in PURPOSES
+        ]
     )
     correlation = np.corrcoef(u)[np.triu_indices(len(PURPOSES), 1)]
     p = 2.0 * stats.norm.sf(np.abs(correlation) * np.sqrt(N))
@@ -104,7 +106,9 @@ def test_different_purposes_are_independent():
 
 
 def test_normals_are_normal():
-    normals = ClusterDraws(key_for(1, batch=0, sweep=0, purpose="params"), np.arange(N // 4))
+    normals = ClusterDraws(
+        KERNELS, key_for(1, batch=0, sweep=0, purpose="params"), np.arange(N // 4)
+    )
     drawn = normals.normal(4)
     assert stats.kstest(drawn.ravel(), "norm").pvalue > 1e-3
     correlation = np.corrcoef(drawn.T)[np.triu_indices(4, 1)]
@@ -114,7 +118,7 @@ def test_normals_are_normal():
 @pytest.mark.parametrize("shape", SHAPES)
 def test_log_gammas_are_logarithms_of_gammas(shape):
     """For a tiny shape log x is log U / shape but for a factor that is nearly one."""
-    draws = ClusterDraws(key_for(2, batch=0, sweep=0, purpose="weights"), np.arange(N))
+    draws = ClusterDraws(KERNELS, key_for(2, batch=0, sweep=0, purpose="weights"), np.arange(N))
     found = draws.log_gamma(np.full((N, 1), shape))[:, 0]
     assert np.isfinite(found).all()
     if shape >= 0.3:
@@ -123,7 +127,7 @@ def test_log_gammas_are_logarithms_of_gammas(shape):
 
 
 def test_successive_draws_of_one_cluster_are_independent():
-    draws = ClusterDraws(key_for(3, batch=0, sweep=0, purpose="params"), np.arange(N))
+    draws = ClusterDraws(KERNELS, key_for(3, batch=0, sweep=0, purpose="params"), np.arange(N))
     columns = np.column_stack(
         [
             draws.normal(1),
@@ -144,7 +148,7 @@ def test_draws_of_a_cluster_depend_on_its_own_address_only():
     shape = np.array([0.02, 0.7, 1.0, 3.3, 900.0])
 
     def drawn(which):
-        draws = ClusterDraws(key, ids[which])
+        draws = ClusterDraws(KERNELS, key, ids[which])
         first = draws.normal(3)
         second = draws.log_gamma(shape[which, None] * np.array([1.0, 2.0]))
         return np.column_stack([first, second, draws.normal(2)])
@@ -156,13 +160,10 @@ def test_draws_of_a_cluster_depend_on_its_own_address_only():
 
 def test_drawn_weights_are_dirichlet():
     """Ratios of weights, and shares of the halves, against beta distributions."""
-    family = Multinomial(concentration=np.ones(2))
-    subclusters = np.zeros((3, 2, family.n_stats))
-    subclusters[:, :, 0] = [[1.0, 0.5], [4.0, 2.5], [0.0, 0.25]]
-    state = with_clusters(family, subclusters)
+    counts = np.array([[1.0, 0.5], [4.0, 2.5], [0.0, 0.25]])
     alpha = 0.7
     keys = [key_for(5, batch=b, sweep=0, purpose="weights") for b in range(2_000)]
-    drawn = [drawn_weights(state, alpha, key) for key in keys]
+    drawn = [KERNELS.sample_log_weights(counts, alpha, key, np.arange(3)) for key in keys]
     weight = np.array([np.append(known, new) for known, new, _ in drawn])
     weight = np.exp(weight - weight.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
@@ -172,5 +173,5 @@ def test_drawn_weights_are_dirichlet():
         assert stats.kstest(weight[:, k], beta.cdf).pvalue > 1e-3
     share = np.exp(np.array([half for _, _, half in drawn]))
     np.testing.assert_allclose(share.sum(axis=2), 1.0, rtol=1e-12)
-    for k, (left, right) in enumerate(subclusters[:, :, 0] + alpha / 2.0):
+    for k, (left, right) in enumerate(counts + alpha / 2.0):
         assert stats.kstest(share[:, k, 0], stats.beta(left, right).cdf).pvalue > 1e-3

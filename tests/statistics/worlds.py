@@ -1,7 +1,7 @@
 """Many small chains at once through the real sweep: each lives in a world of its own.
 
 A row carries the number of its world, and clusters of other worlds are out of its reach. So one
-call of `sampling_plan` and `relabel` makes one independent sweep in every world: draws have the
+call of `sampled_params` and one pass make one independent sweep in every world: draws have the
 address of their cluster and of their row, nothing is shared.
 """
 
@@ -16,12 +16,11 @@ import numpy as np
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.assign import AssignmentParams
-from scstream.core.cluster_edits import take
 from scstream.core.config import Config
-from scstream.core.moves import log_merge_ratio, log_split_ratio
+from scstream.core.ratios import log_merge_ratio
 from scstream.core.rng import key_for
 from scstream.core.state import Batch, State
-from scstream.core.sweep import relabel, sampling_plan
+from scstream.core.sweep import sampled_params
 from scstream.core.window import Exponential
 from scstream.families.base import Family
 from tests.core.states import with_clusters
@@ -40,7 +39,7 @@ EXECUTOR = ThreadExecutor()
 class Worlds:
     """A family whose rows begin with the number of their world; clusters stay within one."""
 
-    kernel = None  # of the compiled kernels none knows worlds
+    compiled = None  # compiled code knows no worlds
 
     def __init__(self, inner: Family) -> None:
         self.inner = inner
@@ -70,6 +69,10 @@ class Worlds:
         return self.inner.predictive_params(stats[:, :-1])
 
 
+def log_split_ratio(family, alpha, left, right):  # (G,)
+    return family.kernels.log_split_ratio(family, alpha, left, right)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """The moves under test; each part can be replaced by a broken one."""
@@ -77,7 +80,7 @@ class Kernel:
     family: Family
     alpha: float
     seed: int = 0
-    tampered: Callable[[AssignmentParams, State], AssignmentParams] = lambda plan, state: plan
+    tampered: Callable[[AssignmentParams, State], AssignmentParams] = lambda params, state: params
     log_ratio: Callable[..., np.ndarray] = log_split_ratio
 
     @property
@@ -104,7 +107,8 @@ def choices(kernel: Kernel, X, labels, *, sides=None, address: tuple[int, int]):
     rows = np.column_stack([np.repeat(np.arange(n_worlds), n_rows), X.reshape(-1, X.shape[2])])
     state = state_of(family, rows, (bounds[:-1, None] + labels).reshape(-1), sides)
     state = replace(state, n_batches=address[0])
-    plan = kernel.tampered(sampling_plan(family, kernel.config, state, sweep=address[1]), state)
+    params = sampled_params(family, kernel.config, state, state, sweep=address[1], births=False)
+    params = kernel.tampered(params, state)
     half = np.empty(labels.shape, dtype=np.int64)
     for start in range(0, n_worlds, NEIGHBOURS):
         part = slice(start, min(start + NEIGHBOURS, n_worlds))
@@ -114,21 +118,21 @@ def choices(kernel: Kernel, X, labels, *, sides=None, address: tuple[int, int]):
         key = key_for(
             kernel.seed, batch=address[0], sweep=address[1] + (start << 32), purpose="labels"
         )
-        relabel(take(state, np.arange(near.start, near.stop)), loaded, excerpt(plan, near, key))
+        loaded.assign(excerpt(params, near, key))
         names = np.arange(2 * near.start, 2 * near.stop).reshape(-1, 2)
         half[part] = loaded.labels(names)[0].reshape(-1, n_rows)
     return half // 2 - bounds[:-1, None], half % 2
 
 
-def excerpt(plan: AssignmentParams, near: slice, key: int) -> AssignmentParams:
-    """The plan for rows that have only these clusters within reach."""
+def excerpt(params: AssignmentParams, near: slice, key: int) -> AssignmentParams:
+    """The parameters for rows that have only these clusters within reach."""
     return replace(
-        plan,
-        clusters=plan.clusters[near],
-        subclusters=plan.subclusters[2 * near.start : 2 * near.stop],
-        log_weight=plan.log_weight[near],
-        log_subweight=plan.log_subweight[near],
-        key=None if plan.key is None else key,
+        params,
+        clusters=params.clusters[near],
+        subclusters=params.subclusters[2 * near.start : 2 * near.stop],
+        log_weight=params.log_weight[near],
+        log_subweight=params.log_subweight[near],
+        key=None if params.key is None else key,
     )
 
 
@@ -182,7 +186,7 @@ def log_merge(kernel: Kernel, subclusters):  # (2W, P) -> (W,)
         return -log_split(kernel, subclusters)
     index = np.arange(0, len(subclusters), 2)
     pairs = (index, index + 1)
-    return log_merge_ratio(kernel.family, kernel.alpha, subclusters, pairs, correction=False)
+    return log_merge_ratio(kernel.family, kernel.alpha, subclusters, pairs)
 
 
 def run(kernel: Kernel, X, labels, *, n_steps: int, with_moves: bool):  # (n, D), (W, n) -> (W, n)

@@ -1,4 +1,4 @@
-"""What every `Store` must do. Each law takes an empty store and raises where it is broken."""
+"""The laws of every `Store`. Each law takes an empty store and raises if it is broken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITERS = 8
 CONTENT = bytes(range(256)) * 5
 
 
-def keeps_what_is_put(store: Store) -> None:
+def put_and_get_return_the_same_bytes(store: Store) -> None:
     store.put("a", CONTENT)
     store.put("empty", b"")
     assert store.get("a") == CONTENT
@@ -23,8 +23,8 @@ def keeps_what_is_put(store: Store) -> None:
     assert store.get("a") == b"shorter"
 
 
-def reads_parts(store: Store) -> None:
-    """As `bytes` are sliced: a part that is not there is empty, one beyond the end is cut."""
+def get_reads_ranges(store: Store) -> None:
+    """Ranges work like slices of `bytes`: they end at the end of the object."""
     store.put("a", CONTENT)
     store.put("empty", b"")
     size = len(CONTENT)
@@ -36,7 +36,7 @@ def reads_parts(store: Store) -> None:
     assert store.get("empty", 0, 4) == b""
 
 
-def misses_what_is_not_there(store: Store) -> None:
+def missing_objects_raise_key_error(store: Store) -> None:
     for part in [(0, -1), (0, 0), (3, 4)]:
         with pytest.raises(KeyError):
             store.get("nothing", *part)
@@ -44,7 +44,7 @@ def misses_what_is_not_there(store: Store) -> None:
     assert store.names() == []
 
 
-def lists_sorted(store: Store) -> None:
+def names_are_sorted(store: Store) -> None:
     for name in ["b-10", "a-2", "a-10", "A", "b", "a.txt", "a_"]:
         store.put(name, name.encode())
     assert store.names() == sorted(["b-10", "a-2", "a-10", "A", "b", "a.txt", "a_"])
@@ -53,7 +53,7 @@ def lists_sorted(store: Store) -> None:
     assert store.names("c") == []
 
 
-def forgets_what_is_deleted(store: Store) -> None:
+def deleted_objects_are_gone(store: Store) -> None:
     store.put("a", b"1")
     store.put("b", b"2")
     store.delete("a")
@@ -65,7 +65,7 @@ def forgets_what_is_deleted(store: Store) -> None:
     assert store.get("a") == b"again"
 
 
-def takes_a_name_once(store: Store) -> None:
+def put_new_writes_a_name_once(store: Store) -> None:
     assert store.put_new("a", b"first")
     assert not store.put_new("a", b"second")
     assert not store.put_new("a", b"first")
@@ -75,15 +75,15 @@ def takes_a_name_once(store: Store) -> None:
     assert store.get("b") == b"first"
 
 
-def lets_one_of_many_win(store: Store) -> None:
-    """Also with equal contents: who lost must not believe to have won."""
+def put_new_succeeds_for_one_of_many_writers(store: Store) -> None:
+    """Also with equal contents: the losers must return False."""
     for name, content in [("own", "{}"), ("equal", "same"), ("own-2", "{}"), ("equal-2", "same")]:
         wins = _race(lambda k, n=name, c=content: store.put_new(n, c.format(k).encode()))
         assert len(wins) == 1, (name, wins)
         assert store.get(name) == content.format(wins[0]).encode()
 
 
-def refuses_odd_names(store: Store) -> None:
+def invalid_names_are_rejected(store: Store) -> None:
     odd = ["", ".", "..", "../a", "a/b", "/a", ".draft-1", "a b", "ä", "a\n", "x" * 65]
     for name in odd:
         for act in (
@@ -97,7 +97,7 @@ def refuses_odd_names(store: Store) -> None:
     assert store.names() == []
 
 
-def sweeps_nothing_that_counts(store: Store) -> None:
+def sweep_keeps_objects(store: Store) -> None:
     store.put("a", b"1")
     store.put_new("b", b"2")
     store.sweep()
@@ -106,20 +106,20 @@ def sweeps_nothing_that_counts(store: Store) -> None:
 
 
 LAWS: list[Callable[[Store], None]] = [
-    keeps_what_is_put,
-    reads_parts,
-    misses_what_is_not_there,
-    lists_sorted,
-    forgets_what_is_deleted,
-    takes_a_name_once,
-    lets_one_of_many_win,
-    refuses_odd_names,
-    sweeps_nothing_that_counts,
+    put_and_get_return_the_same_bytes,
+    get_reads_ranges,
+    missing_objects_raise_key_error,
+    names_are_sorted,
+    deleted_objects_are_gone,
+    put_new_writes_a_name_once,
+    put_new_succeeds_for_one_of_many_writers,
+    invalid_names_are_rejected,
+    sweep_keeps_objects,
 ]
 
 
 def _race(put_new: Callable[[int], bool]) -> list[int]:
-    """Start writers at once; return those that were told to have won."""
+    """Start writers at once; return those whose `put_new` returned True."""
     line = threading.Barrier(WRITERS)
     wins: list[int] = []
 

@@ -94,7 +94,7 @@ class Files:
         return FileSource(path=self.folder / f"*.{self.ending}", follow=self.follow)
 
     def fill(self, numbers):
-        """Text grows, and a file with a later name comes; other files are written whole."""
+        """Append to text files and add files with later names; write other files at once."""
         if self.ending in ("csv", "jsonl"):
             write_lines(self.next_file(-1), numbers[:5])
             write_lines(self.next_file(), numbers[5:])

@@ -566,7 +566,7 @@ def written(path: Path) -> list[tuple[int, int]]:
 
 
 class FaultyDisk(MachineDisk):
-    """Writes what it does to a list; one kind of operation fails while it is told to."""
+    """Records its operations in a list; one kind of operation can be made to fail."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -701,7 +701,7 @@ def test_a_new_file_and_its_folders_are_synced_once(tmp_path: Path) -> None:
     disk = FaultyDisk()
     sink = FileSink(path=tmp_path / "a" / "b" / "labels.jsonl", disk=disk)
     sink.open(None)
-    assert disk.done == ["sync_folder"] * 3  # the folder above, which is there, is synced too
+    assert disk.done == ["sync_folder"] * 3  # the existing parent folder is synced too
     sink.write(delivery(0))
     sink.flush()
     assert disk.done[3:] == ["write", "sync", "sync_folder"]
@@ -758,7 +758,7 @@ def test_a_second_writer_is_detected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (b"[1, 1]\n[2, 2]\n[3, 4]\n[4, 4]\n", SourceChanged),  # written anew, in place
+        (b"[1, 1]\n[2, 2]\n[3, 4]\n[4, 4]\n", SourceChanged),  # written again, in place
         (b"[1, 1]\n[2, 2]\n", SourceRegressed),
     ],
 )

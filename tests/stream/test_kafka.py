@@ -179,7 +179,7 @@ on_modern = pytest.mark.parametrize("broker", MODERN, indirect=True)
 def gathered(
     source: KafkaSource, n: int, *, max_n: int = 1000, seconds: float = 60
 ) -> list[Record]:
-    """Read until so many messages have come, and a moment longer, in case there are too many."""
+    """Read until `n` messages have arrived, and a moment longer in case there are more."""
     records: list[Record] = []
     end = time.monotonic() + seconds
     while len(records) < n and time.monotonic() < end:

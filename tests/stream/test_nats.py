@@ -1,4 +1,4 @@
-"""NATS JetStream as a source and as a sink, against real servers that are killed and robbed."""
+"""NATS JetStream as a source and as a sink, with real servers that are killed and lose data."""
 
 import asyncio
 import json
@@ -126,7 +126,7 @@ def test_start_sets_where_reading_begins(filled):
     late.close()
     publish(server.url, f"{name}.a", [20])
     again = opened(NatsSource(server.url, name, start="last"), Resume(identity, {}))
-    assert numbers_of(collect(again, 1)) == [20]  # came while nobody read
+    assert numbers_of(collect(again, 1)) == [20]  # written while no source was open
     again.close()
     with pytest.raises(InputError, match=r"start is 23, but the stream .* ends at 21"):
         NatsSource(server.url, name, start=23).open(None)
@@ -197,7 +197,7 @@ def test_a_server_that_lost_its_storage_is_detected(old_server):
     source.close()
     again = NatsSource(old_server.url, "rows")
     threading.Timer(0.5, lambda: make(old_server.url, "rows")).start()
-    again.open(resume, accept_gap=True)  # waits until somebody makes the stream
+    again.open(resume, accept_gap=True)  # waits until the stream is created
     publish(old_server.url, "rows.a", [7])
     assert numbers_of(collect(again, 1)) == [7]
     again.close()
@@ -361,7 +361,7 @@ def test_a_stream_with_interest_keeps_messages_until_they_are_acknowledged(nats_
         wait_for(lambda rest=rest: left() == rest)
     resume = resume_at(source, records[-1].after)
     source.close()
-    publish(nats_server.url, f"{own_name}.a", [10])  # while nobody reads
+    publish(nats_server.url, f"{own_name}.a", [10])  # while no source is open
     again = opened(NatsSource(nats_server.url, own_name, durable="pipeline"), resume)
     assert numbers_of(collect(again, 1)) == [10]
     again.close()

@@ -1,4 +1,4 @@
-"""Rows of a PostgreSQL server that is killed and restarted: each is there once, as it was sent."""
+"""Rows of a PostgreSQL server that is killed and restarted: each is stored once and unchanged."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Redis Streams as a source and as a sink, against real servers that are killed and robbed."""
+"""Redis Streams as a source and as a sink, with real servers that are killed and lose data."""
 
 import json
 import logging
@@ -85,7 +85,7 @@ def test_start_sets_where_reading_begins(filled):
     late.close()
     add(server, name, [20])
     again = opened(RedisSource(server.url, name, start="last"), Resume(identity, {}))
-    assert numbers_of(collect(again, 1)) == [20]  # came while nobody read
+    assert numbers_of(collect(again, 1)) == [20]  # written while no source was open
     again.close()
 
 

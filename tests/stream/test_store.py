@@ -1,7 +1,7 @@
-"""Both stores keep the laws: a folder, and buckets of a real HTTP server that speaks S3.
+"""Both stores obey the laws: a folder, and buckets of a real HTTP server with the S3 protocol.
 
 The server is moto's. Its check of `If-None-Match` and its write are two steps, so it is run with
-one thread: then they are indivisible, as S3 promises them to be.
+one thread: then they are atomic, as S3 guarantees.
 """
 
 import sys
@@ -16,7 +16,7 @@ from scstream.errors import InputError, StreamError
 from scstream.stream.connectors.s3 import S3Store
 from scstream.stream.store import FolderStore
 from tests.servers import Server
-from tests.stream.store_laws import LAWS, takes_a_name_once
+from tests.stream.store_laws import LAWS, put_new_writes_a_name_once
 
 # Between the client and moto: keys with "deaf" in them lose their `If-None-Match`, the first write
 # to a key with "lost" in it is done and answered with 500, with "conflict" answered with 409.
@@ -84,9 +84,9 @@ def test_a_store_obeys_the_laws(law, kind, tmp_path, s3_server, own_name):
 
 
 def test_a_server_that_ignores_the_condition_breaks_a_law_and_is_reported(s3_server, own_name):
-    """Without this the laws could be kept by a server that never looks at the header."""
+    """Otherwise a server that ignores the header could pass the laws."""
     with pytest.raises(AssertionError):
-        takes_a_name_once(s3_server.store(f"checkpoints/deaf-{own_name}"))
+        put_new_writes_a_name_once(s3_server.store(f"checkpoints/deaf-{own_name}"))
     [finding] = s3_server.store(f"checkpoints/deaf2-{own_name}").doctor()
     assert finding.level == "warn"
     store = s3_server.store(f"checkpoints/{own_name}")
@@ -95,7 +95,7 @@ def test_a_server_that_ignores_the_condition_breaks_a_law_and_is_reported(s3_ser
 
 
 def test_a_write_whose_answer_is_lost_still_counts(s3_server, own_name):
-    """The client asks again, is told that the name is taken, and finds its own mark there."""
+    """The client tries again, gets the error that the name exists, and finds its own token."""
     for retries in (0, 2):
         store = s3_server.store(f"checkpoints/{own_name}", retry_config={"max_retries": retries})
         assert store.put_new(f"lost-{retries}", b"mine")

@@ -1,4 +1,4 @@
-"""Sources and sinks that break a law of streams are told which one."""
+"""The kits for sources and sinks name the law that a wrong implementation breaks."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from scstream.testing import SINK_LAWS, SOURCE_LAWS, check_sink, check_source
 
 
 class Numbers:
-    """A sound source of a list of messages, for the wrong ones to be derived from."""
+    """A correct source of a list of messages; the wrong ones derive from it."""
 
     done = False
 
@@ -191,7 +191,7 @@ def test_the_error_names_the_law_that_a_source_breaks(wrong, law, detail):
 
 
 class Rows:
-    """A sound sink of a list, for the wrong ones to be derived from."""
+    """A correct sink of a list; the wrong ones derive from it."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -223,7 +223,7 @@ class LosesOnReopening(Rows):
 
 
 class LosesWhatComesAgain(Rows):
-    """It takes every batch that it has seen for one that is there."""
+    """It treats every batch that it has seen as already written."""
 
     seen = ()
 

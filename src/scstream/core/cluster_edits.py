@@ -126,7 +126,7 @@ def merge_clusters(
     if rules.keep_heavier_id:
         swap = weight[gone] > weight[keep]
         keep[swap], gone[swap] = gone[swap], keep[swap]
-    changed: dict[str, Any] = {name: getattr(state, name).copy() for name in _PER_CLUSTER}
+    changed: dict[str, NDArray[Any]] = {name: getattr(state, name).copy() for name in _PER_CLUSTER}
     for layer in _LAYERS:
         values = getattr(state, layer).copy()
         subclusters = values.sum(axis=-2)  # (..., K, P)
@@ -186,7 +186,7 @@ def number_from_zero(transition: Transition) -> Transition:
 
 def take(state: State, index: Labels) -> State:
     """Keep the clusters at these indices, in this order."""
-    kept: dict[str, Any] = {
+    kept: dict[str, NDArray[Any]] = {
         name: getattr(state, name)[index] for name in (*_PER_CLUSTER, "past", "current")
     }
     return state.replace(history=state.history[:, index], **kept)
@@ -194,7 +194,7 @@ def take(state: State, index: Labels) -> State:
 
 def _join(first: State, second: State) -> State:
     """Put the clusters of the second state behind those of the first."""
-    both: dict[str, Any] = {
+    both: dict[str, NDArray[Any]] = {
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in (*_PER_CLUSTER, "past", "current")
     }
@@ -205,7 +205,9 @@ def _by_id(state: State) -> State:
     return take(state, np.argsort(state.ids, kind="stable"))
 
 
-def _child_layers(family: Family, rules: EditRules, state: State, side: Labels) -> dict[str, Any]:
+def _child_layers(
+    family: Family, rules: EditRules, state: State, side: Labels
+) -> dict[str, NDArray[Any]]:
     """Layers of the clusters that one sub-cluster of each cluster becomes."""
     every = np.arange(state.n_clusters)
     along = state.subclusters[every, side]

@@ -100,8 +100,8 @@ class Config:
     @classmethod
     def paper(cls, **fields: Any) -> Self:
         """Return the settings of Algorithms 1 and 2 of the paper: one sampling sweep per batch."""
-        settings: dict[str, Any] = {"algorithm": "paper", "n_sweeps": 1}
-        return cls(**(settings | fields))
+        fields.setdefault("n_sweeps", 1)
+        return cls(algorithm="paper", **fields)
 
 
 def check_config(config: Config) -> None:

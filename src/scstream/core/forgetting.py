@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from scstream.core.config import Config
 from scstream.core.motion import active_now, move_layers
 from scstream.core.state import State
-from scstream.families.base import Family
+from scstream.families.base import Array, Family
 
 _NEGLIGIBLE = 1e-12  # weights below are dropped
 
@@ -60,7 +58,9 @@ def unfade_inactive(config: Config, state: State) -> State:
     return state.replace(past=state.past / faded[:, None, None])
 
 
-def _decayed(family: Family, state: State, elapsed: float, factor: float) -> dict[str, Any]:
+def _decayed(
+    family: Family, state: State, elapsed: float, factor: float
+) -> dict[str, Array | float]:
     """Fields of the past, the last batch included, moved by `elapsed` and decayed by `factor`."""
     subclusters = state.subclusters
     if elapsed:
@@ -76,7 +76,7 @@ def _decayed(family: Family, state: State, elapsed: float, factor: float) -> dic
     }
 
 
-def _window(config: Config, state: State, time: float) -> dict[str, Any]:
+def _window(config: Config, state: State, time: float) -> dict[str, Array | float]:
     """Append the last batch to the history, drop batches without weight, and sum up the others."""
     history = np.concatenate([state.history, state.current[None]])
     times = np.append(state.history_times, state.time)

@@ -152,7 +152,7 @@ class State:
                 other.__dict__.pop(sums, None)
         return other
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property

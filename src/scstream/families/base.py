@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from scstream.kernels.reference import accelerated
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Rows = Any  # (N, D) float64 array, or scipy CSR where `accepts_sparse`
+Hyperparameters: TypeAlias = dict[str, "float | Array | list[object]"]
 
 _CHUNK = 1 << 22  # statistics of unions or of remainders held at a time
 
@@ -113,7 +114,7 @@ class Family(ABC):
         """Return this family under other priors worth trying on groups with these statistics."""
 
     @abstractmethod
-    def hyperparameters(self) -> dict[str, Any]:
+    def hyperparameters(self) -> Hyperparameters:
         """Return the keyword arguments that rebuild this instance: numbers, strings and arrays."""
 
     @cached_property
@@ -129,7 +130,7 @@ class Family(ABC):
         object.__setattr__(other, "kernels", kernels)
         return other
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "compiled"}
 
     @cached_property

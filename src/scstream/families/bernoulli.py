@@ -7,13 +7,22 @@ a missing entry adds to neither, which marginalises it exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import betaln
 
 from scstream.errors import InputError
-from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
+from scstream.families.base import (
+    Array,
+    Draws,
+    Family,
+    Hyperparameters,
+    Labels,
+    Rows,
+    group_sums,
+    unit_weight,
+)
 from scstream.families.columns import observed, positive
 
 
@@ -122,7 +131,7 @@ class Bernoulli(Family):
             for strength in (0.03, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 10.0)
         ]
 
-    def hyperparameters(self) -> dict[str, Any]:
+    def hyperparameters(self) -> Hyperparameters:
         return {"a": self.a, "b": self.b}
 
     def _posterior(self, stats: Array) -> tuple[Array, Array]:  # (..., D), (..., D)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 from scipy.special import gammaln
 
 from scstream.errors import InputError
-from scstream.families.base import Array, Draws, Family, Labels, Rows, unit_weight
+from scstream.families.base import Array, Draws, Family, Hyperparameters, Labels, Rows, unit_weight
 from scstream.families.columns import positive
 
 
@@ -152,7 +152,7 @@ class Categorical(Family):
             for strength in (0.03, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 10.0)
         ]
 
-    def hyperparameters(self) -> dict[str, Any]:
+    def hyperparameters(self) -> Hyperparameters:
         return {"n_levels": list(self.n_levels), "concentration": self.concentration}
 
     @cached_property

@@ -17,7 +17,16 @@ import numpy as np
 from scipy.special import gammaln
 
 from scstream.errors import InputError
-from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
+from scstream.families.base import (
+    Array,
+    Draws,
+    Family,
+    Hyperparameters,
+    Labels,
+    Rows,
+    group_sums,
+    unit_weight,
+)
 from scstream.families.columns import observed, positive
 from scstream.families.scales import feature_scales, spread_out
 from scstream.kernels.reference import accelerated
@@ -212,7 +221,7 @@ class Diagonal(Family):
             for size in (0.35, 0.6, 1.0, 1.7)
         ]
 
-    def hyperparameters(self) -> dict[str, Any]:
+    def hyperparameters(self) -> Hyperparameters:
         return {
             "mean": self.mean,
             "kappa": self.kappa,

@@ -16,7 +16,16 @@ from scipy.linalg import lapack
 from scipy.special import gammaln
 
 from scstream.errors import InputError
-from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
+from scstream.families.base import (
+    Array,
+    Draws,
+    Family,
+    Hyperparameters,
+    Labels,
+    Rows,
+    group_sums,
+    unit_weight,
+)
 from scstream.families.scales import feature_scales, spread_out
 from scstream.kernels.reference import accelerated
 
@@ -251,7 +260,7 @@ class Gaussian(Family):
                     )
         return out
 
-    def hyperparameters(self) -> dict[str, Any]:
+    def hyperparameters(self) -> Hyperparameters:
         return {
             "mean": self.mean,
             "kappa": float(self.kappa),

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from scstream.errors import InputError
-from scstream.families.base import Array, Draws, Family, Labels, Rows, unit_weight
+from scstream.families.base import Array, Draws, Family, Hyperparameters, Labels, Rows, unit_weight
 from scstream.kernels.reference import accelerated
 
 _MOST_LEVELS = 32  # counts up to this one are summed level by level, larger ones by lgamma
@@ -127,9 +127,7 @@ class Multinomial(Family):
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         table = self.predictive_params(stats)
         counts, total = table[group[row], X.indices], table.sum(axis=1)[group]
-        gain = gammaln(counts) - gammaln(
-            np.maximum(counts - weight[row] * X.data, _TINY)
-        )
+        gain = gammaln(counts) - gammaln(np.maximum(counts - weight[row] * X.data, _TINY))
         out = gammaln(np.maximum(total - weight * X.sum(axis=1), _TINY)) - gammaln(total)
         return np.asarray(out + np.bincount(row, gain, minlength=len(out)))
 
@@ -179,7 +177,7 @@ class Multinomial(Family):
             for factor in (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 16.0)
         ]
 
-    def hyperparameters(self) -> dict[str, Any]:
+    def hyperparameters(self) -> Hyperparameters:
         return {"concentration": self.concentration}
 
     def compiled_by(self, native: ModuleType) -> Any:

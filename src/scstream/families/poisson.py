@@ -7,12 +7,21 @@ column. The base measure 1/x!, common to all clusters, is `log_base`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import gammaln
 
-from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
+from scstream.families.base import (
+    Array,
+    Draws,
+    Family,
+    Hyperparameters,
+    Labels,
+    Rows,
+    group_sums,
+    unit_weight,
+)
 from scstream.families.columns import observed, positive
 from scstream.families.multinomial import check_counts
 from scstream.families.scales import feature_scales
@@ -130,7 +139,7 @@ class Poisson(Family):
             for strength in (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 6.0, 12.0, 30.0)
         ]
 
-    def hyperparameters(self) -> dict[str, Any]:
+    def hyperparameters(self) -> Hyperparameters:
         return {"shape": self.shape, "rate": self.rate}
 
     def _posterior(self, stats: Array) -> tuple[Array, Array]:  # (..., D), (..., D)

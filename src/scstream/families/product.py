@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import InputError
-from scstream.families.base import Array, Draws, Family, Labels, Rows, group_sums, unit_weight
+from scstream.families.base import (
+    Array,
+    Draws,
+    Family,
+    Hyperparameters,
+    Labels,
+    Rows,
+    group_sums,
+    unit_weight,
+)
 from scstream.families.bernoulli import Bernoulli
 from scstream.families.categorical import Categorical
 from scstream.families.diagonal import Diagonal
@@ -246,7 +255,7 @@ class Product(Family):
             parts.append((options[int(np.argmax(evidence))], columns))
         return [replace(self, parts=tuple(parts))]
 
-    def hyperparameters(self) -> dict[str, Any]:
+    def hyperparameters(self) -> Hyperparameters:
         return {
             "parts": [
                 {

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,20 +23,21 @@ from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, family_from
 
 Tensors = dict[str, NDArray[Any]]
+Json: TypeAlias = dict[str, Any]  # an object of a JSON header
 T = TypeVar("T")
 
 _KEY = "scstream"  # the one metadata entry (the order of several is random): checksum, header
 _DTYPES: dict[str, type[np.generic]] = {"F64": np.float64, "I64": np.int64}
 
 
-def seal(header: dict[str, Any], tensors: Tensors) -> bytes:
+def seal(header: Json, tensors: Tensors) -> bytes:
     """Join header and tensors to the content of a file; the same values give the same bytes."""
     sealed = header | {"tensors": {name: _digest(values) for name, values in tensors.items()}}
     text = json.dumps(sealed, allow_nan=False, sort_keys=True)
     return bytes(save(tensors, metadata={_KEY: f"{_sha256(text.encode())}\n{text}"}))
 
 
-def unseal(content: bytes) -> tuple[dict[str, Any], Tensors]:
+def unseal(content: bytes) -> tuple[Json, Tensors]:
     """Take the content of a file apart again, header and every tensor checked."""
     found = deserialize(content)  # type: ignore[no-untyped-call]
     header = read_header(content)
@@ -52,14 +53,14 @@ def unseal(content: bytes) -> tuple[dict[str, Any], Tensors]:
     return header, tensors
 
 
-def read_header(content: bytes) -> dict[str, Any]:
+def read_header(content: bytes) -> Json:
     """Header of a file, checked, from its beginning: the length, and as many bytes."""
     length = int.from_bytes(content[:8], "little")
     outer = json.loads(content[8 : 8 + length])
     checksum, _, text = outer["__metadata__"][_KEY].partition("\n")
     if _sha256(text.encode()) != checksum:
         raise ValueError("the header does not match its checksum")
-    header: dict[str, Any] = json.loads(text)
+    header: Json = json.loads(text)
     return header
 
 
@@ -107,7 +108,7 @@ def unpack(value: Any, tensors: Tensors) -> Any:
     return {key: unpack(entry, tensors) for key, entry in value.items()}
 
 
-def describe(family: Family) -> dict[str, Any]:
+def describe(family: Family) -> Json:
     """Name and hyperparameters of a family that a reader will know."""
     if FAMILIES.get(family.name) is not type(family):
         raise InputError(
@@ -140,7 +141,7 @@ def record(cls: type[T], values: Any, **ready: Any) -> T:
 
 
 @cache
-def _hints(cls: type[Any]) -> dict[str, Any]:
+def _hints(cls: type[Any]) -> Json:
     """Types of the fields of a dataclass; to look them up takes a millisecond."""
     return get_type_hints(cls)
 
@@ -160,7 +161,7 @@ def _fits(value: Any, hint: Any) -> bool:
     return isinstance(value, int | float if hint is float else hint)
 
 
-def _digest(values: NDArray[Any]) -> dict[str, Any]:
+def _digest(values: NDArray[Any]) -> Json:
     content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     return {"dtype": str(values.dtype), "shape": list(values.shape), "sha256": _sha256(content)}
 

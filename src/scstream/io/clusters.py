@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,9 +143,7 @@ class ClusterTable:
         return columns
 
     def _row(self, k: int) -> Cluster:
-        values: dict[str, Any] = {
-            name: getattr(self, name)[k].item() for name in Cluster.__match_args__[:-2]
-        }
+        values = {name: getattr(self, name)[k].item() for name in Cluster.__match_args__[:-2]}
         return Cluster(**values, mean=self.mean[k], std=self.std[k])
 
     def _cells(self) -> list[list[str]]:

@@ -22,6 +22,7 @@ from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.families import Gaussian
 from scstream.families.base import Family
 from scstream.io._packing import (
+    Json,
     Tensors,
     describe,
     pack,
@@ -77,9 +78,9 @@ Parts: TypeAlias = tuple[
     State,
     Info,
     tuple[Event, ...],
-    dict[str, Any],  # parameters
+    Json,  # parameters
     tuple[str, ...] | None,  # names of features
-    dict[str, Any],  # what a pipeline stores
+    Json,  # what a pipeline stores
 ]
 
 
@@ -123,13 +124,13 @@ def pack_pipeline(pipeline: Mapping[str, Any]) -> bytes:
     return seal(header | {"pipeline": pack(pipeline, "pipeline", tensors)}, tensors)
 
 
-def unpack_pipeline(content: bytes, *, name: str) -> dict[str, Any] | None:
+def unpack_pipeline(content: bytes, *, name: str) -> Json | None:
     """Undo `pack_pipeline`; None for a file with a model, which is not read further."""
     try:
         if read_header(content).get("model", True):
             return None
         header, tensors = unseal(content)
-        pipeline: dict[str, Any] = unpack(header["pipeline"], tensors)
+        pipeline: Json = unpack(header["pipeline"], tensors)
         return pipeline
     except DAMAGE as error:
         raise CheckpointCorrupt(
@@ -159,7 +160,7 @@ def unpack_model(content: bytes, *, name: str, kernel: Any = None) -> Parts:
     return _with_kernel(parts, saved_kernel, kernel, name)
 
 
-def _parse(header: dict[str, Any], tensors: Tensors) -> tuple[Parts, dict[str, Any]]:
+def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     """Build everything but the kernel, and check that it makes sense together."""
     parts = {
         name: unpack(header[name], tensors)
@@ -239,7 +240,7 @@ def _array(state: State, name: str) -> Any:
     return getattr(getattr(state, owner) if owner else state, last)
 
 
-def _config_values(config: Config) -> dict[str, Any]:
+def _config_values(config: Config) -> Json:
     values = dict(vars(config))
     kernel = config.kernel
     for kind, known in _KERNELS.items():
@@ -251,7 +252,7 @@ def _config_values(config: Config) -> dict[str, Any]:
     return values | {"kernel": {"kind": "custom"}}
 
 
-def _parameter_values(parameters: Mapping[str, Any], config: Config) -> dict[str, Any]:
+def _parameter_values(parameters: Mapping[str, Any], config: Config) -> Json:
     """Parameters without objects that a file cannot hold; the config has what they meant."""
     values = {name: value for name, value in parameters.items() if name != "executor"}
     values["kernel"] = values["kernel"] is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import numpy as np
@@ -320,16 +320,17 @@ def _law_missing(case: _Case) -> None:
     family, X = case.family, case.few
     if not family.handles_missing:
         return
-    nocsrg = np.full_like(X, np.nan)
+    all_missing = np.full_like(X, np.nan)
     change = family.log_marginal(case.stats) - family.log_marginal(
-        case.stats + case.each(nocsrg)[0]
+        case.stats + case.each(all_missing)[0]
     )
     case.all(change == 0.0, "a row without entries changes the marginal likelihood")
     params = family.sample_posterior(case.stats, _NumpyDraws(len(case.stats), case.rng))
     table = family.predictive_params(case.stats)
     for density, rows in ((family.log_likelihood, params), (family.log_predictive, table)):
         case.all(
-            density(rows, nocsrg) == 0.0, f"{density.__name__} of a row without entries is not 0"
+            density(rows, all_missing) == 0.0,
+            f"{density.__name__} of a row without entries is not 0",
         )
     past = case.stats[:1]
     for column in range(family.n_features):
@@ -379,7 +380,7 @@ def _law_hyperparameters(case: _Case) -> None:
     family = case.family
     described = family.hyperparameters()
     case.all(_is_plain(described), "hyperparameters are numbers, strings, arrays, lists or dicts")
-    rebuilt = [type(family)(**described)]
+    rebuilt = [cast(Any, type(family))(**described)]
     if type(family) in FAMILIES.values():
         rebuilt.append(family_from(family.name, described))
     for copy in rebuilt:

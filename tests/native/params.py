@@ -1,4 +1,4 @@
-"""Random plans over random rows, for comparing the kernels with their specification."""
+"""Random parameters of a pass over random rows, to compare compiled kernels with the reference."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 from scipy import sparse
 
 from scstream.core.assign import AssignmentParams
-from scstream.core.rng import ClusterDraws
 from scstream.families import Diagonal, Gaussian, Multinomial
+from scstream.kernels import ClusterDraws
 
 MODES: dict[str, dict[str, Any]] = {
     "sampling": {"predictive": False, "key": 11},
-    "settling": {"predictive": True, "key": 12, "report_map": True},
+    "reporting": {"predictive": True, "key": 12, "report_map": True},
     "most probable": {"predictive": True, "key": None},
-    "arriving": {"predictive": True, "key": 13, "report_map": True, "collect_evidence": True},
-    "listening": {"predictive": True, "key": None, "collect_evidence": True},
+    "first labels": {"predictive": True, "key": 13, "report_map": True, "collect_evidence": True},
+    "evidence": {"predictive": True, "key": None, "collect_evidence": True},
 }
 
 
@@ -58,10 +58,10 @@ ROWS = {
 }
 
 
-def plan_for(
+def params_for(
     family: Any, X: Any, label: Any, k: int, *, single: bool = False, **mode: Any
 ) -> AssignmentParams:
-    """Return a plan whose clusters are those of the labels, with halves at random."""
+    """Parameters of clusters with these labels, whose sub-clusters are random."""
     side = np.arange(len(label)) % 2
     stats = family.stats(X, 2 * label + side, 2 * k)
     whole = stats[0::2] + stats[1::2]
@@ -69,8 +69,8 @@ def plan_for(
         tables = family.predictive_params(whole), family.predictive_params(stats)
     else:
         tables = (
-            family.sample_posterior(whole, ClusterDraws(7, np.arange(k))),
-            family.sample_posterior(stats, ClusterDraws(8, np.arange(2 * k))),
+            family.sample_posterior(whole, ClusterDraws(family.kernels, 7, np.arange(k))),
+            family.sample_posterior(stats, ClusterDraws(family.kernels, 8, np.arange(2 * k))),
         )
     pairs = np.array([(i, i + 1) for i in range(0, k - 1, 2)], dtype=np.int64).reshape(-1, 2)
     pairs = pairs if mode.get("collect_evidence") else pairs[:0]
