@@ -1,7 +1,7 @@
 """Writes docs/reference/cli.md from the commands: `python -m docs.make_cli_reference`.
 
-Names, defaults and meanings come from the functions behind the commands; an option that says
-nothing about itself is an error.
+Names, defaults and descriptions come from the functions of the commands. An option without help
+is an error.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ HEAD = """\
 
 Made by `python -m docs.make_cli_reference` from the code; do not edit.
 
-`pip install "scstream[cli]"` brings the command `scstream`; `serve` also needs the extra `serve`,
-and `tune` the extra `tune`. What holds for all of them:
+`pip install "scstream[cli]"` installs the command `scstream`; `serve` also needs the extra `serve`,
+and `tune` the extra `tune`. The following holds for all commands:
 
-- `--json` prints JSON: one object, or one line for each thing that happens or is answered.
-- Results go to the standard output; progress, logs and errors go to the standard error.
-- Bars, and lines that are redrawn, are for terminals only. `NO_COLOR=1` takes the colours away, and
-  nothing is said by colour alone.
-- An error is a sentence: what is wrong, where, and what to do. With `--json` it is a line of JSON
+- `--json` prints JSON: one object, or one line for each event or row.
+- Results go to standard output; progress, logs and errors go to standard error.
+- Progress bars and live lines are shown on terminals only. `NO_COLOR=1` removes colours; no
+  information is given by colour alone.
+- An error is one sentence: what is wrong, where, and what to do. With `--json` it is a line of JSON
   with `detail` and `exit_code`.
-- Flags win over variables such as `SCSTREAM_BATCH__ROWS`, variables over a file of settings.
-- Passwords and tokens are replaced by `***` wherever they would be shown.
-- Where MODEL is asked for, the newest sound checkpoint of a folder or `s3://` address does as well.
-  What an object store needs comes as `--set checkpoint.options.NAME=VALUE`, or as a variable,
+- Flags override variables such as `SCSTREAM_BATCH__ROWS`, and variables override a settings file.
+- Passwords and tokens are replaced by `***` in all output.
+- MODEL may also be a folder or `s3://` address of checkpoints; the newest valid one is used. Give
+  the options of an object store as `--set checkpoint.options.NAME=VALUE`, or as a variable,
   `SCSTREAM_CHECKPOINT__OPTIONS__NAME`."""
 OWN_CODES = {  # besides those of errors
-    0: "done; a pipeline has ended, or was asked to by SIGTERM or Ctrl-C",
-    1: "something that should not be so: read the sentence; also `doctor --strict` and "
-    "`predict --strict` where they found something",
-    2: "a flag, a setting, a path or a column that cannot be meant, or a library that is missing",
-    70: "a defect, with a traceback; please report it",
+    0: "success; also after SIGTERM or Ctrl-C stopped a pipeline in order",
+    1: "another error: read the message; also `doctor --strict` with a warning and "
+    "`predict --strict` with a refused row",
+    2: "an invalid flag, setting, path or column, or a missing library",
+    70: "a bug, with a traceback; please report it",
     130: "interrupted: `run` by a second Ctrl-C, `fit` by the first one, with the model written",
 }
 PICTURES = {
@@ -77,7 +77,7 @@ def codes() -> str:
 
 
 def section(command: CommandInfo) -> str:
-    """Return what there is to say about a command."""
+    """Return the section of a command."""
     act = command.callback
     assert act is not None
     name = command.name or act.__name__
@@ -101,7 +101,7 @@ def section(command: CommandInfo) -> str:
 def parameters(
     act: Callable[..., Any],
 ) -> Iterator[tuple[inspect.Parameter, ArgumentInfo | OptionInfo, Any]]:
-    """Yield what a command takes, as the user sees it."""
+    """Yield the parameters of a command, without the context."""
     hints = get_type_hints(act, include_extras=True)
     for name, parameter in inspect.signature(act).parameters.items():
         if hints[name] is Context or "Context" in str(hints[name]):
@@ -112,7 +112,7 @@ def parameters(
 
 def line_of(parameter: inspect.Parameter, info: ArgumentInfo | OptionInfo, kind: Any) -> Line:
     """Return the line of an option."""
-    assert info.help, f"{parameter.name} says nothing about itself"
+    assert info.help, f"{parameter.name} has no help"
     if isinstance(info, ArgumentInfo):
         return Line(f"`{info.metavar or parameter.name.upper()}`", default(parameter), info.help)
     first = [info.default] if isinstance(info.default, str) else []  # so typer has it
@@ -126,7 +126,7 @@ def line_of(parameter: inspect.Parameter, info: ArgumentInfo | OptionInfo, kind:
 
 
 def default(parameter: inspect.Parameter) -> str:
-    """Return what holds if nothing is given; nothing for nothing."""
+    """Return the default as text; empty if there is none."""
     if parameter.default is inspect.Parameter.empty:
         return "needed"
     if parameter.default is None or parameter.default is False:
@@ -141,7 +141,7 @@ def table(what: str, lines: list[Line]) -> str:
 
 
 def _begun(sentence: str) -> str:
-    """A sentence as it goes on in a table."""
+    """Return a sentence as the cell of a table: lower case, no full stop."""
     return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 

@@ -22,10 +22,10 @@ import numpy as np
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from scstream.cli import frame as frames
-from scstream.cli import portrait, strokes
-from scstream.cli.moments import History, Kept
-from scstream.cli.opened import open_model
+from scstream.cli import inspect_text, render
+from scstream.cli import top_frame as frames
+from scstream.cli.load import load_model
+from scstream.cli.summary import CheckpointMonitor, History
 from scstream.datasets import births_and_deaths
 from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
@@ -98,9 +98,9 @@ def picture(draw: Callable[[Console], None], *, width: int, height: int) -> byte
 
 def top(state: Path, *, width: int, height: int) -> Callable[[Console], None]:
     """Return a function that draws the view of a pipeline."""
-    history, watched = History(), Kept(str(state))
-    for moment in watched.past():
-        history.add(moment)
+    history, watched = History(), CheckpointMonitor(str(state))
+    for summary in watched.past():
+        history.add(summary)
 
     def draw(console: Console) -> None:
         now = history.newest.at + 3.0
@@ -115,10 +115,10 @@ def inspect(state: Path) -> Callable[[Console], None]:
     """Return a function that draws a model."""
 
     def draw(console: Console) -> None:
-        opened = replace(open_model(str(state)), place=state.name)
-        clock = SimpleNamespace(time=lambda: opened.reading.at + 3.0)
-        with patch.multiple(portrait, console=lambda: console, time=clock):
-            portrait.show_model(opened, most=8)
+        loaded = replace(load_model(str(state)), place=state.name)
+        clock = SimpleNamespace(time=lambda: loaded.version.at + 3.0)
+        with patch.multiple(inspect_text, console=lambda: console, time=clock):
+            inspect_text.print_model(loaded, max_n=8)
 
     return draw
 
@@ -127,8 +127,8 @@ def main(folder: Path) -> None:
     """Write the images."""
     folder.mkdir(exist_ok=True)
     os.environ["TZ"] = "UTC"
-    with tempfile.TemporaryDirectory() as scratch, patch.object(strokes.sys, "stdout", _Utf8()):
-        state = learned(Path(scratch))
+    with tempfile.TemporaryDirectory() as memory, patch.object(render.sys, "stdout", _Utf8()):
+        state = learned(Path(memory))
         images = {
             "top": (top(state, width=120, height=32), 120, 32),
             "inspect": (inspect(state), 90, 60),

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from scstream.cli.places import Scratch
-from scstream.cli.settings import nested, read_file
+from scstream.cli.settings import to_tables, read_file
+from scstream.cli.store import MemoryStore
 from scstream.stream.config import build
 from tests.docs.blocks import NAME, blocks_of, run
 
@@ -44,7 +44,7 @@ def test_the_settings_can_be_built_and_fit_the_sql(
     file = tmp_path / toml
     file.write_text(file_of(toml), encoding="utf-8")
     settings: dict[str, Any] = tomllib.loads(file_of(toml))
-    pipeline = build(nested(read_file(file, {})), store=Scratch())
+    pipeline = build(to_tables(read_file(file, {})), store=MemoryStore())
     assert pipeline.job == settings["job"]
 
     columns, options = table_of(file_of(sql), "prepared")

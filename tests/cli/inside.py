@@ -14,7 +14,7 @@ import numpy as np
 from typer.testing import CliRunner, Result
 
 from scstream.cli.main import app
-from scstream.cli.veil import Veil
+from scstream.cli.secrets import SecretRedactor
 from tests.cli.shell import PIPELINE, environment, write_rows
 
 
@@ -32,7 +32,7 @@ def within(folder: Path, **more: str) -> Iterator[None]:
 def inside(*arguments: object, folder: Path, charset: str = "utf-8", **more: str) -> Result:
     """Run a command to its end."""
     with within(folder, **more):
-        return CliRunner(charset).invoke(app, list(map(str, arguments)), obj=Veil())
+        return CliRunner(charset).invoke(app, list(map(str, arguments)), obj=SecretRedactor())
 
 
 def sound(*arguments: object, folder: Path, **more: str) -> str:
@@ -42,7 +42,7 @@ def sound(*arguments: object, folder: Path, **more: str) -> str:
     return done.stdout
 
 
-def told(*arguments: object, folder: Path, **more: str) -> Any:
+def json_output(*arguments: object, folder: Path, **more: str) -> Any:
     """Run a command with --json; return what it printed, which must be JSON to the letter."""
     text = sound(*arguments, "--json", folder=folder, **more)
     assert text.count("\n") == 1

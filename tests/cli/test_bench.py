@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from scstream.machine import usable_cores
-from tests.cli.inside import refused, sound, told
+from tests.cli.inside import json_output, refused, sound
 
 SMALL = ("bench", "-d", 3, "-k", 4, "-n", 200, "--batches", 4)
 PHASES = ("read csv", "read json", "first batch", "learn", "predict", "predict one", "save", "load")
 
 
 def test_every_phase_is_measured(tmp_path: Path) -> None:
-    found = told(*SMALL, folder=tmp_path)
+    found = json_output(*SMALL, folder=tmp_path)
     assert (found["n_features"], found["n_clusters"], found["n_rows"]) == (3, 4, 200)
     assert found["found_clusters"] == 4
     assert found["cores"] == usable_cores()

@@ -18,7 +18,7 @@ import pytest
 
 from scstream import ScStream
 from scstream.io.disk import MachineDisk
-from tests.cli.inside import inside, refused, rows_of, sound, told
+from tests.cli.inside import inside, json_output, refused, rows_of, sound
 from tests.cli.shell import COMMAND, SECONDS, environment, logged, scstream, write_rows
 from tests.cli.test_screen import COLOUR, on_terminal
 
@@ -26,7 +26,7 @@ FIT = ("fit", "rows.csv", "--model", "m.scstream", "--batch-rows", 100)
 
 
 def clusters(folder: Path, model: str) -> Any:
-    return told("inspect", model, folder=folder)["clusters"]
+    return json_output("inspect", model, folder=folder)["clusters"]
 
 
 def learned(X: np.ndarray, **params: Any) -> tuple[ScStream, np.ndarray]:
@@ -93,13 +93,15 @@ def test_two_halves_are_the_whole(folder: Path) -> None:
     size = ("--batch-rows", 100)
     sound("fit", "a.csv", "--model", "a.scstream", *size, folder=folder)
     more = ("fit", "b.csv", "--resume", "a.scstream", "--model", "both.scstream")
-    assert told(*more, *size, folder=folder)["rows"] == 1050
-    whole, both = (told("inspect", f"{name}.scstream", folder=folder) for name in ("m", "both"))
+    assert json_output(*more, *size, folder=folder)["rows"] == 1050
+    whole, both = (
+        json_output("inspect", f"{name}.scstream", folder=folder) for name in ("m", "both")
+    )
     assert both["clusters"] == whole["clusters"]
     assert both["events"] == whole["events"]
     assert both["pipeline"]["rows"] == 2050
     detail = refused(*more, "--half-life", 3, "--force", folder=folder)
-    assert detail.startswith("a model that goes on keeps what it has of model")
+    assert detail.startswith("--resume keeps the model settings")
 
 
 def test_a_model_of_the_estimator_goes_on(folder: Path) -> None:
@@ -121,7 +123,7 @@ def test_a_model_of_the_estimator_goes_on(folder: Path) -> None:
 def test_steps_are_in_the_model_file(folder: Path) -> None:
     steps = 'steps=[{step="standardise"}, {step="pca", n=1}]'
     sound(*FIT, "--set", steps, folder=folder)
-    about = told("inspect", "m.scstream", folder=folder)
+    about = json_output("inspect", "m.scstream", folder=folder)
     assert [step["step"] for step in about["steps"]] == ["standardise", "pca"]
     assert about["features"] == ["pca0"]
     first = sound("predict", "m.scstream", "rows.csv", folder=folder).splitlines()
@@ -135,20 +137,22 @@ def test_settings_of_a_pipeline_serve_a_file_too(folder: Path) -> None:
         "[batch]\nrows = 100\n[model]\nhalf_life = 3\n"
     )
     words = ("fit", "rows.csv", "--model", "m.scstream", "--settings", "other.toml")
-    assert told(*words, folder=folder)["batches"] == 21
-    assert told("inspect", "m.scstream", folder=folder)["half_life"] == 3
+    assert json_output(*words, folder=folder)["batches"] == 21
+    assert json_output("inspect", "m.scstream", folder=folder)["half_life"] == 3
 
 
 def test_what_is_read_is_not_written(folder: Path) -> None:
     before = (folder / "rows.csv").read_bytes()
     words = ("fit", "rows.csv", "--force", "--model")
-    assert refused(*words, "./rows.csv", folder=folder).startswith("rows.csv is read here")
+    assert refused(*words, "./rows.csv", folder=folder).startswith(
+        "rows.csv is an input of this command"
+    )
     sound(*FIT, folder=folder)
     for labels in ("rows.csv", "m.scstream"):
         (folder / "link.csv").unlink(missing_ok=True)
         (folder / "link.csv").symlink_to(labels)
         ask = ("predict", "m.scstream", "rows.csv", "--labels", "link.csv", "--force")
-        assert refused(*ask, folder=folder).startswith("link.csv is read here")
+        assert refused(*ask, folder=folder).startswith("link.csv is an input of this command")
     assert (folder / "rows.csv").read_bytes() == before
 
 
@@ -156,16 +160,16 @@ def test_variables_are_settings_too(folder: Path) -> None:
     words = ("fit", "rows.csv", "--model", "m.scstream")
     variables = {"SCSTREAM_BATCH__ROWS": "100", "SCSTREAM_MODEL__HALF_LIFE": "3"}
     elsewhere = {"SCSTREAM_SOURCE__KIND": "nats", "SCSTREAM_SINK__KIND": "nats"}
-    assert told(*words, folder=folder, **variables, **elsewhere)["batches"] == 21
-    assert told("inspect", "m.scstream", folder=folder)["half_life"] == 3
+    assert json_output(*words, folder=folder, **variables, **elsewhere)["batches"] == 21
+    assert json_output("inspect", "m.scstream", folder=folder)["half_life"] == 3
 
 
 def test_files_are_not_replaced_by_accident(folder: Path) -> None:
     sound(*FIT, "--labels", "labels.csv", folder=folder)
     before = (folder / "m.scstream").read_bytes(), (folder / "labels.csv").read_bytes()
-    assert refused(*FIT, folder=folder).startswith("m.scstream is there already")
+    assert refused(*FIT, folder=folder).startswith("m.scstream exists already")
     words = ("fit", "rows.csv", "--model", "n.scstream", "--labels", "labels.csv")
-    assert refused(*words, folder=folder).startswith("labels.csv is there already")
+    assert refused(*words, folder=folder).startswith("labels.csv exists already")
     assert before == ((folder / "m.scstream").read_bytes(), (folder / "labels.csv").read_bytes())
     assert not (folder / "n.scstream").exists()
     sound(*FIT, "--labels", "labels.csv", "--force", folder=folder)
@@ -186,7 +190,7 @@ def test_files_are_not_replaced_by_accident(folder: Path) -> None:
         (("rows.csv", "--model", "n", "--half-life", "-1"), 2, "half_life must be a positive"),
         (("rows.csv", "--model", "n", "--set", "schema.key=x"), 2, "schema.key asks for"),
         (("rows.csv", "--model", "n", "--set", 'schema.features=["q"]'), 2, "no row of rows.csv"),
-        (("rows.csv", "--model", "n", "--resume", "rows.csv"), 1, "rows.csv is no model file"),
+        (("rows.csv", "--model", "n", "--resume", "rows.csv"), 1, "rows.csv is not a model file"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(
@@ -229,7 +233,7 @@ def test_an_interrupt_keeps_what_was_learned(folder: Path) -> None:
     fitted = json.loads(said)
     assert fitted["interrupted"] is True
     assert fitted["rows"] == 2000
-    assert told("inspect", "m.scstream", folder=folder)["pipeline"]["rows"] == 2000
+    assert json_output("inspect", "m.scstream", folder=folder)["pipeline"]["rows"] == 2000
 
 
 def _lines(folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scstream import ScStream
-from tests.cli.inside import fitted_folder, inside, refused, rows_of, sound, told
+from tests.cli.inside import fitted_folder, inside, json_output, refused, rows_of, sound
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def fitted(once: Path, tmp_path: Path) -> Path:
 
 def test_json_tells_what_the_estimator_knows(fitted: Path) -> None:
     found, model = (
-        told("inspect", "m.scstream", folder=fitted),
+        json_output("inspect", "m.scstream", folder=fitted),
         ScStream.load(fitted / "m.scstream"),
     )
     table = model.clusters_
@@ -61,7 +61,7 @@ _UNLIKE = ["unlike", "the", "others"]
 def test_a_model_of_the_estimator_has_no_pipeline(folder: Path) -> None:
     model = ScStream(random_state=0, half_life=None)
     model.partial_fit(rows_of(folder / "rows.csv")[:300]).save(folder / "own")
-    found = told("inspect", "own", folder=folder)
+    found = json_output("inspect", "own", folder=folder)
     assert found["pipeline"] is None
     assert found["half_life"] is None
     assert found["features"] == ["x0", "x1"]
@@ -76,9 +76,9 @@ def test_one_cluster_has_its_unusual_features_first(folder: Path) -> None:
         "a,b,c\n" + "".join(",".join(map(str, row)) + "\n" for row in rng.permutation(X))
     )
     sound("fit", "w.csv", "--model", "w", folder=folder)
-    each = told("inspect", "w", folder=folder)["clusters"]
+    each = json_output("inspect", "w", folder=folder)["clusters"]
     high = max(each, key=lambda cluster: cluster["mean"][1])["id"]
-    found = told("inspect", "w", "--cluster", high, folder=folder)
+    found = json_output("inspect", "w", "--cluster", high, folder=folder)
     assert found["features"][0]["name"] == "b"
     far = [abs(feature["unusual"]) for feature in found["features"]]
     assert far == sorted(far, reverse=True)
@@ -94,9 +94,9 @@ def test_columns_that_say_the_same_are_a_note(folder: Path) -> None:
     lines = "".join(f"{a},{a * 1e6 + 1e-9 * i}\n" for i, a in enumerate(x))
     (folder / "twice.csv").write_text("a,b\n" + lines)
     sound("fit", "twice.csv", "--model", "t", folder=folder)
-    found = {each["about"]: each for each in told("inspect", "t", folder=folder)["health"]}
+    found = {each["about"]: each for each in json_output("inspect", "t", folder=folder)["health"]}
     assert found["condition"]["level"] == "note"
-    assert "columns that say the same" in found["condition"]["detail"]
+    assert "redundant columns" in found["condition"]["detail"]
 
 
 def test_silent_and_light_clusters_are_named(folder: Path) -> None:
@@ -105,7 +105,8 @@ def test_silent_and_light_clusters_are_named(folder: Path) -> None:
     (folder / "then.csv").write_text(head + "".join(lines[:300] + stays * 4))
     sound("fit", "then.csv", "--model", "t", "--batch-rows", 300, folder=folder)
     found = {
-        each["about"]: each["detail"] for each in told("inspect", "t", folder=folder)["health"]
+        each["about"]: each["detail"]
+        for each in json_output("inspect", "t", folder=folder)["health"]
     }
     assert "2 clusters" in found["silence"]
     assert "no row in the last batch, the longest for" in found["silence"]
@@ -123,7 +124,7 @@ def test_names_do_not_command_the_terminal(folder: Path) -> None:
 
 def test_checkpoints_may_be_looked_at(folder: Path) -> None:
     sound("run", "pipeline.toml", folder=folder)
-    found = told("inspect", "state", folder=folder)
+    found = json_output("inspect", "state", folder=folder)
     assert found["version"] == max(int(p.name[8:]) for p in (folder / "state").glob("version-*"))
     assert found["pipeline"]["job"] == "demo"
     assert found["pipeline"]["batch"] == 21
@@ -131,7 +132,7 @@ def test_checkpoints_may_be_looked_at(folder: Path) -> None:
 
 
 def test_what_is_no_model_is_a_sentence(folder: Path) -> None:
-    assert "is no model file" in refused("inspect", "rows.csv", folder=folder, code=1)
+    assert "is not a model file" in refused("inspect", "rows.csv", folder=folder, code=1)
     assert "there is no file or folder none" in refused("inspect", "none", folder=folder)
     wrong = inside("inspect", "rows.csv", "--json", folder=folder)
     assert json.loads(wrong.stderr)["exit_code"] == wrong.exit_code == 1

@@ -1,4 +1,4 @@
-"""A model is asked about a file, and stays as it is."""
+"""`scstream predict` predicts the rows of a file and does not change the model."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ import pyarrow.dataset
 import pytest
 
 from scstream import ScStream
-from scstream.cli.rows import chunks
+from scstream.cli.rows import read_chunks
 from scstream.stream.connectors.files import FileSource
 from scstream.stream.schema import Schema
 from tests.cli.inside import fitted_folder, inside, refused, rows_of, sound
@@ -65,7 +65,7 @@ def test_checkpoints_answer_with_the_newest_that_is_sound(fitted: Path) -> None:
     newest.write_bytes(content)
     done = inside("predict", "state", "rows.csv", folder=fitted)
     assert done.exit_code == 0
-    assert done.stderr.startswith(f"scstream: {newest.name} was passed over: ")
+    assert done.stderr.startswith(f"scstream: skipped {newest.name}: ")
     assert (answers(done.stdout)["log_density"] != answers(own)["log_density"]).any()
     assert set((fitted / "state").iterdir()) >= {newest}  # nothing was cleaned up
 
@@ -83,8 +83,13 @@ def test_rows_of_no_use_are_counted(fitted: Path) -> None:
     assert inside("predict", "m.scstream", "odd.csv", "--strict", folder=fitted).exit_code == 1
     lines = inside("predict", "m.scstream", "odd.csv", "--json", folder=fitted)
     assert [json.loads(line)["index"] for line in lines.stdout.splitlines()] == [0, 3]
-    told = logged(lines.stderr)[-1]
-    assert (told["event"], told["rows"], told["refused"], told["first"]) == ("predicted", 4, 2, 1)
+    summary = logged(lines.stderr)[-1]
+    assert (
+        summary["event"],
+        summary["rows"],
+        summary["refused"],
+        summary["first"],
+    ) == ("predicted", 4, 2, 1)
 
 
 def test_rows_outside_the_domain_are_refused_one_by_one(folder: Path) -> None:
@@ -104,7 +109,7 @@ def test_a_model_without_names_takes_columns_in_their_order(folder: Path) -> Non
     np.testing.assert_array_equal(found["cluster"], model.predict(X))
     (folder / "wide.csv").write_text("z,y,x\n1,5,0\n")
     detail = refused("predict", "own", "wide.csv", folder=folder)
-    assert detail.startswith("the rows have 3 columns of numbers (z, y, x), and the model has 2")
+    assert detail.startswith("the rows have 3 columns of numbers (z, y, x), but the model has 2")
     chosen = ("--set", 'schema.features=["x", "y"]')
     found = answers(sound("predict", "own", "wide.csv", *chosen, folder=folder))
     assert found["cluster"] == model.predict([[0.0, 5.0]])
@@ -121,13 +126,13 @@ def test_answers_may_go_to_a_file(fitted: Path, ending: str) -> None:
     for name in ANSWERS:
         np.testing.assert_array_equal(table[name].to_numpy(), found[name])
     if ending == "jsonl":
-        assert refused(*words, folder=fitted).startswith("out.jsonl is there already")
+        assert refused(*words, folder=fitted).startswith("out.jsonl exists already")
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.csv", 40_000)
     source = FileSource(path=tmp_path / "rows.csv")
-    sizes = [block.n_rows for block, _ in chunks(source, source.reader(Schema(("x", "y"))))]
+    sizes = [block.n_rows for block, _ in read_chunks(source, source.reader(Schema(("x", "y"))))]
     assert sum(sizes) == 40_000
     assert max(sizes) < 20_000
 
@@ -136,7 +141,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     ("model", "rows", "code", "detail"),
     [
         ("none", "rows.csv", 2, "there is no file or folder none"),
-        ("rows.csv", "rows.csv", 1, "rows.csv is no model file, or a damaged one"),
+        ("rows.csv", "rows.csv", 1, "rows.csv is not a model file, or is damaged"),
         ("torn", "rows.csv", 1, "torn is not a sound model file"),
         ("empty", "rows.csv", 1, "there is no sound checkpoint with a model yet"),
         ("m.scstream", "none.csv", 2, "there is no file at none.csv"),

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scstream.cli.defaults import complete, settled
+from scstream.cli.addresses import read_address
+from scstream.cli.defaults import parse_raw, with_defaults
 from scstream.cli.settings import (
-    Given,
-    layered,
-    nested,
+    Setting,
+    merge_layers,
+    parse_value,
     read_environment,
     read_file,
     read_sets,
-    typed,
+    to_tables,
 )
-from scstream.cli.shortcuts import read_shortcut
 from scstream.errors import InputError
 from scstream.io.parameters import seed_for
-from scstream.learner import PARAMETERS
+from scstream.model import PARAMETERS
 from scstream.stream.batcher import Batching
 from scstream.stream.runner import CheckpointPolicy
 
@@ -54,21 +54,21 @@ def values(layer) -> dict[str, object]:
 
 def test_flags_win_over_variables_over_the_file_over_defaults(file: Path) -> None:
     environment = {"HOST": "broker", "SCSTREAM_BATCH__ROWS": "200", "SCSTREAM_BATCH__FIRST": "60"}
-    merged = settled(
-        layered(
+    merged = parse_raw(
+        merge_layers(
             read_file(file, environment),
             read_environment(environment),
             read_sets(["batch.rows=300"]),
         )
     )
-    every = complete(merged)
+    every = with_defaults(merged)
     found = {key[-1]: (each.value, each.origin) for key, each in every.items() if key[0] == "batch"}
     assert found["rows"] == (300, "--set")
     assert found["first"] == (60, "SCSTREAM_BATCH__FIRST")
     assert found["late"] == ("add", "default")
-    assert every["job",] == Given("demo", "pipeline.toml:1")
-    assert every["source", "url"] == Given("nats://broker:4222", "pipeline.toml:5 with HOST")
-    assert nested(merged)["batch"] == {"rows": 300, "first": 60}
+    assert every["job",] == Setting("demo", "pipeline.toml:1")
+    assert every["source", "url"] == Setting("nats://broker:4222", "pipeline.toml:5 with HOST")
+    assert to_tables(merged)["batch"] == {"rows": 300, "first": 60}
 
 
 def test_lines_of_the_file_are_those_where_an_entry_stands(file: Path) -> None:
@@ -111,7 +111,7 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
 
 
 def test_a_variable_of_no_section_is_refused() -> None:
-    with pytest.raises(InputError, match="SCSTREAM_SORCE__URL names the section 'sorce'"):
+    with pytest.raises(InputError, match="SCSTREAM_SORCE__URL names the unknown section 'sorce'"):
         read_environment({"SCSTREAM_SORCE__URL": "x"})
 
 
@@ -128,7 +128,7 @@ def test_set_does_not_repeat_what_may_be_a_password() -> None:
 
 
 def test_text_stays_text_where_text_is_wanted() -> None:
-    layer = settled(
+    layer = parse_raw(
         read_sets(
             [
                 "job=2026",
@@ -153,7 +153,7 @@ def test_text_stays_text_where_text_is_wanted() -> None:
 @given(st.text(max_size=30))
 def test_a_text_gives_a_value_for_json_or_is_refused(text: str) -> None:
     try:
-        value = typed(text, "batch.rows")
+        value = parse_value(text, "batch.rows")
     except InputError:
         assert text[0] in "[{\"'"
     else:
@@ -162,11 +162,13 @@ def test_a_text_gives_a_value_for_json_or_is_refused(text: str) -> None:
 
 @given(st.one_of(st.integers(-(2**60), 2**60), st.booleans(), st.lists(st.integers(0, 9))))
 def test_plain_values_come_back(value: object) -> None:
-    assert typed(json.dumps(value), "x") == value
+    assert parse_value(json.dumps(value), "x") == value
 
 
 def test_another_kind_takes_nothing_over(file: Path) -> None:
-    layer = layered(read_file(file, {"HOST": "h"}), read_shortcut("source", "kafka://a:1,b:2/t"))
+    layer = merge_layers(
+        read_file(file, {"HOST": "h"}), read_address("source", "kafka://a:1,b:2/t")
+    )
     assert values({key: g for key, g in layer.items() if key[0] == "source"}) == {
         "source.kind": "kafka",
         "source.topic": "t",
@@ -175,7 +177,7 @@ def test_another_kind_takes_nothing_over(file: Path) -> None:
 
 
 def test_the_same_kind_keeps_what_the_flag_does_not_say(file: Path) -> None:
-    layer = layered(read_file(file, {"HOST": "h"}), read_shortcut("source", "nats://other:1"))
+    layer = merge_layers(read_file(file, {"HOST": "h"}), read_address("source", "nats://other:1"))
     assert layer["source", "url"].value == "nats://other:1"
     assert layer["source", "stream"].value == "rows"
 
@@ -213,18 +215,18 @@ def test_the_same_kind_keeps_what_the_flag_does_not_say(file: Path) -> None:
     ],
 )
 def test_a_word_stands_for_a_source_or_a_sink(section: str, text: str, expected) -> None:
-    layer = settled(read_shortcut(section, text))
+    layer = parse_raw(read_address(section, text))
     assert {key[1]: given.value for key, given in layer.items()} == expected
 
 
 @pytest.mark.parametrize("text", ["pigeon:x", "nats2://h/s", "stdin:x", "nats://h/a/b/c"])
 def test_a_word_that_stands_for_nothing_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--source"):
-        read_shortcut("source", text)
+        read_address("source", text)
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    every = complete({})
+    every = with_defaults({})
     for section, known in (
         ("model", {**PARAMETERS, "random_state": seed_for("scstream")}),
         ("batch", vars(Batching())),
@@ -236,8 +238,8 @@ def test_defaults_are_those_of_the_code() -> None:
 
 
 def test_options_of_steps_are_shown_with_their_defaults() -> None:
-    every = complete({("steps",): Given([{"step": "pca", "n": 2}], "p.toml:3")})
-    assert every["steps", "1", "n"] == Given(2, "p.toml:3")
+    every = with_defaults({("steps",): Setting([{"step": "pca", "n": 2}], "p.toml:3")})
+    assert every["steps", "1", "n"] == Setting(2, "p.toml:3")
     assert {each.origin for key, each in every.items() if key[0] == "steps"} == {
         "p.toml:3",
         "default",

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from scstream import __version__
 from scstream.cli.main import app
-from scstream.cli.veil import Veil
+from scstream.cli.secrets import SecretRedactor
 
 HEAVY = {
     "numpy",
@@ -61,7 +61,7 @@ def test_the_version() -> None:
 
 @pytest.mark.parametrize("command", ["run", "doctor", "replay", "savepoint", "checkpoints"])
 def test_every_command_explains_itself_and_speaks_json(command: str) -> None:
-    done = CliRunner().invoke(app, [command, "--help"], obj=Veil())
+    done = CliRunner().invoke(app, [command, "--help"], obj=SecretRedactor())
     assert done.exit_code == 0
     assert "--json" in done.output
     assert "--checkpoint" in done.output

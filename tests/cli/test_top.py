@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from scstream.cli.frame import View, frame
-from scstream.cli.moments import Heavy, History, Kept, Moment
-from scstream.cli.service import Service, read_metrics
+from scstream.cli.service_client import ServiceMonitor, parse_metrics
+from scstream.cli.summary import CheckpointMonitor, ClusterSummary, History, Summary
+from scstream.cli.top_frame import View, frame
 from scstream.core.state import Event
 from scstream.errors import StreamError
-from tests.cli.inside import refused, sound, told
+from tests.cli.inside import json_output, refused, sound
 from tests.cli.shell import COMMAND, SECONDS, environment, running
 from tests.cli.test_screen import COLOUR
 
@@ -44,11 +44,11 @@ EVENTS = {
 }
 
 
-def moment(n: int, *, shares: dict[int, float], **more: Any) -> Moment:
-    clusters = tuple(Heavy(id, share, 100 * share, 0.0) for id, share in shares.items())
+def summary(n: int, *, shares: dict[int, float], **more: Any) -> Summary:
+    clusters = tuple(ClusterSummary(id, share, 100 * share, 0.0) for id, share in shares.items())
     events = (Event("born", 1.0, 3, 12.0), Event("split", 5.0, 3, 80.0, other=7))
     known = {"rows": 1000 * n, "novelty": 0.01 * n, "log_density": -3.0 - n, "job": "demo"}
-    return Moment(
+    return Summary(
         at=10.0 * n,
         learned=10.0 * n,
         version=n,
@@ -64,7 +64,7 @@ def history(*, n: int = 50, k: int = 30) -> History:
     seen = History()
     for i in range(n):
         weights = [1 / (rank + 1 + i * (rank == 2) / 20) for rank in range(k)]
-        seen.add(moment(i, shares={r: w / sum(weights) for r, w in enumerate(weights)}))
+        seen.add(summary(i, shares={r: w / sum(weights) for r, w in enumerate(weights)}))
     return seen
 
 
@@ -73,7 +73,7 @@ def test_a_frame_fits_every_screen(keys: bool) -> None:
     seen = history()
     for width in (20, 40, 79, 80, 100, 109, 110, 120, 200):
         for height in (4, 8, 12, 16, 20, 24, 40, 60):
-            lines = frame(seen, View("state", 500.0, width, height, keys=keys))
+            lines = frame(seen, View("state", 500.0, width, height, shows_keys=keys))
             assert len(lines) <= height
             assert max(line.cell_len for line in lines) <= width, (width, height)
 
@@ -86,14 +86,14 @@ def test_eighty_columns_and_24_lines_show_all_that_matters() -> None:
     assert lines[2] == "version 49, learned 3.0 s ago, usually every 10 s"
     for word in ("clusters", "novelty", "log density", "rows/s", "change", "others", "split"):
         assert word in text
-    assert lines[-1] == "q quit   space hold"
+    assert lines[-1] == "q quit   space pause"
     assert len(lines) == 24
 
 
 def test_arrows_say_who_grows_without_colour() -> None:
     seen = History()
-    seen.add(moment(1, shares={1: 0.5, 2: 0.3, 3: 0.2}))
-    seen.add(moment(2, shares={1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}))
+    seen.add(summary(1, shares={1: 0.5, 2: 0.3, 3: 0.2}))
+    seen.add(summary(2, shares={1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}))
     assert [seen.changes[id] for id in (2, 3)] == [0.0, 0.0]
     assert seen.changes[1] == pytest.approx(-0.1)
     assert seen.changes[4] is None
@@ -138,7 +138,7 @@ def test_one_frame_of_a_folder(ran: Path) -> None:
 
 
 def test_json_of_a_folder(ran: Path) -> None:
-    found = told("top", "state", "--once", folder=ran)
+    found = json_output("top", "state", "--once", folder=ran)
     assert found["rows"] == 2050
     assert found["job"] == "demo"
     assert found["n_clusters"] == len(found["clusters"]) == 4
@@ -147,7 +147,7 @@ def test_json_of_a_folder(ran: Path) -> None:
 
 
 def test_checkpoints_that_are_there_are_the_past(ran: Path) -> None:
-    past = list(Kept(str(ran / "state")).past())
+    past = list(CheckpointMonitor(str(ran / "state")).past())
     assert [each.batch for each in past] == sorted(each.batch for each in past)
     assert len(past) == 3
     assert past[-1].rows == 2050
@@ -157,21 +157,21 @@ def test_checkpoints_that_are_there_are_the_past(ran: Path) -> None:
 
 def test_new_checkpoints_are_seen_once(folder: Path) -> None:
     sound("run", "pipeline.toml", "--until", 10, folder=folder)
-    kept = Kept(str(folder / "state"))
+    kept = CheckpointMonitor(str(folder / "state"))
     assert [each.batch for each in kept.past()][-1] == 10
-    assert kept.look() is None
+    assert kept.poll() is None
     sound("run", "pipeline.toml", "--resume", folder=folder)
-    seen = kept.look()
+    seen = kept.poll()
     assert seen is not None
     assert (seen.batch, seen.rows) == (21, 2050)
-    assert kept.look() is None
+    assert kept.poll() is None
 
 
 def test_places_without_checkpoints_are_sentences(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "there is no folder 'none'" in refused("top", "none", folder=tmp_path)
     for words in (["empty"], ["empty", "--once"]):
-        assert "there is no sound checkpoint with a model in empty yet" in refused(
+        assert "there is no valid checkpoint with a model in empty yet" in refused(
             "top", *words, folder=tmp_path, code=1
         )
 
@@ -206,9 +206,9 @@ def served(**bodies: bytes | tuple[int, bytes]) -> Iterator[str]:
         server.server_close()
 
 
-def bodies(asked: int = 0, novel: int = 0) -> dict[str, Any]:
+def bodies(predicted: int = 0, novel: int = 0) -> dict[str, Any]:
     metrics = (
-        f"# HELP x rows\nscstream_predicted_rows_total {asked}.0\n"
+        f"# HELP x rows\nscstream_predicted_rows_total {predicted}.0\n"
         f"scstream_predicted_novel_rows_total {novel}.0\nscstream_model_timestamp_seconds 1e9\n"
         'scstream_requests_total{route="/predict",status="2xx"} 5.0\n'
     )
@@ -221,52 +221,52 @@ def bodies(asked: int = 0, novel: int = 0) -> dict[str, Any]:
 
 def test_a_service_is_asked_with_its_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hunter2\n")
-    with served(**bodies(asked=500, novel=25)) as url:
-        found = told("top", url, "--once", "--token-file", "token", folder=tmp_path)
+    with served(**bodies(predicted=500, novel=25)) as url:
+        found = json_output("top", url, "--once", "--token-file", "token", folder=tmp_path)
         assert found["version"] == 7
-        assert found["asked"] == 500
+        assert found["predicted"] == 500
         assert found["novelty"] == 0.05
         assert [each["quiet"] for each in found["clusters"]] == [0.0, 9.0]
         assert found["events"][0]["kind"] == "born"
         text = sound("top", url, folder=tmp_path, SCSTREAM_TOKEN="hunter2")
-        assert "asked about 500" in text
+        assert "predicted 500" in text
         detail = refused("top", url, folder=tmp_path, code=1)
         assert detail.endswith(
-            "says 401: a token is needed. Give a token with --token-file or SCSTREAM_TOKEN."
+            "answers 401: a token is needed. Give a token with --token-file or SCSTREAM_TOKEN."
         )
 
 
 def test_novelty_is_that_since_the_last_look() -> None:
-    with served(**bodies(asked=500, novel=25)) as url:
-        service = Service(url, token="hunter2")
-        assert service.look().novelty == 0.05
-        assert math.isnan(service.look().novelty)
+    with served(**bodies(predicted=500, novel=25)) as url:
+        service = ServiceMonitor(url, token="hunter2")
+        assert service.poll().novelty == 0.05
+        assert math.isnan(service.poll().novelty)
 
 
 def test_what_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
     detail = refused("top", "http://127.0.0.1:9", folder=tmp_path, code=1)
     assert detail.startswith("http://127.0.0.1:9 does not answer: Connection refused")
-    assert "is no address of a service" in refused("top", "http://", folder=tmp_path)
+    assert "is not the address of a service" in refused("top", "http://", folder=tmp_path)
     with served(clusters=b"<html>", events=b"<html>") as url:
         detail = refused("top", url, folder=tmp_path, code=1, SCSTREAM_TOKEN="hunter2")
-        assert detail.endswith("answers, but not as scstream serve does; check the address.")
+        assert detail.endswith("does not answer as scstream serve does; check the address.")
     with (
         served(clusters=(503, b'{"detail": "no model yet."}')) as url,
-        pytest.raises(StreamError, match="says 503: no model yet"),
+        pytest.raises(StreamError, match="answers 503: no model yet"),
     ):
-        Service(url, token="hunter2").look()
+        ServiceMonitor(url, token="hunter2").poll()
 
 
 def test_metrics_with_labels_and_oddities_are_passed_over() -> None:
-    assert read_metrics('a 1\nb{x="1"} 2\nc\nd NaN\ne 1e3 1700000000\n') == {"a": 1.0, "e": 1000.0}
+    assert parse_metrics('a 1\nb{x="1"} 2\nc\nd NaN\ne 1e3 1700000000\n') == {"a": 1.0, "e": 1000.0}
 
 
 def test_a_real_service(ran: Path) -> None:
     with running("serve", "state", "--port", 0, folder=ran) as service:
         url = service.wait_for("serving")["url"]
         found, own = (
-            told("top", url, "--once", folder=ran),
-            told("top", "state", "--once", folder=ran),
+            json_output("top", url, "--once", folder=ran),
+            json_output("top", "state", "--once", folder=ran),
         )
         for name in ("version", "batch", "n_clusters", "clusters"):
             assert found[name] == own[name], name
@@ -282,19 +282,19 @@ def test_the_screen_is_alive_and_given_back(ran: Path) -> None:
         del own["COLUMNS"]
         os.execve(COMMAND[0], [*COMMAND, "top", "state", "--every", "0.2"], own)
     resize(terminal, 24, 80)
-    text, end, left = "", time.monotonic() + SECONDS, ["started", "resized", "held", "quit"]
+    text, end, left = "", time.monotonic() + SECONDS, ["started", "resized", "paused", "quit"]
     with contextlib.suppress(OSError):
         while time.monotonic() < end:
             if select.select([terminal], [], [], 0.1)[0]:
                 text += os.read(terminal, 65536).decode(errors="replace")
-            if left[:1] == ["started"] and "space hold" in text:
+            if left[:1] == ["started"] and "space pause" in text:
                 resize(terminal, 40, 130)
                 left.pop(0)
                 text = text[: text.index("\x1b[?1049h") + 8]
             elif left[:1] == ["resized"] and text.count("\n") > 45:  # the taller frame is drawn
                 os.write(terminal, b" ")
                 left.pop(0)
-            elif left[:1] == ["held"] and re.search(r"state  \x1b\S*held", text):
+            elif left[:1] == ["paused"] and re.search(r"state  \x1b\S*paused", text):
                 os.write(terminal, b"q")
                 left.pop(0)
     os.close(terminal)

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scstream.cli.places import Scratch
-from scstream.cli.tuning import Lot, Search, collected, prequential
+from scstream.cli.store import MemoryStore
+from scstream.cli.tune import SearchOptions, TuneBatch, collect_batches, prequential_scores
 from scstream.errors import InputError
 from scstream.metrics import adjusted_rand
 from scstream.model import Settings
 from scstream.stream.config import build
-from tests.cli.inside import refused, sound, told
+from tests.cli.inside import json_output, refused, sound
 
 SMALL = ("--batch-rows", 100, "--batches", 6, "--held-out", 6, "--trials", 8)
 
@@ -37,9 +37,9 @@ def test_what_is_better_is_printed_as_settings(tmp_path: Path) -> None:
     assert "The best is better by +" in text
     assert settings["model"]
     (tmp_path / "tuned.toml").write_text(text)
-    build({"source": {"kind": "file", "path": "rows.csv"}, **settings}, store=Scratch())
+    build({"source": {"kind": "file", "path": "rows.csv"}, **settings}, store=MemoryStore())
     sound("fit", "rows.csv", "--model", "m", "--settings", "tuned.toml", folder=tmp_path)
-    found = told("inspect", "m", folder=tmp_path)
+    found = json_output("inspect", "m", folder=tmp_path)
     assert found["half_life"] == settings["model"].get("half_life", 5.0)
 
 
@@ -47,7 +47,7 @@ def test_defaults_that_are_as_good_are_called_so(folder: Path) -> None:
     text = sound("tune", "rows.csv", *SMALL, folder=folder)
     assert "# The defaults are as good: the difference is " in text
     assert tomllib.loads(text) == {}
-    found = told("tune", "rows.csv", *SMALL, folder=folder)
+    found = json_output("tune", "rows.csv", *SMALL, folder=folder)
     assert found["is_better"] is False
     assert (found["batches"], found["held_out"], found["trials"]) == (6, 6, 8)
     same = f"best {found['best']:.4g}, defaults {found['default']:.4g}."
@@ -59,18 +59,20 @@ def test_defaults_that_are_as_good_are_called_so(folder: Path) -> None:
 def test_what_the_user_has_chosen_stays(folder: Path) -> None:
     chosen = ("--family", "gaussian", "--set", "model.half_life=4", "--set", "model.alpha=2")
     words = ("tune", "rows.csv", *SMALL, "--trials", 3, *chosen)
-    assert set(told(*words, folder=folder)["model"]) <= {"prior", "motion"}
-    more = ("--set", 'model.prior="weak"', "--set", "model.switches={motion=true}")
-    assert refused(*words, *more, folder=folder).startswith("everything that could be searched")
+    assert set(json_output(*words, folder=folder)["model"]) <= {"prior", "motion"}
+    more = ("--set", 'model.prior="weak"', "--set", "model.motion=true")
+    assert refused(*words, *more, folder=folder).startswith("all settings that could be searched")
 
 
 def test_agreement_with_true_classes(tmp_path: Path) -> None:
     write_jumping(tmp_path / "rows.csv")
     words = ("tune", "rows.csv", *SMALL, "--trials", 3)
-    found = told(*words, "--truth", "class", folder=tmp_path)
+    found = json_output(*words, "--truth", "class", folder=tmp_path)
     assert found["score"] == "ari"
     assert 0.5 < found["default"] <= 1.0
-    assert told(*words, "--truth", "class", "--score", "nmi", folder=tmp_path)["score"] == "nmi"
+    assert (
+        json_output(*words, "--truth", "class", "--score", "nmi", folder=tmp_path)["score"] == "nmi"
+    )
     assert "needs --truth" in refused(*words, "--score", "ari", folder=tmp_path)
     assert "there is no score 'f1'" in refused(*words, "--score", "f1", folder=tmp_path)
     assert "no column 'klass'" in refused(*words, "--truth", "klass", folder=tmp_path)
@@ -82,28 +84,30 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
         "batch": {"rows": 100},
         "model": {"random_state": 0},
     }
-    learner, lots = collected(settings, Search(batches=3, held_out=2))
-    assert [lot.X.shape for lot in lots] == [(100, 2)] * 5
+    learner, batches = collect_batches(settings, SearchOptions(batches=3, held_out=2))
+    assert [batch.X.shape for batch in batches] == [(100, 2)] * 5
     own = Settings.of({"random_state": 0}, feature_names=("x", "y"))
     densities, agreements = [], []
-    truth = [(lot.X > 2.5) @ [1, 2] for lot in lots]
-    for number, lot in enumerate(lots):
+    truth = [(batch.X > 2.5) @ [1, 2] for batch in batches]
+    for number, batch in enumerate(batches):
         if own.snapshot is not None:
             from scstream.preprocess import Steps
             from scstream.stream.model_version import ModelVersion
 
-            verdict = ModelVersion(0, 0, 0.0, None, own, Steps()).compute("predict", lot.X).values
+            verdict = ModelVersion(0, 0, 0.0, None, own, Steps()).compute("predict", batch.X).values
             densities.append(verdict.log_density.mean())
             agreements.append(adjusted_rand(truth[number], verdict.label))
-        own, _, _ = own.update(lot.X)
-    np.testing.assert_allclose(prequential(learner, lots, "density"), densities, rtol=1e-12)
-    known = [Lot(lot.X, None, true) for lot, true in zip(lots, truth, strict=True)]
-    assert prequential(learner, known, "ari") == agreements
+        own, _, _ = own.update(batch.X)
+    np.testing.assert_allclose(
+        prequential_scores(learner, batches, "density"), densities, rtol=1e-12
+    )
+    known = [TuneBatch(batch.X, None, true) for batch, true in zip(batches, truth, strict=True)]
+    assert prequential_scores(learner, known, "ari") == agreements
 
 
 def test_too_few_rows_are_a_sentence(folder: Path) -> None:
     detail = refused("tune", "rows.csv", "--batch-rows", 1000, folder=folder)
-    assert detail.startswith("the rows make 3 batches of sound rows, and 4 are needed at least")
+    assert detail.startswith("the rows give 3 usable batches, but tune needs 4")
     assert "there is no file" in refused("tune", "none.csv", folder=folder)
     with pytest.raises(InputError, match="needs --truth"):
-        Search(score="nmi")
+        SearchOptions(score="nmi")

@@ -17,8 +17,8 @@ from compose_spec import PyOptions
 
 import scstream
 from scstream.cli.main import app
-from scstream.cli.places import Scratch
-from scstream.cli.settings import PREFIX, SINGLE, nested, read_environment, read_file
+from scstream.cli.settings import PREFIX, SINGLE, to_tables, read_environment, read_file
+from scstream.cli.store import MemoryStore
 from scstream.stream.config import build
 from tests.deploy.shipped import DEPLOY, ROOT, compose, documents, manifests
 
@@ -253,7 +253,7 @@ class TestTruth:
         shipped = (DEPLOY / "compose" / "pipeline.toml").read_text()
         file.write_text(shipped if where == "compose" else kubernetes_pipeline())
         given = OURS["run"]["environment"] if where == "compose" else WHERE
-        assert build(nested(read_file(file, given)), store=Scratch()).job == "demo"
+        assert build(to_tables(read_file(file, given)), store=MemoryStore()).job == "demo"
 
     def test_every_variable_of_ours_is_known(self) -> None:
         folders = (ROOT / "src", ROOT / "tests")  # one starts a broker for tests

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scstream.cli.places import Scratch
-from scstream.cli.settings import nested, read_file
+from scstream.cli.settings import to_tables, read_file
+from scstream.cli.store import MemoryStore
 from scstream.families import FAMILIES
 from scstream.stream.config import build
 from tests.docs import blocks
@@ -49,7 +49,7 @@ def test_settings_can_be_built(
     monkeypatch.chdir(tmp_path)  # where the journal of a recipe goes
     file = tmp_path / name
     file.write_text(blocks.pipelines_of(blocks_of(blocks.read(page)))[name], encoding="utf-8")
-    pipeline = build(nested(read_file(file, WHERE)), store=Scratch())
+    pipeline = build(to_tables(read_file(file, WHERE)), store=MemoryStore())
     assert "hunter2" not in f"{pipeline.source!r} {pipeline.sink!r} {pipeline.dead_letters!r}"
 
 

@@ -204,7 +204,7 @@ def test_a_service_open_to_other_machines_warns(
     monkeypatch.setenv("SCSTREAM_TOKEN", token)
     seen: list[str | None] = []
     monkeypatch.setattr(
-        "scstream.cli.serving.serve",
+        "scstream.cli.serve.serve",
         lambda app, listener: seen.append(app.state.service.settings.token),
     )
     with pytest.raises(SystemExit) as ended:
@@ -221,7 +221,7 @@ def test_a_service_open_to_other_machines_warns(
         (["rows.csv"], "no model file"),
         (["model.scstream", "--save", "out"], "--learn"),
         (["model.scstream", "--learn", "--save", "no/folder/out"], "no folder"),
-        ([".", "--learn"], "learns there"),
+        ([".", "--learn"], "is learned there"),
         (["model.scstream", "--token-file", "no-token"], "cannot be read"),
         (["model.scstream", "--token-file", "rows.csv"], "ASCII"),
         (["model.scstream", "--host", "192.0.2.1"], "cannot listen"),

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from scstream.cli.calls import flags, print_settings, resolved
-from scstream.cli.checkpoints import save
-from scstream.cli.places import Scratch
-from scstream.cli.replay import replay
-from scstream.cli.veil import Veil
+from scstream.cli.checkpoints import create_savepoint
+from scstream.cli.replay import replay_batches
+from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import flag_settings, print_settings, resolve
+from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.observe.alerts import AlertOptions, AlertRules
 from scstream.observe.drift import PageHinkley
@@ -146,11 +146,11 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
     settings = settings_of(folder, "run")
     build(settings).run(until=30)
     store = FolderStore(folder / "run-state")
-    save(store, "early")
+    create_savepoint(store, "early")
     build(settings).run()
     path = folder / "run.jsonl"
     before = path.read_bytes(), path.stat().st_mtime_ns
-    verdict = replay(settings, store, start="early")
+    verdict = replay_batches(settings, store, start="early")
     assert (verdict.first, verdict.stop) == (30, 90)
     assert before[0] and (path.read_bytes(), path.stat().st_mtime_ns) == before
 
@@ -182,15 +182,15 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
 )
 def test_settings_that_cannot_be_meant(changed: dict[str, Any], detail: str) -> None:
     with pytest.raises(InputError, match=detail) as caught:
-        build({"source": {"kind": "stdin"}, **changed}, store=Scratch())
+        build({"source": {"kind": "stdin"}, **changed}, store=MemoryStore())
     assert "s3cret" not in str(caught.value)
 
 
 def shown(capsys: pytest.CaptureFixture[str], *sets: str) -> tuple[dict[str, Any], str]:
     """What a dry run prints."""
-    veil = Veil()
-    layer = resolved(veil, None, flags(["source.kind=stdin", *sets]))
-    print_settings(layer, veil, as_json=True)
+    redactor = SecretRedactor()
+    layer = resolve(redactor, None, flag_settings(["source.kind=stdin", *sets]))
+    print_settings(layer, redactor, as_json=True)
     text = capsys.readouterr().out
     return {name: each["value"] for name, each in json.loads(text).items()}, text
 
@@ -221,6 +221,6 @@ def test_nothing_is_shown_of_alerts_that_there_are_not(capsys) -> None:
 
 
 def test_a_long_part_of_a_webhook_is_hidden_everywhere() -> None:
-    veil = Veil()
-    veil.learn("webhook", "https://hooks.example.org/services/T0001/s3cretS3CRETs3cret")
-    assert veil.hide("POST /services/T0001/s3cretS3CRETs3cret") == "POST /services/T0001/***"
+    redactor = SecretRedactor()
+    redactor.learn("webhook", "https://hooks.example.org/services/T0001/s3cretS3CRETs3cret")
+    assert redactor.hide("POST /services/T0001/s3cretS3CRETs3cret") == "POST /services/T0001/***"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scstream import ScStream
-from scstream.cli.places import Scratch
+from scstream.cli.store import MemoryStore
 from scstream.errors import InputError, StreamError
 from scstream.io.model_file import pack_pipeline
 from scstream.model import Settings
@@ -69,7 +69,7 @@ def damaged(content):
 
 
 def store_of(*versions):
-    store = Scratch()
+    store = MemoryStore()
     for version, content in enumerate(versions):
         store.put(name_of(version), content)
     return store
@@ -163,7 +163,7 @@ def test_texts_come_in_a_block():
         follower.predict(Block.of(np.zeros((2, 0)), text=["red blue", "unheard"]))
 
 
-class Counting(Scratch):
+class Counting(MemoryStore):
     """A store that counts what is read."""
 
     n_reads = 0
@@ -212,7 +212,7 @@ def away(*arguments):
 
 
 def test_a_checkpoint_of_a_later_format_is_passed_over():
-    later = Scratch()
+    later = MemoryStore()
     later.put(name_of(0), SOUND[0])
     told = Told()
     follower = Follower(later, emit=told)
@@ -231,7 +231,7 @@ ACTS = st.sampled_from(["sound", "damaged", "torn", "claim", "empty", "prune", "
 @settings(deadline=None, max_examples=60)
 @given(st.lists(ACTS, max_size=25))
 def test_the_version_is_the_newest_sound_one_and_never_goes_back(acts):
-    store, told = Scratch(), Told()
+    store, told = MemoryStore(), Told()
     follower = Follower(store, emit=told)
     sound, spoilt, expected = [], set(), -1
     for version, act in enumerate([*acts, "refresh"]):
@@ -259,7 +259,7 @@ def test_the_version_is_the_newest_sound_one_and_never_goes_back(acts):
     assert spoilt.issuperset(names)
 
 
-class Racing(Scratch):
+class Racing(MemoryStore):
     """A store whose writer publishes and prunes between the list and the reading."""
 
     def __init__(self, times):

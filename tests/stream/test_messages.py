@@ -34,12 +34,12 @@ COLUMNS = ("x", "y", "name", "key", "time", "text")
 numbers = st.floats(-1e100, 1e100) | st.integers(-(2**63), 2**63)
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 surrogates = st.text(st.characters(), max_size=3)  # also halves of pairs
-nested = st.recursive(
+to_tables = st.recursive(
     plain | surrogates,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
 )
-objects = st.dictionaries(st.sampled_from(COLUMNS) | surrogates, nested, max_size=6)
+objects = st.dictionaries(st.sampled_from(COLUMNS) | surrogates, to_tables, max_size=6)
 good_rows = st.fixed_dictionaries(
     {"x": numbers, "y": numbers, "key": st.text(max_size=3), "time": st.integers(0, 10**9)}
 )
@@ -130,7 +130,7 @@ def test_no_bytes_raise(chosen: str, value: bytes) -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(objects | nested | good_rows, max_size=5), st.booleans())
+@given(st.lists(objects | to_tables | good_rows, max_size=5), st.booleans())
 @pytest.mark.parametrize("chosen", SCHEMAS)
 def test_no_json_raises(chosen: str, rows: list[Any], as_array: bool) -> None:
     take = reader("json", SCHEMAS[chosen])
@@ -142,7 +142,7 @@ def test_no_json_raises(chosen: str, rows: list[Any], as_array: bool) -> None:
 
 
 @settings(max_examples=50)
-@given(st.dictionaries(st.sampled_from(COLUMNS) | surrogates, st.lists(nested) | nested))
+@given(st.dictionaries(st.sampled_from(COLUMNS) | surrogates, st.lists(to_tables) | to_tables))
 @pytest.mark.parametrize("chosen", SCHEMAS)
 def test_no_columns_raise(chosen: str, columns: dict[str, Any]) -> None:
     take = reader("columns", SCHEMAS[chosen])
@@ -212,7 +212,7 @@ def test_order_of_whole_columns_changes_nothing(format: str) -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(good_rows | objects | nested, min_size=1, max_size=6), st.data())
+@given(st.lists(good_rows | objects | to_tables, min_size=1, max_size=6), st.data())
 @pytest.mark.parametrize("chosen", SCHEMAS)
 def test_where_messages_end_changes_nothing(
     chosen: str, rows: list[Any], data: st.DataObject

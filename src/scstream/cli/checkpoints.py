@@ -1,45 +1,28 @@
-"""What is kept of a pipeline: its checkpoints and savepoints, read from their headers alone."""
+"""`scstream checkpoints` and `scstream savepoint`: they read only the headers of checkpoints."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from scstream.cli.places import version_names
-from scstream.cli.show import console, duration, size, table
+from scstream.cli.render import console, duration, format_size, print_table
+from scstream.cli.store import version_names
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
 from scstream.stream.checkpoint_log import SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.progress import Progress
 from scstream.stream.store import Store
 
-_CLAIM = b"{"
+_CLAIM = b"{"  # first byte of a claim: a version that an instance wrote when it started
+_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One checkpoint, as its header describes it.
-
-    Parameters
-    ----------
-    name : str
-        Under which it is stored.
-    progress : Progress or None
-        What the pipeline knew then; None if the header is damaged.
-    clusters : int or None
-        Number of clusters.
-    n_bytes : int
-        Size of its content.
-
-    Examples
-    --------
-    >>> from scstream.cli.checkpoints import Kept
-    >>> Kept("version-000000000000007", None, 5, 1000).label
-    '7'
-    """
+class CheckpointInfo:
+    """Header of one checkpoint; `progress` is None if the header is damaged."""
 
     name: str
     progress: Progress | None
@@ -53,17 +36,13 @@ class Kept:
             return str(int(self.name.removeprefix(VERSION)))
         return self.name.removeprefix(SAVEPOINT)
 
-    def _named(self) -> dict[str, Any]:
-        if self.name.startswith(VERSION):
-            return {"version": int(self.label)}
-        return {"savepoint": self.label}
-
-    def plain(self, owners: dict[int, str], *, now: float) -> dict[str, Any]:
+    def to_dict(self, owners: dict[int, str], *, now: float) -> dict[str, Any]:
         """Return it for JSON."""
         progress = self.progress
         epoch = None if progress is None else progress.epoch
+        is_version = self.name.startswith(VERSION)
         return {
-            **self._named(),
+            **({"version": int(self.label)} if is_version else {"savepoint": self.label}),
             "batch": progress and progress.batch,
             "rows": progress and progress.rows,
             "rejected": progress and progress.rejected,
@@ -76,68 +55,36 @@ class Kept:
         }
 
 
-def kept_in(store: Store) -> list[Kept]:
-    """Return the checkpoints and then the savepoints, the newest first.
-
-    Examples
-    --------
-    >>> from scstream.cli.checkpoints import kept_in
-    >>> from scstream.cli.places import Scratch
-    >>> kept_in(Scratch())
-    []
-    """
+def list_checkpoints(store: Store) -> list[CheckpointInfo]:
+    """Return the checkpoints, then the savepoints, the newest first."""
     names = [*version_names(store), *store.names(SAVEPOINT)]
-    return [kept for name in names if (kept := _look(store, name)) is not None]
+    return [info for name in names if (info := _read_info(store, name)) is not None]
 
 
-def owners_of(store: Store) -> dict[int, str]:
-    """Return who claimed the pipeline, by epoch.
-
-    Examples
-    --------
-    >>> from scstream.cli.checkpoints import owners_of
-    >>> from scstream.cli.places import Scratch
-    >>> scratch = Scratch()
-    >>> scratch.put("version-000000000000000", b'{"claim": 0, "host": "here", "pid": 7, "time": 1}')
-    >>> owners_of(scratch)
-    {0: 'process 7 on here'}
-    """
-    return {
-        claim["claim"]: f"process {claim['pid']} on {claim['host']}" for claim in _claims(store)
-    }
+def owners_by_epoch(store: Store) -> dict[int, str]:
+    """Return the process of every instance that claimed the pipeline."""
+    owners = {}
+    for name in version_names(store):
+        if _first_bytes(store, name)[:1] == _CLAIM:
+            with suppress(KeyError, ValueError):
+                claim = json.loads(store.get(name))
+                owners[claim["claim"]] = f"process {claim['pid']} on {claim['host']}"
+    return owners
 
 
 def has_checkpoint(store: Store) -> bool:
-    """Whether there is anything to go on from, sound or damaged.
-
-    Examples
-    --------
-    >>> from scstream.cli.checkpoints import has_checkpoint
-    >>> from scstream.cli.places import Scratch
-    >>> has_checkpoint(Scratch())
-    False
-    """
-    return any(_start(store, name)[:1] not in (_CLAIM, b"") for name in version_names(store))
+    """Return True if there is any checkpoint, valid or damaged."""
+    return any(_first_bytes(store, name)[:1] not in (_CLAIM, b"") for name in version_names(store))
 
 
-def save(store: Store, name: str) -> Kept:
-    """Keep the newest checkpoint for ever; an instance may run meanwhile.
-
-    Examples
-    --------
-    >>> from scstream.cli.checkpoints import save
-    >>> from scstream.cli.places import Scratch
-    >>> save(Scratch(), "before-the-move")
-    Traceback (most recent call last):
-    ...
-    scstream.errors.InputError: there is no checkpoint yet to make a savepoint of.
-    """
-    for _ in range(10):
+def create_savepoint(store: Store, name: str) -> CheckpointInfo:
+    """Copy the newest checkpoint to a savepoint; the pipeline may run meanwhile."""
+    for _ in range(_ATTEMPTS):
         try:
             CheckpointLog(store).savepoint(name)
             break
         except KeyError:
-            continue  # pruned by the instance that runs between the listing and the reading
+            continue  # the running instance removed it between listing and reading
     else:
         raise InputError("the checkpoints change faster than they can be copied; try again.")
     content = store.get(SAVEPOINT + name)
@@ -146,55 +93,47 @@ def save(store: Store, name: str) -> Kept:
     except Exception as error:
         store.delete(SAVEPOINT + name)
         raise CheckpointCorrupt(
-            f"the newest checkpoint is damaged ({error}), and no savepoint was made of it; let the "
-            "pipeline write another one."
+            f"the newest checkpoint is damaged ({error}), so no savepoint was made; try again "
+            "after the pipeline has written another checkpoint."
         ) from error
-    kept = _look(store, SAVEPOINT + name)
-    assert kept is not None
-    return kept
+    info = _read_info(store, SAVEPOINT + name)
+    assert info is not None
+    return info
 
 
-def show(store: Store, *, now: float | None = None) -> None:
-    """Print what is kept as a table.
-
-    Examples
-    --------
-    >>> from scstream.cli.checkpoints import show
-    >>> from scstream.cli.places import Scratch
-    >>> show(Scratch())
-    there are no checkpoints yet
-    """
+def print_checkpoints(store: Store, *, now: float | None = None) -> None:
+    """Print the checkpoints as a table."""
     now = time.time() if now is None else now
-    owners, everything = owners_of(store), kept_in(store)
-    if not everything:
+    owners, checkpoints = owners_by_epoch(store), list_checkpoints(store)
+    if not checkpoints:
         console().print("there are no checkpoints yet")
         return
-    table(
+    print_table(
         ["version", "batch", "rows", "K", "age", "size", "instance"],
-        [_row(kept, owners, now) for kept in everything],
+        [_table_row(info, owners, now) for info in checkpoints],
         right=["version", "batch", "rows", "K", "age", "size"],
     )
 
 
-def _row(kept: Kept, owners: dict[int, str], now: float) -> list[str]:
-    progress = kept.progress
+def _table_row(info: CheckpointInfo, owners: dict[int, str], now: float) -> list[str]:
+    progress = info.progress
     if progress is None:
-        return [kept.label, "damaged", "", "", "", size(kept.n_bytes), ""]
+        return [info.label, "damaged", "", "", "", format_size(info.n_bytes), ""]
     epoch = progress.epoch
     owner = f" ({owners[epoch]})" if epoch in owners else ""
-    clusters = "" if kept.clusters is None else f"{kept.clusters:,}"
+    clusters = "" if info.clusters is None else f"{info.clusters:,}"
     age = duration(max(now - progress.time, 0.0))
     counts = [f"{progress.batch:,}", f"{progress.rows:,}", clusters]
-    return [kept.label, *counts, age, size(kept.n_bytes), f"{epoch}{owner}"]
+    return [info.label, *counts, age, format_size(info.n_bytes), f"{epoch}{owner}"]
 
 
-def _look(store: Store, name: str) -> Kept | None:
-    """Read a header; None for a claim, or for what was pruned just now."""
+def _read_info(store: Store, name: str) -> CheckpointInfo | None:
+    """Read a header; None for a claim, or if the checkpoint was just removed."""
     try:
-        start = _start(store, name)
-        if start[:1] in (_CLAIM, b""):
+        first = _first_bytes(store, name)
+        if first[:1] in (_CLAIM, b""):
             return None
-        content = store.get(name, 0, 8 + int.from_bytes(start, "little"))
+        content = store.get(name, 0, 8 + int.from_bytes(first, "little"))
     except KeyError:
         return None
     try:
@@ -205,23 +144,14 @@ def _look(store: Store, name: str) -> Kept | None:
             if key != "__metadata__"
         ]
         progress = Progress.from_header(header)
-        clusters = header.get("n_clusters")
-        return Kept(name, progress, clusters, len(content) + max(ends, default=0))
+        n_bytes = len(content) + max(ends, default=0)
+        return CheckpointInfo(name, progress, header.get("n_clusters"), n_bytes)
     except (ValueError, LookupError, TypeError, AttributeError):
-        return Kept(name, None, None, len(store.get(name)))
+        return CheckpointInfo(name, None, None, len(store.get(name)))
 
 
-def _start(store: Store, name: str) -> bytes:
+def _first_bytes(store: Store, name: str) -> bytes:
     try:
         return store.get(name, 0, 8)
     except KeyError:
         return b""
-
-
-def _claims(store: Store) -> Iterator[dict[str, Any]]:
-    for name in version_names(store):
-        if _start(store, name)[:1] == _CLAIM:
-            try:
-                yield json.loads(store.get(name))
-            except (KeyError, ValueError):
-                continue

@@ -1,4 +1,4 @@
-"""What every setting is when nobody gives it, asked of the code that uses it."""
+"""Defaults of all settings, and the types that settings given as text are parsed to."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
-from scstream.cli.settings import ENDS, Given, Key, Layer, nested, typed
-from scstream.cli.veil import is_secret
+from scstream.cli.secrets import is_secret
+from scstream.cli.settings import CONNECTORS, Key, Layer, Setting, parse_value, to_tables
 from scstream.io.parameters import seed_for
 from scstream.model import PARAMETERS
 from scstream.observe.alerts import AlertOptions
@@ -23,85 +23,62 @@ from scstream.stream.runner import CheckpointPolicy
 from scstream.stream.schema import Schema
 
 DEFAULT = "default"
-_OBJECTS = frozenset({"BinaryIO", "Disk"})  # words of a type that no file of settings can give
-_TEXT = frozenset({"None", "Path", "PathLike", "os", "str"})  # words of a type that is only text
+_OBJECTS = frozenset({"BinaryIO", "Disk"})  # types that a settings file cannot give
+_TEXT = frozenset({"None", "Path", "PathLike", "os", "str"})  # types that are only text
 
 
-def complete(layer: Layer) -> Layer:
-    """Return all settings that a pipeline will use, those left out with their defaults.
-
-    Examples
-    --------
-    >>> from scstream.cli.defaults import complete
-    >>> from scstream.cli.settings import Given
-    >>> everything = complete({("batch", "rows"): Given(500, "--set")})
-    >>> everything["batch", "rows"].origin, everything["batch", "time"].value
-    ('--set', 'batch')
-    """
-    given = dict(layer)
-    tables = nested(given)
+def with_defaults(layer: Layer) -> Layer:
+    """Return all settings that a pipeline will use, in the order of the sections."""
+    complete = dict(layer)
+    tables = to_tables(complete)
     tables.setdefault("job", "scstream")
-    steps = given.pop(("steps",), Given([], DEFAULT))
+    steps = complete.pop(("steps",), Setting([], DEFAULT))
     for key, value in _defaults(tables):
-        given.setdefault(key, Given(value, DEFAULT))
-    given |= _steps(steps, tables)
+        complete.setdefault(key, Setting(value, DEFAULT))
+    complete |= _step_settings(steps, tables)
     order = {name: number for number, name in enumerate(config.SECTIONS)}
-    return dict(sorted(given.items(), key=lambda entry: order.get(entry[0][0], len(order))))
+    return dict(sorted(complete.items(), key=lambda entry: order.get(entry[0][0], len(order))))
 
 
-def settled(layer: Layer) -> Layer:
-    """Return the layer with every text from a flag or a variable read as what is wanted there.
-
-    Examples
-    --------
-    >>> from scstream.cli.defaults import settled
-    >>> from scstream.cli.settings import Given
-    >>> settled({("job",): Given("2026", "--set", raw=True)})["job",].value
-    '2026'
-    """
-    tables = nested(layer)
+def parse_raw(layer: Layer) -> Layer:
+    """Return the layer with text from flags and variables parsed to the type of the setting."""
+    tables = to_tables(layer)
     return {
-        key: Given(_read(key, given.value, tables), given.origin) if given.raw else given
-        for key, given in layer.items()
+        key: Setting(_parse(key, s.value, tables), s.origin) if s.raw else s
+        for key, s in layer.items()
     }
 
 
-def _read(key: Key, text: str, tables: Mapping[str, Any]) -> Any:
-    """A number is what TOML reads as one, unless text is wanted; a password may look like one."""
-    if text[:1] in ('"', "'"):
-        return typed(text, ".".join(key))
-    wants_text = key == ("job",) or key[-1] == "kind" or is_secret(key[-1])
-    return text if wants_text or _takes_text(key, tables) else typed(text, ".".join(key))
+def _parse(key: Key, text: str, tables: Mapping[str, Any]) -> Any:
+    """Parse as TOML unless the setting is text: a password may look like a number."""
+    is_quoted = text[:1] in ('"', "'")
+    is_text = key == ("job",) or key[-1] == "kind" or is_secret(key[-1])
+    if not is_quoted and (is_text or _takes_text(key, tables)):
+        return text
+    return parse_value(text, ".".join(key))
 
 
 def _takes_text(key: Key, tables: Mapping[str, Any]) -> bool:
-    if key[:-1] not in ENDS:
+    if key[:-1] not in CONNECTORS:
         return False
-    kind = _table(tables, key[:-1]).get("kind")
+    kind = _table_at(tables, key[:-1]).get("kind")
     parameters = connector_options(key[-2], kind) if isinstance(kind, str) else {}
-    words = _words(parameters[key[-1]]) if key[-1] in parameters else set()
-    return "str" in words and words <= _TEXT
+    types = _type_names(parameters[key[-1]]) if key[-1] in parameters else set()
+    return "str" in types and types <= _TEXT
 
 
-def _table(tables: Mapping[str, Any], end: Key) -> Mapping[str, Any]:
-    for part in end:
+def _table_at(tables: Mapping[str, Any], section: Key) -> Mapping[str, Any]:
+    for part in section:
         tables = tables.get(part, {})
     return tables
 
 
-def _words(parameter: inspect.Parameter) -> set[str]:
+def _type_names(parameter: inspect.Parameter) -> set[str]:
     return set(re.findall(r"\w+", str(parameter.annotation)))
 
 
 def connector_options(section: str, kind: str) -> Mapping[str, inspect.Parameter]:
-    """Return the options of a source or sink, by name; none if there is no such kind.
-
-    Examples
-    --------
-    >>> from scstream.cli.defaults import connector_options
-    >>> connector_options("sink", "carrier pigeon")
-    {}
-    """
+    """Return the options of a source or sink by name; none for an unknown kind."""
     known = connectors.SOURCES if section == "source" else connectors.SINKS
     if kind not in known:
         return {}
@@ -112,8 +89,8 @@ def connector_options(section: str, kind: str) -> Mapping[str, inspect.Parameter
 
 def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     yield ("job",), tables["job"]
-    for end in ENDS:
-        yield from _of_connector(end, _table(tables, end))
+    for section in CONNECTORS:
+        yield from _connector_defaults(section, _table_at(tables, section))
     for field in fields(Schema):
         if field.name in config.SCHEMA:
             yield ("schema", field.name), field.default
@@ -122,8 +99,8 @@ def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     yield from ((("batch", field.name), field.default) for field in fields(Batching))
     yield ("checkpoint", "folder"), config.FOLDER
     yield from ((("checkpoint", field.name), field.default) for field in fields(CheckpointPolicy))
-    kept = inspect.signature(CheckpointLog).parameters
-    yield from ((("checkpoint", name), kept[name].default) for name in ("newest", "hourly"))
+    retention = inspect.signature(CheckpointLog).parameters
+    yield from ((("checkpoint", name), retention[name].default) for name in ("newest", "hourly"))
     if tables.get("schema", {}).get("key") is not None:
         yield from ((("keys", field.name), field.default) for field in fields(KeyOptions))
     yield from ((("alerts", field.name), field.default) for field in fields(AlertOptions))
@@ -131,25 +108,25 @@ def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     yield ("threads",), True
 
 
-def _of_connector(end: Key, table: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
+def _connector_defaults(section: Key, table: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     kind = table.get("kind")
     if kind is None:
-        yield (*end, "kind"), None  # a pipeline may have no sink, and labels then go nowhere
+        yield (*section, "kind"), None  # the sinks of a pipeline are optional
         return
-    options = connector_options(end[-1], kind)
-    if end == ("source",) and "format" not in options:
-        yield (*end, "format"), config.FORMAT
+    options = connector_options(section[-1], kind)
+    if section == ("source",) and "format" not in options:
+        yield (*section, "format"), config.FORMAT
     for name, parameter in options.items():
-        is_plain = _OBJECTS.isdisjoint(_words(parameter))
+        is_plain = _OBJECTS.isdisjoint(_type_names(parameter))
         if is_plain and parameter.default is not inspect.Parameter.empty:
-            yield (*end, name), parameter.default
+            yield (*section, name), parameter.default
 
 
-def _steps(given: Given, tables: Mapping[str, Any]) -> Layer:
-    """Steps one by one, with the options that they have and nobody gave."""
+def _step_settings(given: Setting, tables: Mapping[str, Any]) -> Layer:
+    """Return the options of every preprocessing step, given or default."""
     built = Steps.build(given.value, text=tables.get("schema", {}).get("text"))
     return {
-        ("steps", str(number), name): Given(
+        ("steps", str(number), name): Setting(
             value, given.origin if name in table or name == "step" else DEFAULT
         )
         for number, (table, full) in enumerate(zip(given.value, built.options(), strict=True), 1)

@@ -1,4 +1,4 @@
-"""What scstream runs on, and what the systems around it promise, in findings."""
+"""`scstream doctor`: check the machine and the systems that a pipeline uses."""
 
 from __future__ import annotations
 
@@ -12,34 +12,26 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
-from scstream.cli.places import Scratch, is_folder, open_store
-from scstream.cli.show import size
+from scstream.cli.render import format_size
+from scstream.cli.store import MemoryStore, is_local, open_store
 from scstream.errors import ScStreamError
 from scstream.machine import show_config
 from scstream.stream.config import FOLDER, build
 from scstream.stream.findings import Finding
 
-Found = tuple[str, Finding]  # where, and what
-_PATIENCE = 15.0  # seconds for a system to answer
+Located = tuple[str, Finding]  # what was checked, and what was found
+_TIMEOUT = 15.0  # seconds for a system to answer
 _SYNCS = 20
-_SLOW = 0.05  # seconds: a checkpoint syncs a file and a folder, twice
+_SLOW_SYNC = 0.05  # seconds: a checkpoint syncs a file and a folder, twice
 
 
-def examine(settings: Mapping[str, Any] | None) -> Iterator[Found]:
-    """Yield findings about the machine and, with settings, about everything that they name.
-
-    Examples
-    --------
-    >>> from scstream.cli.doctor import examine
-    >>> where, finding = next(examine(None))
-    >>> where, finding.about, finding.level
-    ('versions', 'scstream', 'ok')
-    """
+def examine(settings: Mapping[str, Any] | None) -> Iterator[Located]:
+    """Yield findings about the machine and, if given, about the systems of a pipeline."""
     yield from (("versions", finding) for finding in _versions())
     yield from (("machine", finding) for finding in _machine())
     table = (settings or {}).get("checkpoint", {})
     place = str(table.get("folder", FOLDER))
-    if is_folder(place):
+    if is_local(place):
         yield from (("checkpoint", finding) for finding in _disk(Path(place)))
     if settings and not {"source", "sink", "dead_letters"}.isdisjoint(settings):
         yield from _systems(settings, place)
@@ -51,8 +43,7 @@ def _versions() -> Iterator[Finding]:
         yield Finding("ok", name, str(config[name]))
     kernels = f"{config['kernels']}: {config['why']}"
     if config["isa"] is None:
-        detail = f"{kernels}; labels are the same, and take longer"
-        yield Finding("note", "kernels", detail)
+        yield Finding("note", "kernels", f"{kernels}; slower, with the same labels")
     else:
         yield Finding("ok", "kernels", kernels)
         yield Finding("ok", "instruction set", f"{config['isa']} of {', '.join(config['isas'])}")
@@ -64,18 +55,18 @@ def _versions() -> Iterator[Finding]:
 def _machine() -> Iterator[Finding]:
     config = show_config(as_dict=True)
     yield Finding("ok", "platform", str(config["platform"]))
-    there = os.cpu_count() or config["cores"]
-    detail = f"{config['cores']} of {there} may be used; model.n_threads = -1 takes them all"
+    cores = os.cpu_count() or config["cores"]
+    detail = f"{config['cores']} of {cores} may be used; model.n_jobs = -1 uses them all"
     yield Finding("ok", "cores", detail)
     memory = _memory()
     if memory is not None:
         total, free = memory
-        few = free < 500e6
-        yield Finding("warn" if few else "ok", "memory", f"{size(free)} of {size(total)} are free")
+        detail = f"{format_size(int(free))} of {format_size(int(total))} are free"
+        yield Finding("warn" if free < 500e6 else "ok", "memory", detail)
 
 
 def _memory() -> tuple[float, float] | None:
-    """Bytes in all and free; those of the control group if it has less."""
+    """Return total and free bytes; those of the control group if they are fewer."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -83,32 +74,34 @@ def _memory() -> tuple[float, float] | None:
     values = {line.split(":")[0]: float(line.split()[1]) * 1024 for line in lines}
     total, free = values["MemTotal"], values["MemAvailable"]
     try:
-        max_n = float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+        limit = float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
         used = float(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no control group, or "max"
+    except (OSError, ValueError):  # no control group, or no limit ("max")
         return total, free
-    return min(total, max_n), min(free, max(max_n - used, 0.0))
+    return min(total, limit), min(free, max(limit - used, 0.0))
 
 
 def _disk(folder: Path) -> Iterator[Finding]:
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
-    if there != folder.absolute():
-        yield Finding("note", "folder", f"{folder} is not there yet; measured in {there}")
-    if not os.access(there, os.W_OK):
-        yield Finding("warn", "folder", f"{there} cannot be written to; checkpoints would fail")
+    parents = (folder.absolute(), *folder.absolute().parents)
+    existing = next(path for path in parents if path.is_dir())
+    if existing != folder.absolute():
+        yield Finding("note", "folder", f"{folder} does not exist yet; measured in {existing}")
+    if not os.access(existing, os.W_OK):
+        yield Finding("warn", "folder", f"{existing} is not writable; checkpoints would fail")
         return
-    free = shutil.disk_usage(there).free
-    yield Finding("warn" if free < 1e9 else "ok", "disk", f"{size(free)} are free in {there}")
-    times = _sync_times(there)
-    middle, worst = times[len(times) // 2], times[int(len(times) * 0.99)]
-    detail = f"p50 {middle * 1e3:.2f} ms, p99 {worst * 1e3:.2f} ms over {len(times)} of 4 kB"
-    if middle > _SLOW:
-        detail += "; checkpoints will hold labels up, so write fewer (checkpoint.seconds)"
-    yield Finding("note" if middle > _SLOW else "ok", "fsync", detail)
+    free = shutil.disk_usage(existing).free
+    detail = f"{format_size(free)} are free in {existing}"
+    yield Finding("warn" if free < 1e9 else "ok", "disk", detail)
+    times = _sync_times(existing)
+    median, worst = times[len(times) // 2], times[int(len(times) * 0.99)]
+    detail = f"p50 {median * 1e3:.2f} ms, p99 {worst * 1e3:.2f} ms over {len(times)} of 4 kB"
+    if median > _SLOW_SYNC:
+        detail += "; checkpoints will delay labels, so write fewer of them (checkpoint.seconds)"
+    yield Finding("note" if median > _SLOW_SYNC else "ok", "fsync", detail)
 
 
 def _sync_times(folder: Path) -> list[float]:
-    """Seconds that a sync of a small write takes, sorted."""
+    """Return the seconds to sync a small write, sorted."""
     times = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         for _ in range(_SYNCS):
@@ -119,30 +112,30 @@ def _sync_times(folder: Path) -> list[float]:
     return sorted(times)
 
 
-def _systems(settings: Mapping[str, Any], place: str) -> Iterator[Found]:
-    pipeline = build(settings, store=Scratch())
+def _systems(settings: Mapping[str, Any], place: str) -> Iterator[Located]:
+    pipeline = build(settings, store=MemoryStore())
     try:
         for name in ("source", "sink", "dead_letters", "alerts"):
-            yield from _asked(name, getattr(pipeline, name))
+            yield from _check_system(name, getattr(pipeline, name))
     finally:
         pipeline.close()
-    if not is_folder(place):
-        yield from _asked("checkpoint", open_store(settings))
+    if not is_local(place):
+        yield from _check_system("checkpoint", open_store(settings))
 
 
-def _asked(name: str, system: Any) -> Iterator[Found]:
-    """What a system says of itself; one that cannot be reached is a finding, too."""
-    ask: Callable[[], list[Finding]] | None = getattr(system, "doctor", None)
-    if ask is None:
+def _check_system(name: str, system: Any) -> Iterator[Located]:
+    """Yield the findings of a connector; an unreachable system is a finding, too."""
+    check: Callable[[], list[Finding]] | None = getattr(system, "doctor", None)
+    if check is None:
         if name == "sink":
-            yield name, Finding("note", "sink", "there is none: labels are learned and not kept")
+            yield name, Finding("note", "sink", "there is no sink: labels are not kept")
         return
-    answer = Queue[list[Finding] | Exception]()
-    Thread(target=lambda: answer.put(_outcome(ask)), daemon=True).start()
+    result = Queue[list[Finding] | Exception]()
+    Thread(target=lambda: result.put(_result_or_error(check)), daemon=True).start()
     try:
-        found = answer.get(timeout=_PATIENCE)
+        found = result.get(timeout=_TIMEOUT)
     except Empty:
-        detail = f"no answer within {_PATIENCE:g} s: the server is away, or the address is wrong"
+        detail = f"no answer within {_TIMEOUT:g} s: the server is down or the address is wrong"
         found = [Finding("warn", "connection", detail)]
     if isinstance(found, ScStreamError | OSError):
         found = [Finding("warn", "connection", str(found))]
@@ -151,8 +144,8 @@ def _asked(name: str, system: Any) -> Iterator[Found]:
     yield from ((name, finding) for finding in found)
 
 
-def _outcome(ask: Callable[[], list[Finding]]) -> list[Finding] | Exception:
+def _result_or_error(check: Callable[[], list[Finding]]) -> list[Finding] | Exception:
     try:
-        return ask()
+        return check()
     except Exception as error:
         return error

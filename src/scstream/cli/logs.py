@@ -1,4 +1,4 @@
-"""Lines of JSON on the standard error, one for each thing that happens; structlog writes them."""
+"""JSON lines on standard error, one for each event."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from scstream.cli.veil import Veil
-from scstream.errors import missing_extra
+import structlog
 
-try:
-    import structlog
-except ImportError as error:
-    raise missing_extra("structlog", "cli") from error
+from scstream.cli.secrets import SecretRedactor
 
 _LEVELS = {
     "damaged": "error",
@@ -29,68 +25,40 @@ _LEVELS = {
 }
 
 
-class Log:
-    """Writes lines of JSON without secrets.
+class JsonLog:
+    """Writes redacted JSON lines; `fields` are part of every line."""
 
-    Parameters
-    ----------
-    veil : Veil
-        Knows the secrets.
-    **always : plain values
-        Stand in every line.
-
-    Examples
-    --------
-    >>> import contextlib, io, json
-    >>> from scstream.cli.logs import Log
-    >>> from scstream.cli.veil import Veil
-    >>> with contextlib.redirect_stderr(io.StringIO()) as shown:
-    ...     Log(Veil(), job="demo").tell("checkpoint", batch=7)
-    >>> line = json.loads(shown.getvalue())
-    >>> line["event"], line["level"], line["job"], line["batch"]
-    ('checkpoint', 'info', 'demo', 7)
-    """
-
-    def __init__(self, veil: Veil, **always: Any) -> None:
-        def hide(_logger: Any, _method: str, values: Any) -> Any:
+    def __init__(self, redactor: SecretRedactor, **fields: Any) -> None:
+        def redact(_logger: Any, _method: str, values: Any) -> Any:
             first = {name: values.pop(name) for name in ("timestamp", "level", "event")}
-            return veil.shown("", {**first, **values})
+            return redactor.redact_value("", {**first, **values})
 
         self._logger = structlog.wrap_logger(
             structlog.PrintLogger(sys.stderr),
             processors=[
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
-                hide,
+                redact,
                 structlog.processors.JSONRenderer(default=str),
             ],
             wrapper_class=structlog.BoundLogger,
-        ).bind(**always)
+        ).bind(**fields)
 
-    def tell(self, event: str, **values: Any) -> None:
+    def emit(self, kind: str, /, **values: Any) -> None:
         """Write one line."""
-        self._logger.msg(event, level=_LEVELS.get(event, "info"), **values)
+        self._logger.msg(kind, level=_LEVELS.get(kind, "info"), **values)
 
 
 @contextmanager
-def library_logs(tell: Callable[[str], None]) -> Iterator[None]:
-    """Pass on what connectors and client libraries log, warnings and worse.
+def library_logs(report: Callable[[str], None]) -> Iterator[None]:
+    """Report the warnings and errors that connectors and client libraries log."""
 
-    Examples
-    --------
-    >>> import logging
-    >>> from scstream.cli.logs import library_logs
-    >>> with library_logs(print):
-    ...     logging.getLogger("nats").warning("waiting for NATS")
-    waiting for NATS
-    """
-
-    class Passing(logging.Handler):
+    class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            tell(record.getMessage())
+            report(record.getMessage())
 
-    passing, root = Passing(logging.WARNING), logging.getLogger()
-    root.addHandler(passing)
+    handler, root = Handler(logging.WARNING), logging.getLogger()
+    root.addHandler(handler)
     try:
         yield
     finally:
-        root.removeHandler(passing)
+        root.removeHandler(handler)

@@ -1,4 +1,4 @@
-"""The commands of `scstream`; what they need is loaded when one of them is used."""
+"""The `scstream` application: its commands, and the redaction of secrets on standard error."""
 
 from __future__ import annotations
 
@@ -6,15 +6,36 @@ import os
 import sys
 from typing import Annotated, Any, cast
 
-from scstream import __version__
-from scstream.cli import models, pipelines, services
-from scstream.cli.veil import Veil, VeiledStream
-from scstream.errors import missing_extra
+import typer
 
-try:
-    import typer
-except ImportError as error:
-    raise missing_extra("typer", "cli") from error
+from scstream import __version__
+from scstream.cli.commands.bench import bench
+from scstream.cli.commands.checkpoints import checkpoints, savepoint
+from scstream.cli.commands.doctor import doctor
+from scstream.cli.commands.fit import fit
+from scstream.cli.commands.inspect import inspect
+from scstream.cli.commands.predict import predict
+from scstream.cli.commands.replay import replay
+from scstream.cli.commands.run import run
+from scstream.cli.commands.serve import serve
+from scstream.cli.commands.top import top
+from scstream.cli.commands.tune import tune
+from scstream.cli.secrets import RedactedStream, SecretRedactor
+
+COMMANDS = (
+    run,
+    doctor,
+    replay,
+    savepoint,
+    checkpoints,
+    fit,
+    predict,
+    inspect,
+    top,
+    tune,
+    bench,
+    serve,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,14 +47,14 @@ app = typer.Typer(
 
 
 def run_app(arguments: list[str] | None = None) -> None:
-    """Run a command and exit; no secret goes through the standard error."""
-    veil = Veil(os.environ)
-    below = sys.stderr
-    sys.stderr = cast(Any, VeiledStream(below, veil))
+    """Run a command and exit. Secrets are redacted from everything written to standard error."""
+    redactor = SecretRedactor(os.environ)
+    stderr = sys.stderr
+    sys.stderr = cast(Any, RedactedStream(stderr, redactor))
     try:
-        app(arguments, prog_name="scstream", obj=veil)
+        app(arguments, prog_name="scstream", obj=redactor)
     finally:
-        sys.stderr = below
+        sys.stderr = stderr
 
 
 @app.callback(invoke_without_command=True)
@@ -46,18 +67,5 @@ def front(
         raise typer.Exit
 
 
-for command in (
-    pipelines.run,
-    pipelines.doctor,
-    pipelines.replay,
-    pipelines.savepoint,
-    pipelines.checkpoints,
-    models.fit,
-    models.predict,
-    models.inspect,
-    models.top,
-    models.tune,
-    models.bench,
-    services.serve,
-):
+for command in COMMANDS:
     app.command()(command)

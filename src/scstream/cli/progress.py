@@ -1,58 +1,59 @@
-"""How far a run has come, counted from what the pipeline announces."""
+"""Progress of a run: its counts, and their display as a live line, a bar or JSON lines."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from threading import Event, Thread
+from typing import Any, Self
 
-_WINDOW = 5.0  # seconds over which the rate is taken
-_LAG_EVERY = 1.0  # seconds; to ask costs a round trip to the broker
+from rich.live import Live
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+from scstream.cli.logs import JsonLog
+from scstream.cli.render import BAR, DOWN, console, duration
+from scstream.cli.secrets import SecretRedactor
+
+_REFRESH_SECONDS = 0.25
+_RATE_SECONDS = 5.0  # window over which the rate is measured
+_LAG_SECONDS = 1.0  # between two requests for the lag: each is a round trip to the broker
+_LOGGED = ("started", "checkpoint", "damaged", "gap", "stopped", "warning", "alert")
+_MESSAGES = {  # of events on a terminal, with their style
+    "started": ("started at batch {batch}, as instance {epoch} of {job}", "dim"),
+    "damaged": ("skipped the damaged checkpoint {name}: {reason}", "red"),
+    "gap": ("a gap was accepted: {reason}", "yellow"),
+    "warning": ("{detail}", "yellow"),
+    "alert": ("alert: {detail}", "bold yellow"),
+}
 
 
 @dataclass
 class Progress:
-    """Counts of a run.
+    """Counts of a run."""
 
-    Parameters
-    ----------
-    lag : callable
-        Asks the source how many messages wait; None if it cannot tell.
-    elapsed : callable
-        Seconds since some moment.
-    stopping : callable
-        Tells whether the run was asked to end.
-
-    Examples
-    --------
-    >>> from scstream.cli.progress import Progress
-    >>> progress = Progress(elapsed=lambda: 0.0)
-    >>> progress.take("batch", {"batch": 0, "rows": 1000, "rejected": 2, "clusters": 5})
-    >>> progress.rows, progress.clusters, progress.batches
-    (1000, 5, 1)
-    """
-
-    lag: Callable[[], int | None] = lambda: None
+    lag: Callable[[], int | None] = lambda: None  # messages not read yet, if the source knows
     elapsed: Callable[[], float] = time.monotonic
     stopping: Callable[[], bool] = lambda: False
     rows: int = 0
     rejected: int = 0
     batches: int = 0
-    clusters: int | None = None  # not known before the first batch of this run
-    batch: int = 0  # the next one
-    version: int | None = None
-    behind: int | None = None  # messages that wait
+    clusters: int | None = None  # unknown before the first batch of this run
+    batch: int = 0  # number of the next batch
+    last_lag: int | None = None
     _checkpoint_at: float | None = None
-    _asked_at: float | None = None
-    _seen: deque[tuple[float, int]] = field(default_factory=deque)
+    _lag_at: float | None = None
+    _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.began = self.elapsed()
 
-    def take(self, kind: str, values: dict[str, Any]) -> None:
-        """Count what was announced."""
+    def count(self, kind: str, values: dict[str, Any]) -> None:
+        """Count an event of the pipeline."""
         if kind == "batch":
             self.rows += values["rows"]
             self.rejected += values["rejected"]
@@ -60,35 +61,34 @@ class Progress:
             self.batches += 1
             self.batch = values["batch"] + 1
         elif kind == "checkpoint":
-            self.version = values["version"]
             self._checkpoint_at = self.elapsed()
         elif kind in ("started", "stopped"):
             self.batch = values["batch"]
-            self.behind = None  # what was heard before is not true any more
+            self.last_lag = None
 
-    def look(self) -> None:
-        """Note the time, for the rate, and ask how much waits now and then."""
+    def sample(self) -> None:
+        """Take a sample for the rate and, about once a second, ask the source for the lag."""
         now = self.elapsed()
-        self._seen.append((now, self.rows))
-        while self._seen[-1][0] - self._seen[0][0] > _WINDOW:
-            self._seen.popleft()
-        if self._asked_at is None or now - self._asked_at >= _LAG_EVERY:
-            self._asked_at = now
+        self._samples.append((now, self.rows))
+        while self._samples[-1][0] - self._samples[0][0] > _RATE_SECONDS:
+            self._samples.popleft()
+        if self._lag_at is None or now - self._lag_at >= _LAG_SECONDS:
+            self._lag_at = now
             try:
-                self.behind = self.lag()
-            except Exception:  # a broker that is away; the pipeline itself says so
-                self.behind = None
+                self.last_lag = self.lag()
+            except Exception:  # the broker is unreachable; the pipeline itself reports that
+                self.last_lag = None
 
     @property
     def rate(self) -> float:
-        """Rows per second of late; of the whole run before there were two looks."""
-        then, rows = self._seen[0] if len(self._seen) > 1 else (self.began, 0)
+        """Recent rows per second; those of the whole run before the second sample."""
+        then, rows = self._samples[0] if len(self._samples) > 1 else (self.began, 0)
         seconds = self.elapsed() - then
         return (self.rows - rows) / seconds if seconds > 0 else 0.0
 
     @property
     def seconds(self) -> float:
-        """How long the run takes so far."""
+        """Seconds since the run began."""
         return self.elapsed() - self.began
 
     @property
@@ -96,8 +96,8 @@ class Progress:
         """Seconds since the last checkpoint of this run."""
         return None if self._checkpoint_at is None else self.elapsed() - self._checkpoint_at
 
-    def values(self) -> dict[str, Any]:
-        """Return the counts by name, for a log."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts for a log."""
         age = self.checkpoint_age
         return {
             "rows": self.rows,
@@ -105,7 +105,151 @@ class Progress:
             "batches": self.batches,
             "next_batch": self.batch,
             "clusters": self.clusters,
-            "lag": self.behind,
+            "lag": self.last_lag,
             "rejected": self.rejected,
             "checkpoint_age": None if age is None else round(age, 1),
         }
+
+    def to_text(self) -> Text:
+        """Return the counts as one line for a terminal."""
+        age = self.checkpoint_age
+        parts: list[tuple[str, str]] = [
+            (f"{self.rows:,} rows", "bold"),
+            (f"{self.rate:,.0f}/s", "green"),
+            (f"{self.batches:,} batches", ""),
+            ("K -" if self.clusters is None else f"K {self.clusters:,}", "cyan"),
+        ]
+        if self.last_lag is not None:
+            parts.append((f"lag {self.last_lag:,}", "yellow" if self.last_lag else ""))
+        parts.append((f"rejected {self.rejected:,}", "red" if self.rejected else ""))
+        saved = "no new checkpoint yet" if age is None else f"checkpoint {duration(age)} ago"
+        parts.append((saved, "dim"))
+        return Text("  ").join(Text(text, style=style) for text, style in parts)
+
+
+class JsonDisplay:
+    """Shows a run as JSON lines, with the counts every few seconds."""
+
+    def __init__(
+        self, progress: Progress, redactor: SecretRedactor, *, every: float, job: str
+    ) -> None:
+        self._progress = progress
+        self._every = every
+        self._last = progress.elapsed()
+        self._log = JsonLog(redactor, job=job)
+
+    def show_event(self, kind: str, values: dict[str, Any]) -> None:
+        """Write one line; batches are not logged."""
+        if kind in _LOGGED:
+            counts = self._progress.to_dict() if kind == "stopped" else {}
+            self._log.emit(kind, **counts, **values)
+
+    def refresh(self) -> None:
+        """Write the counts if the interval has passed."""
+        now = self._progress.elapsed()
+        if now - self._last >= self._every:
+            self._last = now
+            self._log.emit("progress", **self._progress.to_dict())
+
+    def close(self) -> None:
+        """Write nothing: the event "stopped" had the final counts."""
+
+
+class LiveDisplay:
+    """Shows a run on a terminal: a live line, and messages above it."""
+
+    def __init__(self, progress: Progress, redactor: SecretRedactor) -> None:
+        self._progress = progress
+        self._redactor = redactor
+        self._started = False
+        self._console = console(stderr=True)
+        self._live = Live(
+            console=self._console, get_renderable=self._line, auto_refresh=False, transient=True
+        )
+        self._live.start()
+        self.refresh = self._live.refresh
+
+    def show_event(self, kind: str, values: dict[str, Any]) -> None:
+        """Print a message above the line."""
+        self._started = self._started or kind == "started"
+        if kind in _MESSAGES:
+            message, style = _MESSAGES[kind]
+            text = self._redactor.redact(message.format(**values))
+            self._console.print(Text(text, style=style), soft_wrap=True)
+
+    def close(self) -> None:
+        """Leave the final counts on the terminal."""
+        self._live.stop()
+        if self._started:
+            text = self._progress.to_text()
+            text.append(f"  in {duration(self._progress.seconds)}")
+            self._console.print(text)
+
+    def _line(self) -> Text:
+        if not self._started:
+            return Text("starting ...", style="dim")
+        text = self._progress.to_text()
+        if self._progress.stopping():
+            text.append("  finishing the current batch; Ctrl-C exits at once", style="yellow")
+        return text
+
+
+class DisplayThread:
+    """Refreshes a display from a thread, and passes the events of the pipeline to it."""
+
+    def __init__(self, progress: Progress, display: JsonDisplay | LiveDisplay) -> None:
+        self._progress = progress
+        self._display = display
+        self._closed = Event()
+        self._thread = Thread(target=self._run, name="scstream-progress", daemon=True)
+
+    def emit(self, kind: str, /, **values: Any) -> None:
+        """Count and show an event."""
+        self._progress.count(kind, values)
+        self._display.show_event(kind, values)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._closed.set()
+        self._thread.join(timeout=2.0)  # it may be waiting for an unreachable broker
+        self._display.close()
+
+    def _run(self) -> None:
+        while not self._closed.wait(_REFRESH_SECONDS):
+            self._progress.sample()
+            self._display.refresh()
+
+
+class ProgressBar:
+    """A bar on standard error, drawn only on a terminal and removed at the end."""
+
+    def __init__(self, total: float | None, *, shown: bool = True) -> None:
+        self.is_shown = shown and sys.stderr.isatty()
+        self._progress = RichProgress(
+            BarColumn(24, complete_style=BAR, finished_style=BAR, pulse_style=BAR),
+            TextColumn("{task.percentage:>3.0f} %" if total else ""),
+            TextColumn("{task.fields[text]}", markup=False),
+            TimeRemainingColumn(compact=True),
+            console=console(stderr=True),
+            transient=True,
+            disable=not self.is_shown,
+        )
+        self._task = self._progress.add_task("", total=total, text="")
+
+    def update(self, done: float, text: str) -> None:
+        """Set how much is done and the text beside the bar."""
+        self._progress.update(self._task, completed=done, text=text)
+
+    def print(self, text: str) -> None:
+        """Print a message above the bar."""
+        self._progress.console.print(text, markup=False, style=DOWN, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()

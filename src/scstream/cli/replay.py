@@ -1,6 +1,6 @@
-"""Learn batches again from a kept checkpoint, and compare the labels with those of the first time.
+"""`scstream replay`: learn batches again from a checkpoint and compare the labels.
 
-Nothing is written but memory, and nothing is acknowledged: the instance that runs does not notice.
+Checkpoints go to memory and nothing is acknowledged, so a running pipeline is not affected.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from scstream.cli.checkpoints import kept_in
-from scstream.cli.places import Scratch
+from scstream.cli.checkpoints import list_checkpoints
+from scstream.cli.store import MemoryStore
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
 from scstream.stream.checkpoint_log import BOUNDARY, DIGEST, SAVEPOINT, VERSION, CheckpointLog
@@ -22,28 +22,13 @@ from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, SourceWrapper
 from scstream.stream.store import Store
 
-_START = "replay"  # name of the savepoint in the scratch store
-_NEVER = float("inf")
-_SHARED = ("durable", "group")  # consumers that a broker knows, and that the pipeline itself uses
+_START = "replay"  # name of the savepoint in memory
+_CONSUMER_OPTIONS = ("durable", "group")  # the broker's state of the pipeline itself
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a replay found.
-
-    Parameters
-    ----------
-    first, stop : int
-        Batches that were learned again: from the first, up to and without the other.
-    compared : int
-        In how many places the labels so far could be compared.
-
-    Examples
-    --------
-    >>> from scstream.cli.replay import Verdict
-    >>> print(Verdict(100, 300, 2))
-    batches 100 to 299 gave the same labels again (compared after 2 of them)
-    """
+class ReplayResult:
+    """Batches `first` to `stop - 1` were learned again; labels were compared after some of them."""
 
     first: int
     stop: int
@@ -57,38 +42,36 @@ class Verdict:
 
 
 @dataclass
-class _ReplayLog(CheckpointLog):
-    """A ledger that compares the digest after every batch with those that are known."""
+class _ComparingLog(CheckpointLog):
+    """A checkpoint log that compares the digest of the labels with the known digests."""
 
     expected: Mapping[int, str] = field(default_factory=dict)
     agreed: list[int] = field(default_factory=list)
-    reached: int = -1
+    last_batch: int = -1
 
     def record_digest(self, batch: int, digest: str) -> None:
-        self.reached = batch
+        self.last_batch = batch
         if batch not in self.expected:
             return
         if self.expected[batch] != digest:
+            before = "the first one that can be compared"
+            if self.agreed:
+                before = f"but were equal after batch {self.agreed[-1]}"
             raise NonDeterministicReplay(
-                f"the labels differ after batch {batch}, {self._since()}. The machine, the "
-                "libraries or the rows are not those of the first time."
+                f"the labels differ after batch {batch}, {before}. The machine, the libraries or "
+                "the rows have changed since the first run."
             )
         self.agreed.append(batch)
 
-    def _since(self) -> str:
-        if not self.agreed:
-            return "the first one that can be compared"
-        return f"and were still the same after batch {self.agreed[-1]}"
 
-
-class _Onlooker(SourceWrapper):
-    """A source that is read and never told what it may forget."""
+class _UnacknowledgedSource(SourceWrapper):
+    """A source that never acknowledges."""
 
     def acknowledge(self, positions: Positions) -> None:
         pass
 
 
-def replay(
+def replay_batches(
     settings: Mapping[str, Any],
     store: Store,
     *,
@@ -96,53 +79,30 @@ def replay(
     to: int | None = None,
     emit: EventCallback = ignore_event,
     stop: Event | None = None,
-) -> Verdict:
-    """Learn batches again and compare; raises `NonDeterministicReplay` where labels differ.
+) -> ReplayResult:
+    """Learn batches again from a version or savepoint; by default to the last known labels.
 
-    Parameters
-    ----------
-    settings : mapping
-        Settings of the pipeline.
-    store : Store
-        Where its checkpoints are; it is only read.
-    start : str
-        Number of a version, or name of a savepoint.
-    to : int, optional
-        End before this batch; by default after the last one whose labels are known.
-    emit : callable
-        Is told what happens.
-    stop : Event, optional
-        Set it to end early.
-
-    Returns
-    -------
-    Verdict
-        What was compared.
-
-    Examples
-    --------
-    See `scstream replay --help`.
+    Raises `NonDeterministicReplay` if labels differ. The store is only read.
     """
-    content = _read(store, start)
+    content = _read_start(store, start)
     first = Progress.from_header(read_header(content)).batch
-    expected = _known(store, first, to)
-    scratch = Scratch(store)
-    scratch.put(SAVEPOINT + _START, content)
-    pipeline = _as_onlooker(settings, scratch, expected, emit)
-    _check_cuts(pipeline, store, first)
+    expected = _known_digests(store, first, to)
+    memory = MemoryStore(store)
+    memory.put(SAVEPOINT + _START, content)
+    pipeline = _build(settings, memory, emit)
+    log = pipeline.checkpoint_log = _ComparingLog(memory, expected=expected)
+    _check_boundaries(pipeline, store, first)
     end = max(expected) + 1
     pipeline.run(savepoint=_START, until=end, stop=stop)
-    log = pipeline.checkpoint_log
-    assert isinstance(log, _ReplayLog)
-    if log.reached + 1 < end and not (stop and stop.is_set()):
+    if log.last_batch + 1 < end and not (stop and stop.is_set()):
         raise NonDeterministicReplay(
-            f"the source ends at batch {log.reached + 1}, but labels of batch {end - 1} are "
-            "known; rows are missing now."
+            f"the source ends at batch {log.last_batch + 1}, but the labels of batch {end - 1} are "
+            "known; the source has lost rows."
         )
-    return Verdict(first, max(log.reached + 1, first), len(log.agreed))
+    return ReplayResult(first, max(log.last_batch + 1, first), len(log.agreed))
 
 
-def _read(store: Store, start: str) -> bytes:
+def _read_start(store: Store, start: str) -> bytes:
     names = [SAVEPOINT + start]
     if start.isdigit():
         names.insert(0, f"{VERSION}{int(start):015d}")
@@ -151,18 +111,18 @@ def _read(store: Store, start: str) -> bytes:
             content = store.get(name)
             if content[:1] != b"{":
                 return content
-    kept = ", ".join(each.label for each in kept_in(store))
+    kept = ", ".join(info.label for info in list_checkpoints(store))
     raise InputError(f"there is no checkpoint or savepoint {start!r}; there are: {kept or 'none'}.")
 
 
-def _known(store: Store, first: int, to: int | None) -> dict[int, str]:
-    """Digests that are known of the labels up to and with a batch."""
+def _known_digests(store: Store, first: int, to: int | None) -> dict[int, str]:
+    """Return the known digests of all labels up to and including a batch."""
     known = {
         int(name.removeprefix(DIGEST)): store.get(name).decode() for name in store.names(DIGEST)
     }
-    for kept in kept_in(store):
-        if kept.progress is not None and kept.progress.batch > 0:
-            known[kept.progress.batch - 1] = kept.progress.digest
+    for info in list_checkpoints(store):
+        if info.progress is not None and info.progress.batch > 0:
+            known[info.progress.batch - 1] = info.progress.digest
     later = {batch: digest for batch, digest in known.items() if batch >= first}
     if to is not None and later and to > max(later) + 1:
         raise InputError(
@@ -173,39 +133,39 @@ def _known(store: Store, first: int, to: int | None) -> dict[int, str]:
     if not within:
         raise InputError(
             f"there is nothing to compare with: no checkpoint or digest after batch {first} is kept"
-            f"{'' if to is None else f' up to batch {to - 1}'}; start from an older one."
+            f"{'' if to is None else f' up to batch {to - 1}'}; start from an older checkpoint."
         )
     return within
 
 
-def _as_onlooker(
-    settings: Mapping[str, Any], scratch: Scratch, expected: Mapping[int, str], emit: EventCallback
-) -> Pipeline:
+def _build(settings: Mapping[str, Any], memory: MemoryStore, emit: EventCallback) -> Pipeline:
+    """Build the pipeline so that it changes nothing outside of memory."""
     if "source" not in settings:
         raise InputError("replay needs the source of the pipeline; give its file, or --source.")
     if settings["source"].get("kind") in ("http", "stdin"):
         raise InputError(
-            f"a source of kind {settings['source']['kind']!r} cannot be read twice, so that there "
-            "is nothing to replay."
+            f"a source of kind {settings['source']['kind']!r} cannot be read twice, so it cannot "
+            "be replayed."
         )
-    source = {name: value for name, value in settings["source"].items() if name not in _SHARED}
-    pipeline = build({**settings, "source": source}, emit=emit, store=scratch)
-    pipeline.source = _Onlooker(pipeline.source)
+    source = {n: value for n, value in settings["source"].items() if n not in _CONSUMER_OPTIONS}
+    pipeline = build({**settings, "source": source}, emit=emit, store=memory)
+    pipeline.source = _UnacknowledgedSource(pipeline.source)
     pipeline.sink = pipeline.dead_letters = pipeline.alerts = NullSink()
-    pipeline.checkpoint_log = _ReplayLog(scratch, expected=expected)
-    pipeline.checkpoint_policy = CheckpointPolicy(batches=1 << 62, seconds=_NEVER, digests=1)
+    pipeline.checkpoint_policy = CheckpointPolicy(batches=1 << 62, seconds=float("inf"), digests=1)
     return pipeline
 
 
-def _check_cuts(pipeline: Pipeline, store: Store, first: int) -> None:
-    """Where cuts were written down they are needed; old ones are pruned."""
+def _check_boundaries(pipeline: Pipeline, store: Store, first: int) -> None:
+    """Raise if the batch boundaries were logged but are not kept any more."""
     partitions = {
-        partition for kept in kept_in(store) if kept.progress for partition in kept.progress.offsets
+        partition
+        for info in list_checkpoints(store)
+        if info.progress
+        for partition in info.progress.offsets
     }
-    if pipeline.batching.records_boundaries(partitions) and not store.names(
-        f"{BOUNDARY}{first:015d}"
-    ):
+    recorded = pipeline.batching.records_boundaries(partitions)
+    if recorded and not store.names(f"{BOUNDARY}{first:015d}"):
         raise InputError(
-            f"batch {first} was cut by the clock or over several partitions, and where it was cut is no "
+            f"batch {first} ended by the clock or spans several partitions, and its boundary is no "
             "longer kept; start from a newer checkpoint."
         )

@@ -1,4 +1,4 @@
-"""Rows of a file, or of the standard input, for commands that go through them once."""
+"""Rows of a file or of standard input, for commands that read them once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scstream.cli.defaults import parse_raw
 from scstream.cli.settings import (
-    Given,
     Layer,
-    layered,
-    nested,
+    Setting,
+    Tables,
+    merge_layers,
     read_environment,
     read_file,
     read_sets,
+    to_tables,
 )
 from scstream.errors import InputError, SinkError
 from scstream.preprocess.block import Block, join
@@ -26,93 +28,53 @@ from scstream.stream.schema import Reader
 from scstream.stream.source import Source
 
 STDIN = "-"
-_TEXT = ("csv", "jsonl")
-_CHUNK = 16_384  # rows that are worked on at once, more or less
-_WAIT = 0.05  # seconds
-_WRONG_PATH = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-_OF_RUN = (
-    "sink",
-    "dead_letters",
-    "checkpoint",
-    "keys",
-    "alerts",
-)  # sections that `run` alone looks at
+_TEXT_FORMATS = ("csv", "jsonl")
+_CHUNK_ROWS = 16_384  # about
+_WAIT_SECONDS = 0.05
+_PATH_ERRORS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+_RUN_SECTIONS = ("sink", "dead_letters", "checkpoint", "keys", "alerts")  # only for `run`
 
 
 def row_settings(
-    rows: str, *, format: str | None, file: Path | None, sets: list[str] | None, **flags: Layer
-) -> dict[str, Any]:
+    rows: str, *, format: str | None, file: Path | None, sets: list[str] | None, flags: Layer
+) -> Tables:
     """Return the settings of a pipeline that reads these rows.
 
-    Parameters
-    ----------
-    rows : str
-        A file, a folder, a pattern, or "-" for the standard input.
-    format : str or None
-        What it holds; by default its name says so, and the standard input holds JSON lines.
-    file : path or None
-        Settings of a pipeline; what it says of sinks, checkpoints and keys is left out. So it is
-        with variables, and what they say of the source.
-    sets : list of str or None
-        `section.key=value`.
-    **flags : layers
-        More of what was given.
-
-    Returns
-    -------
-    dict
-        As `scstream.stream.config.build` takes them.
-
-    Examples
-    --------
-    >>> from scstream.cli.rows import row_settings
-    >>> row_settings("rows.csv", format=None, file=None, sets=["batch.rows=500"])
-    {'source': {'kind': 'file', 'path': 'rows.csv'}, 'batch': {'rows': 500}}
+    Sections of the settings file that only `run` uses are ignored; so are those sections and the
+    source in environment variables.
     """
     kind = "stdin" if rows == STDIN else "file"
-    own: Layer = {("source", "kind"): Given(kind, "ROWS")}
+    source: Layer = {("source", "kind"): Setting(kind, "ROWS")}
     if kind == "file":
-        own["source", "path"] = Given(rows, "ROWS")
+        source["source", "path"] = Setting(rows, "ROWS")
     if format is not None:
-        own["source", "format"] = Given(format, "--format")
-    written = {} if file is None else read_file(file, os.environ)
-    written = {key: given for key, given in written.items() if key[0] not in _OF_RUN}
-    around = read_environment(os.environ)
-    around = {key: given for key, given in around.items() if key[0] not in ("source", *_OF_RUN)}
-    from scstream.cli.defaults import settled
-
-    layer = layered(written, around, own, *flags.values(), read_sets(sets or []))
-    settings = nested(settled(layer))
+        source["source", "format"] = Setting(format, "--format")
+    from_file = {} if file is None else read_file(file, os.environ)
+    from_file = {key: s for key, s in from_file.items() if key[0] not in _RUN_SECTIONS}
+    from_environment = {
+        key: setting
+        for key, setting in read_environment(os.environ).items()
+        if key[0] not in ("source", *_RUN_SECTIONS)
+    }
+    layer = merge_layers(from_file, from_environment, source, flags, read_sets(sets or []))
+    settings = to_tables(parse_raw(layer))
     if settings.get("schema", {}).get("key") is not None:
         raise InputError(
-            "schema.key asks for one model for each key, and here one model learns all rows; leave "
-            "it out, or use scstream run."
+            "schema.key asks for one model per key, but this command uses one model for all rows; "
+            "remove it, or use scstream run."
         )
     return settings
 
 
 @dataclass(frozen=True)
-class Extent:
-    """How much there is to read, for a bar.
-
-    Parameters
-    ----------
-    sizes : mapping of str to int
-        Bytes of the files by name, in their order; nothing where that says nothing.
-
-    Examples
-    --------
-    >>> from scstream.cli.rows import Extent
-    >>> extent = Extent({"a.csv": 100, "b.csv": 50})
-    >>> extent.total, extent.at({"file": "b.csv", "offset": 10})
-    (150, 110)
-    """
+class InputSize:
+    """Sizes of the input files in bytes, for a progress bar; empty if unknown."""
 
     sizes: Mapping[str, int]
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Extent:
-        """Look at the files that a source will read."""
+    def of(cls, settings: Mapping[str, Any]) -> InputSize:
+        """Measure the files that a source will read."""
         source = settings["source"]
         if source["kind"] != "file":
             return cls({})
@@ -120,147 +82,101 @@ class Extent:
         format = source.get("format", "auto")
         if format == "auto":
             format = format_of(next(iter(files), ""))
-        return cls({n: p.stat().st_size for n, p in files.items()} if format in _TEXT else {})
+        if format not in _TEXT_FORMATS:
+            return cls({})
+        return cls({name: path.stat().st_size for name, path in files.items()})
 
     @property
     def total(self) -> int | None:
-        """Bytes in all; None if nobody knows."""
+        """Total bytes; None if unknown."""
         return sum(self.sizes.values()) or None
 
-    def at(self, position: Any) -> int:
-        """Bytes before a position of the source."""
+    def before(self, position: Any) -> int:
+        """Return the bytes before a position of the source."""
         if not self.sizes or not isinstance(position, Mapping):
             return 0
         name = position.get("file", "")
         before = sum(size for other, size in self.sizes.items() if other < name)
         return before + int(position.get("offset", 0))
 
-    def reached(self, mark: Offsets) -> int:
-        """Bytes before where a batch ends."""
-        return self.at(mark[""].position) if "" in mark else 0
+    def before_offsets(self, offsets: Offsets) -> int:
+        """Return the bytes before the end of a batch."""
+        return self.before(offsets[""].position) if "" in offsets else 0
 
 
-def chunks(source: Source, reader: Reader) -> Iterator[tuple[Block, Any]]:
-    """Yield all rows, some thousands at a time, each time with the position behind them.
-
-    Examples
-    --------
-    >>> import os
-    >>> from scstream.cli.rows import chunks
-    >>> from scstream.stream.connectors.pipes import StdinSource
-    >>> from scstream.stream.schema import Schema
-    >>> end, other_end = os.pipe()
-    >>> _ = os.write(other_end, bytes("[1.5] [2.5]".replace(" ", chr(10)), "ascii"))
-    >>> os.close(other_end)
-    >>> source = StdinSource(descriptor=end)
-    >>> [block.X.tolist() for block, _ in chunks(source, source.reader(Schema()))]
-    [[[1.5], [2.5]]]
-    """
+def read_chunks(source: Source, reader: Reader) -> Iterator[tuple[Block, Any]]:
+    """Yield all rows in chunks, each with the source position after it."""
     source.open(None)
-    waiting: list[Block] = []
+    blocks: list[Block] = []
     after: Any = None
     try:
         while not source.done:
-            records = source.read(1, _WAIT)
+            records = source.read(1, _WAIT_SECONDS)
             for record in records:
                 value = record.value
-                waiting.append(value if isinstance(value, Block) else reader.read(value))
+                blocks.append(value if isinstance(value, Block) else reader.read(value))
                 after = record.after
-            n_rows = sum(block.n_rows for block in waiting)
-            if n_rows >= _CHUNK or (n_rows and not records):
-                yield join(waiting), after
-                waiting = []
-        if waiting:
-            yield join(waiting), after
+            n_rows = sum(block.n_rows for block in blocks)
+            if n_rows >= _CHUNK_ROWS or (n_rows and not records):
+                yield join(blocks), after
+                blocks = []
+        if blocks:
+            yield join(blocks), after
     finally:
         source.close()
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what the disk says while a file is written into a sentence.
-
-    Examples
-    --------
-    >>> from scstream.cli.rows import writing
-    >>> with writing("labels.csv"):
-    ...     raise OSError(28, "No space left on device")
-    Traceback (most recent call last):
-    ...
-    scstream.errors.SinkError: labels.csv could not be written: No space left on device; ...
-    """
+def explain_os_errors(rows: str | None = None, *, output: str | None = None) -> Iterator[None]:
+    """Turn OS errors into errors that name the file: the rows that are read, or the output."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _unwritten(str(path), error) from error
+        if output is not None and (rows is None or error.filename == output):
+            raise _write_error(output, error) from error
+        path = rows if error.filename is None else error.filename
+        raise InputError(f"{path} cannot be read: {_reason(error)}; check the path.") from error
 
 
-@contextmanager
-def reading(rows: str, *, labels: str | None = None) -> Iterator[None]:
-    """Turn what the disk says while rows are read, and labels written, into a sentence.
-
-    Examples
-    --------
-    >>> from scstream.cli.rows import reading
-    >>> with reading("secret.csv"):
-    ...     raise PermissionError(13, "Permission denied", "secret.csv")
-    Traceback (most recent call last):
-    ...
-    scstream.errors.InputError: secret.csv cannot be read: Permission denied; check the path.
-    """
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        if labels is not None and error.filename == labels:
-            raise _unwritten(labels, error) from error
-        place = rows if error.filename is None else error.filename
-        raise InputError(f"{place} cannot be read: {_why(error)}; check the path.") from error
+def input_name(settings: Mapping[str, Any]) -> str:
+    """Return the path of the rows."""
+    return str(settings["source"].get("path", "standard input"))
 
 
-def _unwritten(path: str, error: OSError) -> InputError | SinkError:
-    if isinstance(error, _WRONG_PATH):
-        return InputError(f"{path} cannot be written: {_why(error)}; check the path.")
-    return SinkError(f"{path} could not be written: {_why(error)}; make room, or write elsewhere.")
+def _write_error(path: str, error: OSError) -> InputError | SinkError:
+    if isinstance(error, _PATH_ERRORS):
+        return InputError(f"{path} cannot be written: {_reason(error)}; check the path.")
+    return SinkError(
+        f"{path} could not be written: {_reason(error)}; free some space, or write elsewhere."
+    )
 
 
-def _why(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else str(error)
 
 
-def check_output(path: Path, *, force: bool, needed: Sequence[str] = ()) -> None:
-    """Refuse to write over a file, or where nothing can be written, before any work is done.
-
-    Parameters
-    ----------
-    path : path
-        The file to write.
-    force : bool
-        Whether a file that is there may be replaced.
-    needed : sequence of str
-        Files that are read meanwhile, and may not.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from scstream.cli.rows import check_output
-    >>> check_output(Path("no-such-folder", "m.scstream"), force=False)
-    Traceback (most recent call last):
-    ...
-    scstream.errors.InputError: there is no folder no-such-folder to write m.scstream to; ...
-    """
+def check_output(path: Path, *, force: bool, inputs: Sequence[str] = ()) -> None:
+    """Raise before any work is done if a file cannot be written or would be overwritten."""
     if not path.parent.is_dir():
         raise InputError(
-            f"there is no folder {path.parent} to write {path.name} to; make it, or name another."
+            f"there is no folder {path.parent} to write {path.name} to; create it, or use another."
         )
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file.")
-    if path.exists() and any(Path(each).exists() and path.samefile(each) for each in needed):
-        raise InputError(f"{path} is read here, and cannot be written at once; name another.")
+    if path.exists() and any(Path(each).exists() and path.samefile(each) for each in inputs):
+        raise InputError(f"{path} is an input of this command; write to another file.")
     if path.exists() and not force:
-        raise InputError(f"{path} is there already; replace it with --force, or name another.")
+        raise InputError(f"{path} exists already; replace it with --force, or use another name.")
     if not os.access(path.parent, os.W_OK):
-        raise InputError(f"nothing can be written to the folder {path.parent}; change its rights.")
+        raise InputError(f"the folder {path.parent} is not writable; change its permissions.")
+
+
+def label_sink(labels: str, inputs: list[str], *, as_json: bool, force: bool) -> Tables:
+    """Return the settings of the sink for `--labels`."""
+    if labels == STDIN:
+        return {"kind": "stdout", "format": "jsonl" if as_json else "csv"}
+    if format_of(labels) != "parquet":
+        check_output(Path(labels), force=force, inputs=inputs)
+    return {"kind": "file", "path": labels, "overwrite": force}

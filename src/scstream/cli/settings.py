@@ -1,10 +1,12 @@
-"""Settings of a pipeline from its file, the environment and flags, each with where it comes from.
+"""Settings of a pipeline from its file, the environment and flags, each with its origin.
 
-Flags win over the environment, the environment over the file, and the file over the defaults.
+Flags override the environment, the environment overrides the file, and the file the defaults.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,124 +15,118 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
+from scstream.cli.secrets import SecretRedactor
 from scstream.errors import InputError
 
 Key = tuple[str, ...]  # ("source", "url")
+Tables = dict[str, Any]  # nested tables, as TOML has them
 PREFIX = "SCSTREAM_"
 TABLES = (
-    "source",
-    "schema",
-    "model",
-    "batch",
-    "sink",
-    "dead_letters",
-    "checkpoint",
-    "keys",
-    "alerts",
+    *("source", "schema", "model", "batch", "sink"),
+    *("dead_letters", "checkpoint", "keys", "alerts"),
 )
 SINGLE = ("job", "steps", "threads")
-ENDS: tuple[Key, ...] = (
-    ("source",),
-    ("sink",),
-    ("dead_letters",),
-    ("alerts", "sink"),
-)  # have a kind
+CONNECTORS: tuple[Key, ...] = (("source",), ("sink",), ("dead_letters",), ("alerts", "sink"))
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER = re.compile(r"\s*(\[{1,2})\s*([A-Za-z0-9_.\s-]+?)\s*\]{1,2}\s*(?:#.*)?$")
 _ENTRY = re.compile(r"\s*([A-Za-z0-9_-]+(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=")
 
 
 @dataclass(frozen=True)
-class Given:
-    """A value that somebody gave.
-
-    Parameters
-    ----------
-    value : plain value
-        What was given; as text if `raw`.
-    origin : str
-        Where: "pipeline.toml:12", "SCSTREAM_SOURCE__URL", "--set".
-    raw : bool
-        Whether it is text that may stand for a number, a list, or yes and no.
-
-    Examples
-    --------
-    >>> from scstream.cli.settings import Given
-    >>> Given("500", "--set", raw=True).value
-    '500'
-    """
+class Setting:
+    """A value and where it was given; `raw` values are text that is parsed later."""
 
     value: Any
-    origin: str
+    origin: str  # "pipeline.toml:12", "SCSTREAM_SOURCE__URL", "--set"
     raw: bool = False
 
 
-Layer = dict[Key, Given]
+Layer = dict[Key, Setting]
+
+
+def resolve(redactor: SecretRedactor, file: Path | None, *flags: Layer) -> Layer:
+    """Return all given settings, parsed. The redactor collects the secrets first."""
+    from scstream.cli.defaults import parse_raw
+
+    layers = [] if file is None else [read_file(file, os.environ)]
+    merged = merge_layers(*layers, read_environment(os.environ), *flags)
+    for key, setting in merged.items():
+        redactor.collect(key[-1], setting.value)
+    return parse_raw(merged)
+
+
+def flag_settings(
+    sets: list[str] | None, folder: str | None = None, **addresses: str | None
+) -> Layer:
+    """Return the settings given by flags; `--set` overrides the others."""
+    layer: Layer = {}
+    for section, text in addresses.items():
+        if text is not None:
+            from scstream.cli.addresses import read_address
+
+            layer |= read_address(section, text)
+    if folder is not None:
+        layer["checkpoint", "folder"] = Setting(folder, "--checkpoint")
+    return merge_layers(layer, read_sets(sets or []))
+
+
+def model_flags(
+    *, batch_rows: int | None = None, seed: int | None = None, **parameters: object
+) -> Layer:
+    """Return the settings of `--batch-rows`, `--seed` and of flags named after model parameters."""
+    given: dict[Key, tuple[object, str]] = {
+        ("batch", "rows"): (batch_rows, "--batch-rows"),
+        ("model", "random_state"): (seed, "--seed"),
+    }
+    for name, value in parameters.items():
+        given["model", name] = (value, f"--{name.replace('_', '-')}")
+    return {key: Setting(value, flag) for key, (value, flag) in given.items() if value is not None}
+
+
+def store_options(redactor: SecretRedactor, sets: list[str] | None) -> Tables | None:
+    """Return `checkpoint.options` from flags and variables: how to reach an object store."""
+    tables = to_tables(resolve(redactor, None, flag_settings(sets)))
+    options: Tables | None = tables.get("checkpoint", {}).get("options")
+    return options
 
 
 def read_file(path: Path, environment: Mapping[str, str]) -> Layer:
-    r"""Return the settings that a TOML file holds; `${NAME}` stands for a variable.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from scstream.cli.settings import read_file
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "p.toml")
-    ...     _ = file.write_text('[source]\nkind = "nats"\nurl = "nats://${HOST}:4222"\n')
-    ...     read_file(file, {"HOST": "broker"})["source", "url"]
-    Given(value='nats://broker:4222', origin='p.toml:3 with HOST', raw=False)
-    """
+    """Return the settings of a TOML file; `${NAME}` is replaced by the variable."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"{path} cannot be read: {why}; give the file of a pipeline.") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"{path} cannot be read: {reason}; give a settings file.") from error
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
-    lines = dict(reversed([*_lines(text)]))  # the first of several counts
-    places = {key: f"{path.name}:{line}" for key, line in lines.items()}
+    lines = dict(reversed([*_line_numbers(text)]))  # the first of several entries counts
+    origins = {key: f"{path.name}:{line}" for key, line in lines.items()}
     return {
-        key: _expanded(value, key, places.get(key, path.name), environment=environment)
-        for key, value in _flat(tables)
+        key: _expand(value, key, origins.get(key, path.name), environment=environment)
+        for key, value in _flatten(tables)
     }
 
 
 def read_environment(environment: Mapping[str, str]) -> Layer:
-    """Return the settings among the variables: `SCSTREAM_SOURCE__URL` is `source.url`.
-
-    Examples
-    --------
-    >>> from scstream.cli.settings import read_environment
-    >>> read_environment({"SCSTREAM_BATCH__ROWS": "500", "HOME": "/"})
-    {('batch', 'rows'): Given(value='500', origin='SCSTREAM_BATCH__ROWS', raw=True)}
-    """
+    """Return the settings in environment variables: `SCSTREAM_SOURCE__URL` is `source.url`."""
     layer: Layer = {}
     for name, value in sorted(environment.items()):
         key = tuple(name.removeprefix(PREFIX).lower().split("__"))
         if not name.startswith(PREFIX) or (len(key) == 1 and key[0] not in SINGLE):
-            continue  # SCSTREAM_KERNELS and its like are no settings of a pipeline
+            continue  # variables such as SCSTREAM_KERNELS are not settings of a pipeline
         if len(key) > 1 and key[0] not in TABLES:
             raise InputError(
-                f"the variable {name} names the section {key[0]!r}, which there is not; there are: "
+                f"the variable {name} names the unknown section {key[0]!r}; the sections are: "
                 f"{', '.join(TABLES)}."
             )
-        layer[key] = Given(value, name, raw=True)
+        layer[key] = Setting(value, name, raw=True)
     return layer
 
 
 def read_sets(sets: Iterable[str]) -> Layer:
-    """Return the settings of `--set section.key=value`.
-
-    Examples
-    --------
-    >>> from scstream.cli.settings import read_sets
-    >>> read_sets(["model.half_life=20"])
-    {('model', 'half_life'): Given(value='20', origin='--set', raw=True)}
-    """
+    """Return the settings of `--set section.key=value`."""
     layer: Layer = {}
     for text in sets:
         name, equals, value = text.partition("=")
@@ -139,81 +135,84 @@ def read_sets(sets: Iterable[str]) -> Layer:
             raise InputError(
                 f"--set takes section.key=value, such as batch.rows=500, and not {name!r}."
             )
-        layer[key] = Given(value, "--set", raw=True)
+        layer[key] = Setting(value, "--set", raw=True)
     return layer
 
 
-def layered(*layers: Layer) -> Layer:
-    """Return one layer of several, the last of which wins.
+def merge_layers(*layers: Layer) -> Layer:
+    """Merge layers; later layers override earlier ones.
 
-    A source or sink of another kind takes nothing over from the one that it replaces.
-
-    Examples
-    --------
-    >>> from scstream.cli.settings import Given, layered
-    >>> file = {("sink", "kind"): Given("nats", "f"), ("sink", "subject"): Given("s", "f")}
-    >>> sorted(layered(file, {("sink", "kind"): Given("stdout", "--sink")}))
-    [('sink', 'kind')]
+    A source or sink of another kind inherits no options from the one that it replaces.
     """
     merged: Layer = {}
     for layer in layers:
-        for end in ENDS:
-            before, after = merged.get((*end, "kind")), layer.get((*end, "kind"))
+        for section in CONNECTORS:
+            before, after = merged.get((*section, "kind")), layer.get((*section, "kind"))
             if before and after and before.value != after.value:
-                merged = {key: given for key, given in merged.items() if key[: len(end)] != end}
+                merged = {key: s for key, s in merged.items() if key[: len(section)] != section}
         merged |= layer
     return merged
 
 
-def nested(layer: Layer) -> dict[str, Any]:
-    """Return the values in tables, as `scstream.stream.config.build` takes them.
-
-    Examples
-    --------
-    >>> from scstream.cli.settings import Given, nested
-    >>> nested({("job",): Given("demo", "f"), ("batch", "rows"): Given(5, "f")})
-    {'job': 'demo', 'batch': {'rows': 5}}
-    """
-    tables: dict[str, Any] = {}
-    for key, given in layer.items():
+def to_tables(layer: Layer) -> Tables:
+    """Return the values in nested tables, as `scstream.stream.config.build` takes them."""
+    tables: Tables = {}
+    for key, setting in layer.items():
         table = tables
         for part in key[:-1]:
             table = table.setdefault(part, {})
             if not isinstance(table, dict):
                 raise InputError(
-                    f"{'.'.join(key)} ({given.origin}) stands below a value that is no table."
+                    f"{'.'.join(key)} ({setting.origin}) is below a value that is not a table."
                 )
-        table[key[-1]] = given.value
+        table[key[-1]] = setting.value
     return tables
 
 
-def typed(text: str, name: str) -> Any:
-    """Return the value that a text stands for: as in TOML, and text where that makes no sense.
-
-    Examples
-    --------
-    >>> from scstream.cli.settings import typed
-    >>> typed("20", "n"), typed("true", "n"), typed('["x", "y"]', "n"), typed("gaussian", "n")
-    (20, True, ['x', 'y'], 'gaussian')
-    """
+def parse_value(text: str, name: str) -> Any:
+    """Parse text as a TOML value, or return the text itself if it is none."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError as error:
         if text[:1] in ("[", "{", '"', "'"):
-            raise InputError(f"{name} begins as a TOML value does and is none: {error}.") from None
+            raise InputError(
+                f"{name} starts like a TOML value but is not valid: {error}."
+            ) from None
         return text
-    return _plain(parsed["value"]) if len(parsed) == 1 else text
+    return _dates_as_text(parsed["value"]) if len(parsed) == 1 else text
 
 
-def _flat(tables: Mapping[str, Any], above: Key = ()) -> Iterator[tuple[Key, Any]]:
+def print_settings(layer: Layer, redactor: SecretRedactor, *, as_json: bool) -> None:
+    """Print every setting of a pipeline with its value and origin, secrets redacted."""
+    from scstream.cli.defaults import with_defaults
+    from scstream.cli.render import print_json, print_table
+    from scstream.cli.store import MemoryStore
+    from scstream.stream.config import build
+
+    build(to_tables(layer), store=MemoryStore())  # raises if the settings are not valid
+    shown = {
+        ".".join(key): (redactor.redact_value(key[-1], setting.value), setting.origin)
+        for key, setting in with_defaults(layer).items()
+    }
+    if as_json:
+        print_json({name: {"value": value, "origin": o} for name, (value, o) in shown.items()})
+        return
+    rows = [
+        [name, "" if value is None else json.dumps(value, default=str), origin]
+        for name, (value, origin) in shown.items()
+    ]
+    print_table(["setting", "value", "from"], rows)
+
+
+def _flatten(tables: Mapping[str, Any], above: Key = ()) -> Iterator[tuple[Key, Any]]:
     for name, value in tables.items():
         if isinstance(value, dict) and value:
-            yield from _flat(value, (*above, name))
+            yield from _flatten(value, (*above, name))
         else:
             yield (*above, name), value
 
 
-def _expanded(value: Any, key: Key, origin: str, *, environment: Mapping[str, str]) -> Given:
+def _expand(value: Any, key: Key, origin: str, *, environment: Mapping[str, str]) -> Setting:
     used: list[str] = []
 
     def variable(found: re.Match[str]) -> str:
@@ -233,25 +232,25 @@ def _expanded(value: Any, key: Key, origin: str, *, environment: Mapping[str, st
             return [expand(inner) for inner in entry]
         if isinstance(entry, dict):
             return {name: expand(inner) for name, inner in entry.items()}
-        return _plain(entry)
+        return _dates_as_text(entry)
 
     value = expand(value)
-    return Given(value, f"{origin} with {', '.join(used)}" if used else origin)
+    return Setting(value, f"{origin} with {', '.join(used)}" if used else origin)
 
 
-def _plain(value: Any) -> Any:
-    """Dates as text: settings go into checkpoints, which are JSON."""
+def _dates_as_text(value: Any) -> Any:
+    """Convert dates, because settings are stored in checkpoints as JSON."""
     return value.isoformat() if isinstance(value, date | datetime | time) else value
 
 
-def _lines(text: str) -> Iterator[tuple[Key, int]]:
-    """Where entries stand, for files as people write them."""
+def _line_numbers(text: str) -> Iterator[tuple[Key, int]]:
+    """Yield the line of every entry; approximate, for files in the usual layout."""
     section: Key = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
             section = tuple(part.strip() for part in header[2].split("."))
             if header[1] == "[[":
                 yield section, number
-                section = (*section, str(number))  # entries of a list have no place of their own
+                section = (*section, str(number))  # entries of a list have no key of their own
         elif entry := _ENTRY.match(line):
             yield (*section, *(part.strip() for part in entry[1].split("."))), number

@@ -1,4 +1,4 @@
-"""`scstream top`: look again and again, and draw what is seen; q quits, space holds."""
+"""`scstream top`: poll a pipeline or a service and draw frames; q quits, space pauses."""
 
 from __future__ import annotations
 
@@ -8,56 +8,51 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
-from scstream.cli.frame import View, frame
-from scstream.cli.moments import History, Watched
-from scstream.cli.show import console
-from scstream.errors import StreamError, missing_extra
+from rich.console import Console, Group
+from rich.live import Live
 
-try:
-    from rich.console import Console, Group
-    from rich.live import Live
-except ImportError as error:
-    raise missing_extra("rich", "cli") from error
+from scstream.cli.render import console
+from scstream.cli.secrets import SecretRedactor
+from scstream.cli.service_client import ServiceMonitor
+from scstream.cli.summary import CheckpointMonitor, History
+from scstream.cli.token import read_token
+from scstream.cli.top_frame import View, frame
+from scstream.errors import StreamError
 
-_TICK = 0.25  # seconds between two drawings, so that ages and sizes are right
-_LINES = 24  # of a frame where there is no screen
+Monitor = CheckpointMonitor | ServiceMonitor
+_REDRAW_SECONDS = 0.25  # so that ages and the size of the terminal are current
+_LINES = 24  # of a frame if there is no terminal
 
 
 class Keys:
-    """Keys that are pressed at a terminal, one by one and without echo.
-
-    Examples
-    --------
-    >>> from scstream.cli.top import Keys
-    >>> with Keys(descriptor=None) as keys:
-    ...     keys.wait(0.0)
-    ''
-    """
+    """Reads single keys from a terminal without echo."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
-        self._before: Any = None
+        self._attributes: Any = None
 
     def __enter__(self) -> Self:
         if self._descriptor is not None and os.name == "posix":
             import termios
             import tty
 
-            self._before = termios.tcgetattr(self._descriptor)
+            self._attributes = termios.tcgetattr(self._descriptor)
             tty.setcbreak(self._descriptor)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._before is not None and self._descriptor is not None:
+        if self._attributes is not None and self._descriptor is not None:
             import termios
 
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._attributes)
 
     def wait(self, seconds: float) -> str:
-        """Return what was pressed within so many seconds; nothing otherwise."""
-        if self._before is None or self._descriptor is None:
+        """Return the keys pressed within a time; empty if there are none."""
+        if self._attributes is None or self._descriptor is None:
             time.sleep(seconds)
             return ""
         if not select.select([self._descriptor], [], [], seconds)[0]:
@@ -65,58 +60,68 @@ class Keys:
         return os.read(self._descriptor, 16).decode(errors="replace")
 
 
-def watch(watched: Watched, *, every: float, once: bool, lines: bool) -> None:
-    """Look at something until somebody quits, or once.
+def open_monitor(
+    place: str,
+    *,
+    options: Mapping[str, Any] | None,
+    token_file: Path | None,
+    redactor: SecretRedactor,
+) -> Monitor:
+    """Return a monitor of the service or of the checkpoints at a place."""
+    if place.startswith(("http://", "https://")):
+        return ServiceMonitor(place, token=read_token(token_file, redactor))
+    return CheckpointMonitor(place, options=options)
 
-    Parameters
-    ----------
-    watched : Watched
-        What to look at.
-    every : float
-        Seconds between two looks.
-    once : bool
-        Print one frame; so it is also where the standard output is no terminal.
-    lines : bool
-        Print one JSON object for each look.
-    """
+
+def watch(monitor: Monitor, *, every: float, once: bool, as_json: bool) -> None:
+    """Show frames until the user quits; one frame if `once` or if there is no terminal."""
     history = History()
-    for moment in watched.past():
-        history.add(moment)
-    screen = console()
-    if lines:
-        _print_lines(watched, history, every=every, once=once)
-    elif once or not screen.is_terminal:
-        _look(watched, history)
-        _check_seen(watched, history)
-        _print_frame(screen, history, watched.name)
+    for summary in monitor.past():
+        history.add(summary)
+    out = console()
+    if as_json:
+        _print_json(monitor, history, every=every, once=once)
+    elif once or not out.is_terminal:
+        _poll(monitor, history)
+        _check_not_empty(monitor, history)
+        _print_frame(out, history, monitor.name)
     else:
-        _live(screen, watched, history, every=every)
+        _live(out, monitor, history, every=every)
 
 
-def _look(watched: Watched, history: History) -> None:
-    moment = watched.look()
-    if moment is not None:
-        history.add(moment)
+def _poll(monitor: Monitor, history: History) -> None:
+    summary = monitor.poll()
+    if summary is not None:
+        history.add(summary)
 
 
-def _check_seen(watched: Watched, history: History) -> None:
-    if not history.moments:
+def _poll_or_explain(monitor: Monitor, history: History) -> str:
+    """Poll; return the error if the pipeline or service cannot be reached at the moment."""
+    try:
+        _poll(monitor, history)
+    except StreamError as error:
+        return str(error)
+    return ""
+
+
+def _check_not_empty(monitor: Monitor, history: History) -> None:
+    if not history.summaries:
         raise StreamError(
-            f"there is no sound checkpoint with a model in {watched.name} yet; wait until the "
-            "pipeline has written one, or see with `scstream checkpoints` what there is."
+            f"there is no valid checkpoint with a model in {monitor.name} yet; wait until the "
+            "pipeline has written one, or list them with `scstream checkpoints`."
         )
 
 
-def _print_lines(watched: Watched, history: History, *, every: float, once: bool) -> None:
+def _print_json(monitor: Monitor, history: History, *, every: float, once: bool) -> None:
     if not once:
-        _heed_signals()
+        _interrupt_on_signals()
     try:
         while True:
-            _look(watched, history)
+            _poll(monitor, history)
             if once:
-                _check_seen(watched, history)
-            if history.moments:
-                sys.stdout.write(json.dumps(history.plain()) + "\n")
+                _check_not_empty(monitor, history)
+            if history.summaries:
+                sys.stdout.write(json.dumps(history.to_dict()) + "\n")
                 sys.stdout.flush()
             if once:
                 return
@@ -125,47 +130,38 @@ def _print_lines(watched: Watched, history: History, *, every: float, once: bool
         return
 
 
-def _print_frame(screen: Console, history: History, name: str) -> None:
-    height = screen.height - 1 if screen.is_terminal else int(os.environ.get("LINES", _LINES))
-    view = View(name, now=time.time(), width=screen.width, height=height, keys=False)
+def _print_frame(out: Console, history: History, name: str) -> None:
+    height = out.height - 1 if out.is_terminal else int(os.environ.get("LINES", _LINES))
+    view = View(name, now=time.time(), width=out.width, height=height, shows_keys=False)
     for line in frame(history, view):
         line.rstrip()
-        screen.print(line, soft_wrap=True)
+        out.print(line, soft_wrap=True)
 
 
-def _live(screen: Console, watched: Watched, history: History, *, every: float) -> None:
-    _look(watched, history)
-    trouble, held, looked = "", False, time.monotonic()
-    _heed_signals()
+def _live(out: Console, monitor: Monitor, history: History, *, every: float) -> None:
+    _poll(monitor, history)
+    error, paused, polled = "", False, time.monotonic()
+    _interrupt_on_signals()
     descriptor = sys.stdin.fileno() if sys.stdin.isatty() else None
     try:
         with (
             Keys(descriptor) as keys,
-            Live(console=screen, screen=True, auto_refresh=False) as live,
+            Live(console=out, screen=True, auto_refresh=False) as live,
         ):
             while True:
-                if not held and time.monotonic() - looked >= every:
-                    trouble, looked = _look_patiently(watched, history), time.monotonic()
-                view = View(watched.name, time.time(), *screen.size, held=held, trouble=trouble)
+                if not paused and time.monotonic() - polled >= every:
+                    error, polled = _poll_or_explain(monitor, history), time.monotonic()
+                view = View(monitor.name, time.time(), *out.size, paused=paused, error=error)
                 live.update(Group(*frame(history, view)), refresh=True)
-                pressed = keys.wait(_TICK)
+                pressed = keys.wait(_REDRAW_SECONDS)
                 if "q" in pressed or "Q" in pressed:
                     return
-                held ^= " " in pressed
+                paused ^= " " in pressed
     except KeyboardInterrupt:
         return
 
 
-def _heed_signals() -> None:
-    """End in order by a signal, also where a shell in the background made us deaf to interrupts."""
+def _interrupt_on_signals() -> None:
+    """Raise KeyboardInterrupt on signals, also if a background shell had them ignored."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-
-
-def _look_patiently(watched: Watched, history: History) -> str:
-    """Look; return why nothing was seen. Who writes may be away for a while."""
-    try:
-        _look(watched, history)
-    except StreamError as error:
-        return str(error)
-    return ""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scstream.cli.veil import STARS, Veil, VeiledStream, is_secret
+from scstream.cli.secrets import STARS, RedactedStream, SecretRedactor, is_secret
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from scstream.cli.veil import STARS, Veil, VeiledStream, is_secret
 )
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name)
-    assert Veil().shown(name, "abc") == STARS
+    assert SecretRedactor().redact_value(name, "abc") == STARS
 
 
 @pytest.mark.parametrize("name", ["key", "keys", "path", "passed_on", "secretary", "tokens"])
@@ -37,24 +37,24 @@ def test_other_names(name: str) -> None:
     ],
 )
 def test_credentials_are_found_in_addresses(text: str) -> None:
-    veil = Veil()
-    veil.learn("url", text)
-    assert "hunter2" not in veil.hide(text)
-    assert "hunter2" not in veil.hide("server said: no hunter2")
+    redactor = SecretRedactor()
+    redactor.collect("url", text)
+    assert "hunter2" not in redactor.redact(text)
+    assert "hunter2" not in redactor.redact("server said: no hunter2")
 
 
 def test_both_forms_of_a_quoted_password_are_hidden() -> None:
-    veil = Veil()
-    veil.learn("url", "nats://me:p%40ss%2Fword@h")
-    assert veil.hide("p@ss/word p%40ss%2Fword") == f"{STARS} {STARS}"
+    redactor = SecretRedactor()
+    redactor.collect("url", "nats://me:p%40ss%2Fword@h")
+    assert redactor.redact("p@ss/word p%40ss%2Fword") == f"{STARS} {STARS}"
 
 
 def test_nested_settings_are_learned_and_hidden() -> None:
-    veil = Veil()
+    redactor = SecretRedactor()
     settings = {"options": {"sasl.password": "hunter2"}, "list": [{"token": "abcdef"}]}
-    veil.learn("source", settings)
-    assert veil.hide("hunter2 abcdef") == f"{STARS} {STARS}"
-    assert veil.shown("source", settings) == {
+    redactor.collect("source", settings)
+    assert redactor.redact("hunter2 abcdef") == f"{STARS} {STARS}"
+    assert redactor.redact_value("source", settings) == {
         "options": {"sasl.password": STARS},
         "list": [{"token": STARS}],
     }
@@ -62,11 +62,11 @@ def test_nested_settings_are_learned_and_hidden() -> None:
 
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=6), st.text())
 def test_nothing_that_was_learned_is_written(secret: str, around: str) -> None:
-    below, veil = io.StringIO(), Veil({"MY_PASSWORD": secret})
-    VeiledStream(below, veil).write(f"{around}{secret}{around}")
+    below, redactor = io.StringIO(), SecretRedactor({"MY_PASSWORD": secret})
+    RedactedStream(below, redactor).write(f"{around}{secret}{around}")
     assert secret not in below.getvalue()
 
 
 def test_words_that_scstream_uses_itself_stay_readable() -> None:
-    veil = Veil({"PGPASSWORD": "postgres"})
-    assert veil.hide("the postgres sink") == "the postgres sink"
+    redactor = SecretRedactor({"PGPASSWORD": "postgres"})
+    assert redactor.redact("the postgres sink") == "the postgres sink"

@@ -1,4 +1,4 @@
-"""A running service as `scstream top` looks at it: over HTTP, with nothing but Python itself."""
+"""Client of `scstream serve` for `scstream top`."""
 
 from __future__ import annotations
 
@@ -12,117 +12,102 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from scstream.cli.moments import Heavy, Moment
+from scstream.cli.summary import ClusterSummary, Summary
 from scstream.cli.token import TOKEN
 from scstream.core.state import Event
 from scstream.errors import InputError, StreamError
 
-_PATIENCE = 5.0  # seconds for an answer
-_MOST = 16 << 20  # bytes of an answer
+_TIMEOUT = 5.0  # seconds for a response
+_MAX_BYTES = 16 << 20  # of a response
 _CLUSTERS, _EVENTS = 500, 100
 
 
-class Service:
-    """A service, asked for its clusters, events and counts.
-
-    Parameters
-    ----------
-    url : str
-        Where it is.
-    token : str or None
-        What it wants to see.
-
-    Examples
-    --------
-    >>> from scstream.cli.service import Service
-    >>> Service("http://127.0.0.1:9").look()
-    Traceback (most recent call last):
-    ...
-    scstream.errors.StreamError: http://127.0.0.1:9 does not answer: Connection refused; ...
-    """
+class ServiceMonitor:
+    """Requests clusters, events and metrics from a service."""
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
-        wrong = InputError(f"{url} is no address of a service; give http://host:port.")
+        invalid = InputError(f"{url} is not the address of a service; give http://host:port.")
         try:
             parts = urlsplit(url)
-            has_port = parts.port != 0  # raises where it is no number
+            has_port = parts.port != 0  # raises ValueError if it is not a number
         except ValueError as error:
-            raise wrong from error
+            raise invalid from error
         if not parts.hostname or not has_port or parts.query or parts.fragment:
-            raise wrong
+            raise invalid
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._token = token
         self._before: Mapping[str, float] = {}
 
-    def past(self) -> Iterable[Moment]:
-        """Return nothing: a service tells of now."""
+    def past(self) -> Iterable[Summary]:
+        """Return nothing: a service has no past summaries."""
         return ()
 
-    def look(self) -> Moment:
-        """Return what it says now."""
+    def poll(self) -> Summary:
+        """Return a summary of the service now."""
         found = self._get(f"/clusters?limit={_CLUSTERS}")
         events = self._get(f"/events?limit={_EVENTS}")
         try:
-            counts = read_metrics(self._get("/metrics").decode(errors="replace"))
-        except StreamError:  # it keeps none
-            counts = {}
-        before, self._before = self._before, counts
+            metrics = parse_metrics(self._get("/metrics").decode(errors="replace"))
+        except StreamError:  # the service has no metrics
+            metrics = {}
+        before, self._before = self._before, metrics
         try:
-            return _moment(
-                json.loads(found), json.loads(events), counts, before=before, now=time.time()
+            return _summarize(
+                json.loads(found), json.loads(events), metrics, before=before, now=time.time()
             )
         except (ValueError, LookupError, TypeError) as error:
             raise StreamError(
-                f"{self.name} answers, but not as scstream serve does; check the address."
+                f"{self.name} does not answer as scstream serve does; check the address."
             ) from error
 
     def _get(self, path: str) -> bytes:
         request = Request(self.name + path, headers={"Accept": "*/*"})
-        if self._token is not None:  # who is redirected elsewhere does not take the token along
+        if self._token is not None:  # a redirect to another server must not receive the token
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
-            with urlopen(request, timeout=_PATIENCE) as answer:
-                return bytes(answer.read(_MOST))
+            with urlopen(request, timeout=_TIMEOUT) as response:
+                return bytes(response.read(_MAX_BYTES))
         except HTTPError as error:
-            raise StreamError(f"{self.name}{path} says {_detail(error)}") from error
+            raise StreamError(f"{self.name}{path} answers {_error_detail(error)}") from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
-            why = getattr(reason, "strerror", None) or str(reason)
+            detail = getattr(reason, "strerror", None) or str(reason)
             raise StreamError(
-                f"{self.name} does not answer: {why}; is the service there, and this its address?"
+                f"{self.name} does not answer: {detail}; check that the service runs and that the "
+                "address is right."
             ) from error
 
 
-def _detail(error: HTTPError) -> str:
-    """The sentence of a service that refuses."""
+def _error_detail(error: HTTPError) -> str:
+    """Return the status and the detail of an error response."""
     try:
-        detail = json.loads(error.read(_MOST))["detail"]
+        detail = json.loads(error.read(_MAX_BYTES))["detail"]
     except (ValueError, LookupError, TypeError, OSError, HTTPException):
         detail = error.reason
     hint = f" Give a token with --token-file or {TOKEN}." if error.code == 401 else ""
     return f"{error.code}: {detail}{hint}"
 
 
-def _moment(
+def _summarize(
     found: Mapping[str, Any],
     events: Mapping[str, Any],
-    counts: Mapping[str, float],
+    metrics: Mapping[str, float],
     *,
     before: Mapping[str, float],
     now: float,
-) -> Moment:
+) -> Summary:
     newest = max((each["last_seen"] for each in found["clusters"]), default=0.0)
-    learned = counts.get("scstream_model_timestamp_seconds") or counts.get(
+    learned = metrics.get("scstream_model_timestamp_seconds") or metrics.get(
         "scstream_last_batch_timestamp_seconds"
     )
-    return Moment(
+    return Summary(
         at=now,
         learned=learned or 0.0,
         version=int(found["version"]),
         batch=int(found["batch"]),
         n_clusters=int(found["total"]),
         clusters=tuple(
-            Heavy(
+            ClusterSummary(
                 id=int(each["id"]),
                 share=float(each["share"]),
                 weight=float(each["weight"]),
@@ -131,20 +116,20 @@ def _moment(
             for each in found["clusters"]
         ),
         events=tuple(reversed([Event(**each) for each in events["events"]])),
-        rows=_count(counts.get("scstream_rows_total")),
-        rejected=_count(counts.get("scstream_rejected_rows_total")),
-        asked=_count(counts.get("scstream_predicted_rows_total")),
-        novelty=_novelty(counts, before),
-        log_density=counts.get("scstream_mean_log_density", math.nan),
-        n_bytes=_count(counts.get("scstream_checkpoint_bytes")),
+        rows=_count(metrics.get("scstream_rows_total")),
+        rejected=_count(metrics.get("scstream_rejected_rows_total")),
+        predicted=_count(metrics.get("scstream_predicted_rows_total")),
+        novelty=_novelty(metrics, before),
+        log_density=metrics.get("scstream_mean_log_density", math.nan),
+        n_bytes=_count(metrics.get("scstream_checkpoint_bytes")),
     )
 
 
-def _novelty(counts: Mapping[str, float], before: Mapping[str, float]) -> float:
-    """Share of novel rows among those since the last look: learned, or else asked about."""
+def _novelty(metrics: Mapping[str, float], before: Mapping[str, float]) -> float:
+    """Return the share of novel rows since the last poll: learned or else predicted rows."""
     for kind in ("", "predicted_"):
         rows, novel = (
-            counts.get(name, 0.0) - before.get(name, 0.0)
+            metrics.get(name, 0.0) - before.get(name, 0.0)
             for name in (f"scstream_{kind}rows_total", f"scstream_{kind}novel_rows_total")
         )
         if rows > 0:
@@ -153,19 +138,12 @@ def _novelty(counts: Mapping[str, float], before: Mapping[str, float]) -> float:
 
 
 def _count(value: float | None) -> int | None:
-    """A count, None if nothing was counted at all."""
+    """Return a count; None if it is zero or missing."""
     return int(value) if value else None
 
 
-def read_metrics(text: str) -> dict[str, float]:
-    r"""Return the values of metrics without labels, by name.
-
-    Examples
-    --------
-    >>> from scstream.cli.service import read_metrics
-    >>> read_metrics('# HELP a rows\na 3.0\nb{kind="x"} 7\nc NaN\n')
-    {'a': 3.0}
-    """
+def parse_metrics(text: str) -> dict[str, float]:
+    """Return the finite values of the metrics without labels."""
     values: dict[str, float] = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")

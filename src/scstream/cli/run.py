@@ -1,0 +1,100 @@
+"""`scstream run`: run a pipeline until it ends, is stopped or fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scstream.cli.checkpoints import has_checkpoint
+from scstream.cli.exporters import Exporters, start_exporters
+from scstream.cli.logs import library_logs
+from scstream.cli.progress import DisplayThread, JsonDisplay, LiveDisplay, Progress
+from scstream.cli.secrets import SecretRedactor
+from scstream.cli.signals import GracefulStop
+from scstream.cli.store import is_local, open_store
+from scstream.errors import InputError
+from scstream.observe.webhook import posting
+from scstream.stream.config import FOLDER, build
+from scstream.stream.runner import EventCallback
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """Where a run starts and ends: the flags of `scstream run`."""
+
+    resume: bool = False
+    resume_or_start: bool = False
+    savepoint: str | None = None
+    accept_gap: bool = False
+    take_over: bool = False
+    until: int | None = None
+
+
+def run_pipeline(
+    settings: Mapping[str, Any],
+    start: StartOptions,
+    redactor: SecretRedactor,
+    *,
+    as_json: bool,
+    every: float,
+    exporters: Exporters,
+) -> None:
+    """Run a pipeline and show its progress; `every` is the seconds between two log lines."""
+    check_start(settings, start)
+    with GracefulStop() as signals:
+        progress = Progress(stopping=signals.stop.is_set)
+        job = settings.get("job", "scstream")
+        is_live = sys.stderr.isatty() and not as_json
+        thread = DisplayThread(
+            progress,
+            LiveDisplay(progress, redactor)
+            if is_live
+            else JsonDisplay(progress, redactor, every=every, job=job),
+        )
+        listeners: list[EventCallback] = [thread.emit]
+
+        def emit(kind: str, /, **values: Any) -> None:
+            signals.started = signals.started or kind == "started"
+            for listener in listeners:
+                listener(kind, **values)
+
+        pipeline = build(settings, emit=emit, store=open_store(settings, must_exist=False))
+        progress.lag = pipeline.source.lag
+        with (
+            thread,
+            library_logs(lambda detail: thread.emit("warning", detail=detail)),
+            posting(settings.get("alerts", {})) as post,
+            start_exporters(pipeline, exporters, redactor) as others,
+        ):
+            listeners += [post, *others]
+            try:
+                pipeline.run(
+                    savepoint=start.savepoint,
+                    accept_gap=start.accept_gap,
+                    take_over=start.take_over,
+                    stop=signals.stop,
+                    until=start.until,
+                )
+            except KeyboardInterrupt:
+                thread.emit("stopped", batch=progress.batch, drained=True)
+
+
+def check_start(settings: Mapping[str, Any], start: StartOptions) -> None:
+    """Raise if the run would continue, or start anew, by accident."""
+    place = str(settings.get("checkpoint", {}).get("folder", FOLDER))
+    exists = not is_local(place) or os.path.isdir(place)
+    has_progress = exists and has_checkpoint(open_store(settings))
+    continues = start.resume or start.savepoint is not None
+    if start.resume and not has_progress:
+        raise InputError(
+            f"there is no checkpoint in {place} to continue from; start without --resume, or give "
+            "the right folder with --checkpoint."
+        )
+    if has_progress and not continues and not start.resume_or_start:
+        raise InputError(
+            f"there are checkpoints in {place} already; continue from them with --resume, or start "
+            "anew with another folder (--checkpoint)."
+        )
