@@ -54,7 +54,7 @@ def test_nothing_heavy_is_loaded(module: str) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "scstream.learner",
+        "scstream.model",
         "scstream.stream.config",
         pytest.param("scstream.cli.main", marks=pytest.mark.needs_extra),
     ],

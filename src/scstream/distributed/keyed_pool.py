@@ -204,7 +204,7 @@ class RayPool(ModelPool):
     def freeze(self) -> Callable[[Progress], bytes]:
         """Write the models, on all workers in parallel; the index is made later."""
         self._snapshot()
-        return partial(index_bytes, self._frozen(self._limit))
+        return partial(index_bytes, self._state(self._limit))
 
     def close(self) -> None:
         """End the workers; another batch would start them again."""
