@@ -13,6 +13,7 @@ from scstream.cli.show import console, duration, size, table
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
 from scstream.stream.checkpoint_log import SAVEPOINT, VERSION, CheckpointLog
+from scstream.stream.progress import Progress
 from scstream.stream.store import Store
 
 _CLAIM = b"{"
@@ -26,7 +27,7 @@ class Kept:
     ----------
     name : str
         Under which it is stored.
-    progress : mapping or None
+    progress : Progress or None
         What the pipeline knew then; None if the header is damaged.
     clusters : int or None
         Number of clusters.
@@ -36,12 +37,12 @@ class Kept:
     Examples
     --------
     >>> from scstream.cli.checkpoints import Kept
-    >>> Kept("version-000000000000007", {"batch": 300}, 5, 1000).label
+    >>> Kept("version-000000000000007", None, 5, 1000).label
     '7'
     """
 
     name: str
-    progress: dict[str, Any] | None
+    progress: Progress | None
     clusters: int | None
     n_bytes: int
 
@@ -59,15 +60,15 @@ class Kept:
 
     def plain(self, owners: dict[int, str], *, now: float) -> dict[str, Any]:
         """Return it for JSON."""
-        progress = self.progress or {}
-        epoch = progress.get("epoch")
+        progress = self.progress
+        epoch = None if progress is None else progress.epoch
         return {
             **self._named(),
-            "batch": progress.get("batch"),
-            "rows": progress.get("rows"),
-            "rejected": progress.get("rejected"),
+            "batch": progress and progress.batch,
+            "rows": progress and progress.rows,
+            "rejected": progress and progress.rejected,
             "clusters": self.clusters,
-            "age": round(now - progress["at"], 1) if "at" in progress else None,
+            "age": progress and round(now - progress.time, 1),
             "bytes": self.n_bytes,
             "epoch": epoch,
             "owner": owners.get(epoch) if epoch is not None else None,
@@ -97,7 +98,7 @@ def owners_of(store: Store) -> dict[int, str]:
     >>> from scstream.cli.checkpoints import owners_of
     >>> from scstream.cli.places import Scratch
     >>> scratch = Scratch()
-    >>> scratch.put("version-000000000000000", b'{"claim": 0, "host": "here", "pid": 7, "at": 1}')
+    >>> scratch.put("version-000000000000000", b'{"claim": 0, "host": "here", "pid": 7, "time": 1}')
     >>> owners_of(scratch)
     {0: 'process 7 on here'}
     """
@@ -179,11 +180,11 @@ def _row(kept: Kept, owners: dict[int, str], now: float) -> list[str]:
     progress = kept.progress
     if progress is None:
         return [kept.label, "damaged", "", "", "", size(kept.n_bytes), ""]
-    epoch = progress["epoch"]
+    epoch = progress.epoch
     owner = f" ({owners[epoch]})" if epoch in owners else ""
     clusters = "" if kept.clusters is None else f"{kept.clusters:,}"
-    age = duration(max(now - progress["at"], 0.0))
-    counts = [f"{progress['batch']:,}", f"{progress['rows']:,}", clusters]
+    age = duration(max(now - progress.time, 0.0))
+    counts = [f"{progress.batch:,}", f"{progress.rows:,}", clusters]
     return [kept.label, *counts, age, size(kept.n_bytes), f"{epoch}{owner}"]
 
 
@@ -203,9 +204,9 @@ def _look(store: Store, name: str) -> Kept | None:
             for key, entry in json.loads(content[8:]).items()
             if key != "__metadata__"
         ]
-        pipeline = header["pipeline"]["progress"]
+        progress = Progress.from_header(header)
         clusters = header.get("n_clusters")
-        return Kept(name, pipeline, clusters, len(content) + max(ends, default=0))
+        return Kept(name, progress, clusters, len(content) + max(ends, default=0))
     except (ValueError, LookupError, TypeError, AttributeError):
         return Kept(name, None, None, len(store.get(name)))
 

@@ -20,12 +20,12 @@ from scstream.cli.veil import Veil
 from scstream.errors import InputError, missing_extra
 from scstream.io.disk import write_atomically
 from scstream.model import checkpoint_bytes
-from scstream.stream.batcher import Batcher, SourceBatch
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
 from scstream.stream.processor import Learned
+from scstream.stream.progress import Progress as StreamProgress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
-from scstream.stream.schema import Schema
 from scstream.stream.source import Resume, SourceWrapper
 
 try:
@@ -220,28 +220,24 @@ def _start_from(place: str, given: Mapping[str, Any], store: Scratch) -> dict[st
             "without --resume."
         )
     opened = open_model(place)
-    snapshot, known = opened.reading.model, opened.progress
-    settings = {**known.get("settings", {}), **given}
+    known = opened.progress or StreamProgress(opened.reading.batch, schema=opened.schema)
+    settings = {**known.settings, **given}
     settings.pop("keys", None)
-    schema = known.get("schema") or vars(opened.schema)
-    progress = {
-        "job": settings.get("job", "scstream"),
-        "settings": build(settings, store=Scratch()).settings,
-        "identity": {},
-        "watermark": known.get("watermark", Batcher.watermark),
-        "schema": vars(replace(Schema(**schema), key=None)),
-        "digest": known.get("digest", ""),
-        "rows": known.get("rows", 0),
-        "rejected": known.get("rejected", 0),
-        "alerts": known.get("alerts", {}),
-        "batch": opened.reading.batch,
-        "mark": {},
-        "sinks": {},
-        "epoch": 0,
-        "at": opened.reading.at,
-    }
+    progress = replace(
+        known,
+        job=settings.get("job", "scstream"),
+        settings=build(settings, store=Scratch()).settings,
+        identity={},
+        offsets={},
+        sinks={},
+        schema=replace(known.schema, key=None),
+        batch=opened.reading.batch,
+        epoch=0,
+        time=opened.reading.at,
+    )
     steps = opened.reading.pipeline.get("steps", {"options": [], "learned": []})
-    content = checkpoint_bytes(snapshot, {"progress": progress, "steps": steps})
+    pipeline = {"progress": progress.to_dict(), "steps": steps}
+    content = checkpoint_bytes(opened.reading.model, pipeline)
     store.put(SAVEPOINT + _START, content)
     return settings
 

@@ -175,11 +175,11 @@ def facts(opened: Opened) -> dict[str, Any]:
         "log_density": _number(snapshot.info.mean_log_density),
         "novel": snapshot.info.n_novel,
         "steps": opened.reading.steps.options(),
-        "pipeline": {
-            name: progress.get(name) for name in ("job", "batch", "rows", "rejected", "at", "mark")
-        }
-        if progress
-        else None,
+        "pipeline": progress
+        and {
+            name: progress.to_dict()[name]
+            for name in ("job", "batch", "rows", "rejected", "time", "offsets")
+        },
         "clusters": [
             {
                 "id": each.id,

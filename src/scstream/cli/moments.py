@@ -18,6 +18,7 @@ from scstream.errors import ScStreamError, StreamError
 from scstream.model import Model, read_checkpoint
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import NONE, Follower
+from scstream.stream.progress import Progress
 
 MOST = 600  # moments that are remembered
 _PAST = 3600.0  # seconds of the checkpoints that are there already which are looked at
@@ -95,16 +96,17 @@ class Moment:
         n_bytes: int | None = None,
     ) -> Moment:
         """Look at what a checkpoint holds."""
-        state, progress = snapshot.state, pipeline.get("progress", {})
+        state, known = snapshot.state, pipeline.get("progress")
+        progress = Progress.from_dict(known) if known else Progress(state.n_batches)
         now = float(state.current[:, :, 0].sum()) + state.unassigned_now  # rows of the last batch
-        at = float(progress.get("at", 0.0))
+        at = progress.time
         share, weight = state.share, state.weight
         order = np.argsort(-weight, kind="stable").tolist()
         return cls(
             at=at,
             learned=at,
             version=version,
-            batch=int(progress.get("batch", state.n_batches)),
+            batch=progress.batch,
             n_clusters=state.n_clusters,
             clusters=tuple(
                 Heavy(
@@ -116,12 +118,12 @@ class Moment:
                 for k in order
             ),
             events=snapshot.events[-MOST:],
-            rows=progress.get("rows"),
-            rejected=progress.get("rejected"),
+            rows=progress.rows or None,
+            rejected=progress.rejected if progress.rows else None,
             novelty=state.unassigned_now / now if now > 0 else math.nan,
             log_density=snapshot.info.mean_log_density,
             n_bytes=n_bytes,
-            job=str(progress.get("job", "")),
+            job=progress.job,
         )
 
     def plain(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from scstream.io.model_file import DAMAGE
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
+from scstream.stream.progress import Progress
 from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.schema import Schema
 
@@ -56,18 +57,17 @@ class Opened:
     kept: bool
 
     @property
-    def progress(self) -> Mapping[str, Any]:
-        """What the pipeline that wrote it knew then; nothing if none did."""
-        known: Mapping[str, Any] = self.reading.pipeline.get("progress", {})
-        return known
+    def progress(self) -> Progress | None:
+        """Progress of the pipeline that wrote it; None if none did."""
+        return self.reading.progress
 
     @property
     def schema(self) -> Schema:
         """Which columns rows must have to be asked about; event times and keys need not come."""
         family = self.reading.model.family
-        if "schema" not in self.progress:
+        if self.progress is None:
             return Schema(features=self.reading.columns, missing=family.handles_missing)
-        known = Schema(**self.progress["schema"])
+        known = self.progress.schema
         return Schema(features=known.features, text=known.text, missing=family.handles_missing)
 
 

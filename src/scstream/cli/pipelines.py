@@ -188,7 +188,7 @@ def savepoint(
     from scstream.cli.show import print_json
 
     kept = save(store(ctx.obj, flags(sets, folder)), name)
-    batch = (kept.progress or {}).get("batch")
+    batch = kept.progress and kept.progress.batch
     if as_json:
         print_json({"savepoint": name, "batch": batch, "bytes": kept.n_bytes})
     else:

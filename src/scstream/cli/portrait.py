@@ -20,6 +20,7 @@ from scstream.core.window import Box, Exponential
 from scstream.errors import missing_extra
 from scstream.families.base import Array, Labels
 from scstream.io.clusters import ClusterTable
+from scstream.stream.batcher import Offsets
 
 try:
     from rich.table import Table
@@ -155,8 +156,8 @@ def _head(opened: Opened) -> Iterator[tuple[str, str]]:
     named = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
     n_features = snapshot.family.n_features
     yield "family", f"{snapshot.family.name}, {_counted(n_features, 'feature')}{named}"
-    rows = f"{_counted(progress['rows'], 'row')} in " if progress.get("rows") else ""
-    refused = f", {progress['rejected']:,} refused" if progress.get("rejected") else ""
+    rows = f"{_counted(progress.rows, 'row')} in " if progress and progress.rows else ""
+    refused = f", {progress.rejected:,} refused" if progress and progress.rejected else ""
     batches = _counted(state.n_batches, "batch")
     yield "learned", f"{rows}{batches}, up to time {when(state.time)}{refused}"
     density = snapshot.info.mean_log_density
@@ -170,9 +171,9 @@ def _head(opened: Opened) -> Iterator[tuple[str, str]]:
         age = duration(max(time.time() - opened.reading.at, 0.0))
         yield (
             "pipeline",
-            f"job {progress['job']}, {age} ago, before batch {progress['batch']:,}",
+            f"job {progress.job}, {age} ago, before batch {progress.batch:,}",
         )
-        yield from (("position", words) for words in _positions(progress["mark"]))
+        yield from (("position", words) for words in _positions(progress.offsets))
 
 
 def _memory(kernel: Any) -> str:
@@ -182,8 +183,9 @@ def _memory(kernel: Any) -> str:
     return f"window of {kernel.length:g}" if isinstance(kernel, Box) else "a kernel of its own"
 
 
-def _positions(marks: Any) -> Iterator[str]:
-    for partition, (position, row) in marks.items():
+def _positions(offsets: Offsets) -> Iterator[str]:
+    for partition, offset in offsets.items():
+        position, row = offset.position, offset.row
         parts = position if isinstance(position, dict) else {"": position}
         words = [f"{name} {value}".lstrip() for name, value in parts.items() if name != "mark"]
         words += [f"row {row}"] * bool(row)

@@ -14,8 +14,9 @@ from scstream.cli.checkpoints import kept_in
 from scstream.cli.places import Scratch
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
-from scstream.stream.checkpoint_log import DIGEST, SAVEPOINT, VERSION, CheckpointLog
+from scstream.stream.checkpoint_log import BOUNDARY, DIGEST, SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.config import build
+from scstream.stream.progress import Progress
 from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, SourceWrapper
@@ -63,7 +64,7 @@ class _ReplayLog(CheckpointLog):
     agreed: list[int] = field(default_factory=list)
     reached: int = -1
 
-    def confirm(self, batch: int, digest: str) -> None:
+    def record_digest(self, batch: int, digest: str) -> None:
         self.reached = batch
         if batch not in self.expected:
             return
@@ -123,7 +124,7 @@ def replay(
     See `scstream replay --help`.
     """
     content = _read(store, start)
-    first = int(read_header(content)["pipeline"]["progress"]["batch"])
+    first = Progress.from_header(read_header(content)).batch
     expected = _known(store, first, to)
     scratch = Scratch(store)
     scratch.put(SAVEPOINT + _START, content)
@@ -160,8 +161,8 @@ def _known(store: Store, first: int, to: int | None) -> dict[int, str]:
         int(name.removeprefix(DIGEST)): store.get(name).decode() for name in store.names(DIGEST)
     }
     for kept in kept_in(store):
-        if kept.progress is not None and kept.progress["batch"] > 0:
-            known[kept.progress["batch"] - 1] = kept.progress["digest"]
+        if kept.progress is not None and kept.progress.batch > 0:
+            known[kept.progress.batch - 1] = kept.progress.digest
     later = {batch: digest for batch, digest in known.items() if batch >= first}
     if to is not None and later and to > max(later) + 1:
         raise InputError(
@@ -199,9 +200,11 @@ def _as_onlooker(
 def _check_cuts(pipeline: Pipeline, store: Store, first: int) -> None:
     """Where cuts were written down they are needed; old ones are pruned."""
     partitions = {
-        partition for kept in kept_in(store) if kept.progress for partition in kept.progress["mark"]
+        partition for kept in kept_in(store) if kept.progress for partition in kept.progress.offsets
     }
-    if pipeline.batching.is_logged(partitions) and not store.names(f"cut-{first:015d}"):
+    if pipeline.batching.records_boundaries(partitions) and not store.names(
+        f"{BOUNDARY}{first:015d}"
+    ):
         raise InputError(
             f"batch {first} was cut by the clock or over several partitions, and where it was cut is no "
             "longer kept; start from a newer checkpoint."
