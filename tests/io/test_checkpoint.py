@@ -18,7 +18,7 @@ from scstream import Box, ScStream, Windowed
 from scstream.core.state import State
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.families import Gaussian, Multinomial
-from scstream.io import checkpoint
+from scstream.io import model_file
 from scstream.io._packing import unseal
 from tests.digests import digest
 
@@ -62,7 +62,7 @@ STREAMS: dict[str, tuple[Callable[[int], Iterator[Any]], dict[str, Any]]] = {
     "diagonal": (missing, {"family": "diagonal", "half_life": None}),
     "mixed": (missing, {"family": [("diagonal", [0]), ("gaussian", [1])]}),
     "box": (gaussians, {"kernel": Box(length=3.0)}),
-    "archive": (gaussians, {"switches": {"archive": True}, "half_life": 0.7}),
+    "archive": (gaussians, {"archive": True, "half_life": 0.7}),
     "prior": (gaussians, {"prior": {"mean": np.array([1, 2]), "psi": 2.0}}),
     "instance": (gaussians, {"family": Gaussian(np.zeros(2), 0.1, 5.0, np.eye(2))}),
 }
@@ -76,12 +76,12 @@ STREAMS: dict[str, tuple[Callable[[int], Iterator[Any]], dict[str, Any]]] = {
     ],
 )
 def test_stop_save_load_resume_equals_uninterrupted(
-    name: str, n_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scstream.core.row_ranges._LEAST", 16)
     stream, params = STREAMS[name]
     uninterrupted = ScStream(random_state=0, **params)
-    stopped = ScStream(random_state=0, n_jobs=n_threads, **params)
+    stopped = ScStream(random_state=0, n_jobs=n_jobs, **params)
     path = tmp_path / "m.scstream"
     for X in stream(6):
         uninterrupted.partial_fit(X)
@@ -172,7 +172,7 @@ def test_every_array_of_the_state_has_a_shape() -> None:
     state = State.empty(Multinomial(np.ones(3)))
     arrays = {name for name, value in vars(state).items() if isinstance(value, np.ndarray)}
     arrays |= {f"archive.{name}" for name in vars(state.archive)}
-    assert arrays == set(checkpoint._SHAPES)
+    assert arrays == set(model_file._SHAPES)
 
 
 # Writing
