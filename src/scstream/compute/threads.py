@@ -60,13 +60,7 @@ one_blas_thread = _OneBlasThread()
 
 @dataclass
 class ThreadExecutor:
-    """Run passes on threads of this process. Other executors must give the same results.
-
-    Parameters
-    ----------
-    n_threads : int
-        Threads to use; one by default.
-    """
+    """Run passes on threads of this process. Other executors must give the same results."""
 
     n_threads: int = 1
 
