@@ -1,4 +1,4 @@
-"""An installed scstream works, from outside its source, on the kernels that are expected.
+"""Check that an installed scstream works on the expected kernels.
 
 python .ci/smoke.py native|numpy
 """
@@ -11,12 +11,12 @@ from scstream.datasets import drifting_gaussians
 
 
 def main(expected: str) -> None:
-    """Learn three batches, and end with a sentence if anything is not as expected."""
+    """Learn three batches, and exit with a message if anything is unexpected."""
     home = Path(scstream.__file__).resolve().parent
     if Path(__file__).resolve().parents[1] / "src" in home.parents:
         sys.exit(f"this is not the installed package: {home}")
     if not (home / "serve" / "page" / "index.html").is_file():
-        sys.exit("the live page was left out of the package")
+        sys.exit("the package does not contain the live page")
     config = scstream.show_config(as_dict=True)
     if config["kernels"] != expected:
         sys.exit(f"{expected} kernels expected, got {config['kernels']}: {config['why']}")

@@ -1,7 +1,8 @@
-"""What each switch is worth: ``python -m benchmarks.ablation [--jobs N]``.
+"""Measure what each part of the default algorithm gains: ``python -m benchmarks.ablation``.
 
-Every switch of the default algorithm is turned off in turn, and the paper's algorithm is run with
-the paper's priors. Fractions of the oracle's ARI (full-stream NMI behind), with standard errors.
+Each part that can be turned off is turned off in turn, and the paper's algorithm is run with the
+paper's priors. The table has fractions of the oracle's ARI (full-stream NMI in brackets), with
+standard errors. Parts that became constants are in the committed results only.
 """
 
 from __future__ import annotations
@@ -13,37 +14,23 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from benchmarks.cases import CASES, FRESH, Case
-from benchmarks.ledger import RESULTS, fill
+from benchmarks.results_io import RESULTS, fill
 from benchmarks.runs import Row, mean_and_error, provenance, run
+from scstream import Config
 
 PAPER_2D = {"kappa": 1.0, "mean": 0.0, "nu": 4.0, "psi": 1.02}
 PAPER_64D = {"kappa": 1.0, "mean": 0.0, "nu": 562.0, "psi": 0.51}
 
 
-def _off(**switches: Any) -> dict[str, Any]:
-    return {"switches": switches}
-
-
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "1 vague prior": {"prior": "weak"},
-    "2 start from one cluster": _off(segment_start=False, start_sweeps=500, start_patience=50),
-    "3 no births": _off(births=False),
-    "4 halve the past": _off(cut_past=False),
-    "5 the left half keeps the id": _off(keep_heavier_id=False),
-    "6 no merge correction": _off(merge_correction=False),
-    "6 all pairs": _off(n_neighbours=None),
-    "7 no split gate": _off(split_age=0, split_floor=0.0),
-    "8 plug-in predictive": _off(exact_predictive=False),
-    "9 no motion": _off(motion=False),
-    "10 learn the most probable labels": _off(learn_draws=False),
-    "11 no evidence": _off(split_evidence=None, merge_evidence=None),
-    "12 silent clusters merge": _off(merge_silent=True),
-    "13 silent clusters lose shape": _off(remember_silent=False),
+    "3 no births": {"births": False},
+    "9 no motion": {"motion": False},
+    "11 no evidence": {"config": Config(split_evidence=None, merge_evidence=None)},
     "14 a sampling sweep on every batch": {"n_sweeps": 1},
-    "14 none after births": _off(birth_sweeps=0),
-    "15 heavy clusters split for any gain": _off(coarseness=0.0),
-    "archive on": _off(archive=True),
+    "15 heavy clusters split for any gain": {"coarseness": 0.0},
+    "archive on": {"archive": True},
     "paper, auto prior": {"algorithm": "paper"},
     "paper, paper's prior": {"algorithm": "paper"},
 }

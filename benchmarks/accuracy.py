@@ -13,7 +13,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from benchmarks.cases import CASES, Case
-from benchmarks.ledger import RESULTS, fill
+from benchmarks.results_io import RESULTS, fill
 from benchmarks.runs import Row, mean_and_error, provenance, run
 
 QUICK = ("2-D, speed .08", "births, near", "null")

@@ -219,41 +219,37 @@ SCENES: dict[str, Stream] = {
 def alerts_of(scene: str, seed: int, log_density: str) -> list[tuple[int, str]]:
     """Batches and kinds of all alerts while a model learns the stream of a scene."""
     rng, stream = np.random.default_rng(seed), SCENES[scene]
-    switches = {"birth_floor": 80.0} if scene == HIGH_FLOOR else None
+    params = {"min_birth_weight": 80.0} if scene == HIGH_FLOOR else {}
     batches = [stream(rng, i) for i in range(BEFORE + AFTER)]
     options = AlertOptions(
         log_density=log_density, novelty=0.005, births=True, deaths=True, quiet=AFTER
     )
-    return [*heard(batches, AlertRules(options), random_state=seed, switches=switches)]
+    return [*raised(batches, AlertRules(options), random_state=seed, **params)]
 
 
-def heard(
+def raised(
     batches: Sequence[Array], alert_rules: AlertRules, *, before: bool = False, **params: Any
 ) -> Iterator[tuple[int, str]]:
     """Learn batches, and yield the alerts: batch and kind.
 
-    With `before` the alarm is told the log density that rows had before they were learned.
+    With `before`, the rules get the log density of the rows before they are learned.
     """
-    learner = Settings.of({"n_jobs": 1, **params})
+    model: Settings | Model = Settings.of({"n_jobs": 1, **params})
     for i, X in enumerate(batches):
-        expected = _expected(learner, X) if before and i else np.nan
-        learner, _, _ = learner.update(X, time=None)
-        snapshot = learner
+        before_learning = np.nan
+        if before and isinstance(model, Model):
+            before_learning = float(model.at().log_density(X).mean())
+        model, _, info = model.update(X)
         news = {
             "batch": i,
             "rows": len(X),
             "rejected": 0,
-            "clusters": snapshot.state.n_clusters,
-            "novel": snapshot.info.n_novel,
-            "log_density": expected if before else snapshot.info.mean_log_density,
-            "events": dict(Counter(event.kind for event in snapshot.info.events)),
+            "clusters": model.state.n_clusters,
+            "novel": info.n_novel,
+            "log_density": before_learning if before else info.mean_log_density,
+            "events": dict(Counter(event.kind for event in info.events)),
         }
         yield from ((i, alert.kind) for alert in alert_rules.check(news))
-
-
-def _expected(learner: Model, X: Array) -> float:
-    mixture = learner.at()
-    return float(mixture.log_density(X).mean())
 
 
 def scenes() -> list[list[str]]:
@@ -283,7 +279,7 @@ def anomalies(batch: int, options: AlertOptions, *, before: bool) -> list[str]:
         rows, given = rows_of(series.values), probation(len(series.values))
         starts = range(given, len(rows), batch)
         batches = [rows[:given], *(rows[begin : begin + batch] for begin in starts)]
-        found = heard(batches, AlertRules(options), before=before, random_state=0)
+        found = raised(batches, AlertRules(options), before=before, random_state=0)
         alerts = [i - 1 for i, _ in found if i]
         inside = [_windows(series, begin, begin + batch) for begin in starts]
         n_alerts += len(alerts)

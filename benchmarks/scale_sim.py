@@ -1,20 +1,17 @@
-"""The communication of one batch replayed: who waits for whom, with measured prices.
+"""Simulate the communication of one batch on many workers, with measured costs.
 
-``python -m benchmarks.scale_sim`` (or ``python -m benchmarks scale sim``) measures the kernels of
-this machine, takes the prices of the engine from ``benchmarks/results/scale-engine.csv`` and writes
-``scale-sim.json`` and ``scale-sim.csv``; ``--replay`` takes kernels as measured before.
+``python -m benchmarks scale sim`` runs it; see `benchmarks.scale.tables`.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-import sys
 from dataclasses import dataclass, replace
 
 from scstream.core.row_ranges import RowRange
 
-_MOST_ASKED = 1 << 14  # rows, as in `scstream.core.step`
+_MOST_ASKED = 1 << 14  # rows, as in `scstream.core.default`
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Work:
     asked: float  # a row in the pass that asks
     sampling_step: float  # the plan of a sampling pass
     predictive_step: float  # that of a predictive one
-    unassigned_weight: float  # moves and bookkeeping of a batch, on one thread
+    rest: float  # everything else in a batch, such as splits and merges, on one thread
     label: float  # the id of a row
     plan_bytes: int
     sums_bytes: int
@@ -62,7 +59,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Crew:
+class Workers:
     """Workers with threads, each on a node of its own; the driver shares the first node."""
 
     n_workers: int = 1
@@ -91,38 +88,40 @@ class Job:
 
 def local(work: Work, job: Job, n_threads: int) -> float:
     """Seconds of a batch on the threads of one process, without an engine."""
-    return sum(replay(work, replace(job, resident=True), Crew(1, n_threads)).values())
+    return sum(replay(work, replace(job, resident=True), Workers(1, n_threads)).values())
 
 
-def efficiency(work: Work, job: Job, crew: Crew, *, engine: Engine, network: Network) -> float:
+def efficiency(
+    work: Work, job: Job, workers: Workers, *, engine: Engine, network: Network
+) -> float:
     """How much of the processors' time is of use: one node alone against all of them."""
-    together = sum(replay(work, job, crew, engine=engine, network=network).values())
-    return local(work, job, crew.n_threads) / (crew.n_workers * together)
+    together = sum(replay(work, job, workers, engine=engine, network=network).values())
+    return local(work, job, workers.n_threads) / (workers.n_workers * together)
 
 
-def overhead(work: Work, job: Job, crew: Crew, *, engine: Engine, network: Network) -> float:
+def overhead(work: Work, job: Job, workers: Workers, *, engine: Engine, network: Network) -> float:
     """Share of the batch that is spent on engine and network."""
-    free = sum(replay(work, replace(job, resident=True), crew).values())
-    return 1.0 - free / sum(replay(work, job, crew, engine=engine, network=network).values())
+    free = sum(replay(work, replace(job, resident=True), workers).values())
+    return 1.0 - free / sum(replay(work, job, workers, engine=engine, network=network).values())
 
 
 def replay(
     work: Work,
     job: Job,
-    crew: Crew,
+    workers: Workers,
     *,
     engine: Engine = Engine(),  # noqa: B008
     network: Network = Network(),  # noqa: B008
 ) -> dict[str, float]:
     """Replay one batch; return the seconds on its critical path by what they were spent on."""
-    clock = _Clock(work, job, crew, engine, network)
+    clock = _Clock(work, job, workers, engine, network)
     clock.load()
     if job.asked:
         clock.ask()
     for _ in range(job.n_sweeps):
         clock.sweep(work.sampling, work.sampling_step)
     clock.sweep(work.predictive, work.predictive_step)
-    clock.spend("moves", work.unassigned_weight)
+    clock.spend("moves", work.rest)
     clock.label()
     return clock.spent
 
@@ -130,13 +129,13 @@ def replay(
 def sweep_seconds(
     work: Work,
     job: Job,
-    crew: Crew,
+    workers: Workers,
     *,
     engine: Engine = Engine(),  # noqa: B008
     network: Network = Network(),  # noqa: B008
 ) -> float:
     """Seconds of one sampling pass, from a plan that is made to sums that are added."""
-    clock = _Clock(work, job, crew, engine, network)
+    clock = _Clock(work, job, workers, engine, network)
     clock.sweep(work.sampling, 0.0)
     return sum(clock.spent.values())
 
@@ -144,13 +143,15 @@ def sweep_seconds(
 class _Clock:
     """The time of one batch, by what it was spent on."""
 
-    def __init__(self, work: Work, job: Job, crew: Crew, engine: Engine, network: Network) -> None:
+    def __init__(
+        self, work: Work, job: Job, workers: Workers, engine: Engine, network: Network
+    ) -> None:
         self.work, self.job, self.engine, self.network = work, job, engine, network
-        self.n_threads, self.slowness = crew.n_threads, crew.slowness
-        self.driver_threads = crew.driver_threads or crew.n_threads
-        self.row_ranges = RowRange.full(job.n_rows).shared(crew.n_workers)
+        self.n_threads, self.slowness = workers.n_threads, workers.slowness
+        self.driver_threads = workers.driver_threads or workers.n_threads
+        self.row_ranges = RowRange.full(job.n_rows).shared(workers.n_workers)
         self.n_workers = len(self.row_ranges)
-        self.apart = not crew.cores  # nodes have a network between them
+        self.apart = not workers.cores  # nodes have a network between them
         self.n_trees = [1 if job.aligned else len(s.subtrees()) for s in self.row_ranges]
         self.spent: dict[str, float] = {}
 
@@ -279,14 +280,3 @@ def makespan(row_range: RowRange, n_threads: int) -> float:
     last = n_rows - (n_slices - 1) * row_range.length
     rounds, left = divmod(n_slices - 1, n_threads)
     return rounds * row_range.length + (row_range.length if left else last)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Measure, replay and write."""
-    from benchmarks.scale.tables import write
-
-    write(measured_before="--replay" in (sys.argv[1:] if arguments is None else arguments))
-
-
-if __name__ == "__main__":
-    main()

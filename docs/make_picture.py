@@ -117,7 +117,7 @@ def pictures() -> Iterator[Image.Image]:
     """Return one image per batch."""
     history, model = plot.History(), ScStream(half_life=2, random_state=0)
     for rows in batches():
-        history.see(model.partial_fit(rows))
+        history.record(model.partial_fit(rows))
         frame = plot.frame(model, rows, labels=model.labels_, max_rows=_SHOWN)
         figure = Figure(figsize=_SIZE, layout="constrained")
         stage, course = figure.subplots(2, 1, height_ratios=(1.45, 1))

@@ -38,7 +38,7 @@ for batch in stream:
         predicted = model.predict(batch.X)
         scores.append((adjusted_rand(batch.y, predicted), adjusted_rand(batch.y, batch.oracle())))
     model.partial_fit(batch.X)
-    history.see(model)
+    history.record(model)
     frames.append(plot.frame(model, batch.X, max_rows=300))
 
 ours, best = np.mean(scores, axis=0)

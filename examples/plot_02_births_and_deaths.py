@@ -40,7 +40,7 @@ model, history = ScStream(half_life=3, random_state=0), plot.History()
 born = dict(stream.births)
 for batch in stream:
     model.partial_fit(batch.X)
-    history.see(model)
+    history.record(model)
     if batch.time in born:
         new = batch.y == born[int(batch.time)]
         identity = np.bincount(model.labels_[new] + 1).argmax() - 1

@@ -46,7 +46,7 @@ def follow(stream, **choices):
         if batch.time > 0:
             score.update(batch.y, model.predict(batch.X))
         model.partial_fit(batch.X)
-        history.see(model)
+        history.record(model)
     return history, score.nmi()
 
 

@@ -63,7 +63,7 @@ for name, (model, prepared) in methods.items():
             ids |= set(predicted.tolist()) - {-1}
         model.partial_fit(rows)
         if name == "half_life=2":
-            history.see(model)
+            history.record(model)
             if batch.time in (0, 59):
                 frames.append(plot.frame(model, rows))
     print(

@@ -63,7 +63,7 @@ def run(missing, prepare=None):
         if number:
             scores.append(adjusted_rand(state, model.predict(table)))
         model.partial_fit(table)
-        history.see(model)
+        history.record(model)
     return model, history, table, np.mean(scores)
 
 

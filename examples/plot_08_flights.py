@@ -74,7 +74,7 @@ for number in range(DAYS):
     if number >= 7:
         ordinary.append((START + number, model.score_samples(today, time=evening).mean()))
     model.partial_fit(today, time=evening)
-    history.see(model)
+    history.record(model)
 
 print(f"{(day < DAYS).sum()} flights, {model.n_clusters_} clusters, {len(history.ids)} ids used")
 for cluster in sorted(model.clusters_, key=lambda cluster: -cluster.share)[:6]:

@@ -101,7 +101,7 @@ def follow(lines, templates, prior):
             found.append(model.predict(rows))
             novelty.append(model.predict_proba(rows)[:, -1])
         model.partial_fit(rows)
-        history.see(model)
+        history.record(model)
     score = adjusted_rand(templates[200:], np.concatenate(found))
     return model, history, np.concatenate(novelty), score
 
@@ -161,7 +161,7 @@ first = {one: batch_of[templates == one].min() for one in set(templates)}
 new = np.array([first[t] == b for t, b in zip(templates, batch_of, strict=True)])[200:]
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
-plot.lineage(history, ax=left, most=16)
+plot.lineage(history, ax=left, max_clusters=16)
 right.hist(
     [novelty[~new], novelty[new]],
     np.linspace(0, 1, 11),

@@ -94,7 +94,7 @@ for begin in range(0, counts.shape[0], SIZE):
     model.partial_fit(rows)
     if len(truth) > len(set(group)):
         rival.partial_fit(directions)
-    history.see(model)
+    history.record(model)
 
 found = np.concatenate(found)
 ours, theirs = np.mean(scores, axis=0)
@@ -137,7 +137,7 @@ ax.set(yticks=range(len(names)), yticklabels=names, title="share of the posts of
 # ----------------
 
 figure, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
-plot.weights(history, ax=ax, most=14)
+plot.weights(history, ax=ax, max_clusters=14)
 ax.set_xlabel(f"batch of {SIZE} posts")
 
 # %%

@@ -68,7 +68,7 @@ def rows_of(frame):
 model, history, segments = ScStream(random_state=0), plot.History(), []
 for frame in frames:
     model.partial_fit(rows_of(frame))
-    history.see(model)
+    history.record(model)
     segments.append(model.labels_.reshape(height, width))
 
 print(f"{model.n_clusters_} segments in the last frame, {len(history.ids)} ids in all")

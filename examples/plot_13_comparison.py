@@ -131,7 +131,7 @@ for name, batches in streams.items():
 
 figure, axes = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
 for ax, (name, scores) in zip(axes, results.items(), strict=True):
-    plot.boxes(scores, "ari", ax=ax, ours=["scstream"])
+    plot.boxes(scores, "ari", ax=ax, highlight=["scstream"])
     ax.set(title=name, xlim=(-0.05, 1.05))
 
 # %%

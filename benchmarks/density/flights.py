@@ -105,7 +105,7 @@ ENTRIES = (
     ),
     Entry(
         "scstream, coarseness 0",
-        lambda flights, k: Ours(timed=False, switches={"coarseness": 0.0}),
+        lambda flights, k: Ours(timed=False, coarseness=0.0),
     ),
     Entry("scstream, half-life a week", lambda flights, k: Ours(timed=True, half_life=WEEK)),
     Entry(

@@ -7,7 +7,7 @@ import pandas as pd
 from benchmarks.density import figures, words
 from benchmarks.density.detectors import OURS as OUR_DETECTOR
 from benchmarks.density.flights import OURS, SETTINGS
-from benchmarks.ledger import EVIDENCE, RESULTS
+from benchmarks.results_io import EVIDENCE, RESULTS
 
 
 def save(tables: dict[str, pd.DataFrame]) -> None:

@@ -51,7 +51,7 @@ FLIGHTS_READING = """What this shows:
 - **Without the minute** nothing moves on, delays rise and fall with the hour: {bare:.3f} nats,
   {bare_still:.3f} without motion, and mixtures with the K that BIC found are better by
   {bare_behind:.3f} when they are fitted anew to the same seven hours. Where rows come and go with
-  the clock, set `switches={{"motion": False}}`, or let a batch hold a whole period.
+  the clock, set `motion=False`, or let a batch hold a whole period.
 
 In the figure the least probable days of three weeks have their dates; lines mark Saturdays.
 """

@@ -13,7 +13,7 @@ import os
 
 from benchmarks.faults import page
 from benchmarks.faults.parts import PARTS, Line
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 
 
 def main(arguments: list[str] | None = None) -> None:

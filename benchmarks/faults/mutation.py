@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 
 SOURCES = Path(__file__).parents[2] / "src"
 TESTS = {

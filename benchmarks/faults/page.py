@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 
 import scstream
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "faults.md"
 Table = list[dict[str, str]]

@@ -55,7 +55,7 @@ _CLUSTERS = (
     "no mistake. The peer is the most accurate one that infers K; its name is in the corner."
 )
 _LINEAGE = (
-    "Twelve clusters in 32 dimensions come and go, six at a time (`switches={'archive': True}`, so "
+    "Twelve clusters in 32 dimensions come and go, six at a time (`archive=True`, so "
     "that a cluster that died can return under its id). A perfect model has one blue line in each "
     "lane, wherever the lane is grey. The small numbers are ids. The seed was chosen because every "
     "kind of event happens in it."

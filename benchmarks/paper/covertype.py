@@ -21,11 +21,11 @@ from matplotlib.axes import Axes
 from sklearn.decomposition import PCA
 
 from benchmarks.cases import Labelled
-from benchmarks.ledger import EVIDENCE
 from benchmarks.paper.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, RED, save, sheet, tidy
 from benchmarks.paper.methods.ours import given_prior
 from benchmarks.paper.sets import SETS, Table
 from benchmarks.paper.store import FOLDER
+from benchmarks.results_io import EVIDENCE
 from scstream import ScStream
 from scstream.metrics import prequential
 

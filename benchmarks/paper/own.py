@@ -29,7 +29,13 @@ from benchmarks.cases import FRESH, births
 from benchmarks.paper.standings import OURS, PAPER
 from benchmarks.paper.store import FOLDER
 from scstream import ScStream, datasets
-from scstream.core.sweep import sampling_sweep
+from scstream.core import paper
+from scstream.core.assign import LoadedRows
+from scstream.core.config import Config
+from scstream.core.moves import split_and_merge
+from scstream.core.state import State, Transition
+from scstream.core.sweep import label_key, mean_params, with_statistics
+from scstream.families import Family
 from scstream.metrics import DetectionDelay, adjusted_rand
 from scstream.metrics import normalized_mutual_info as _nmi
 
@@ -127,16 +133,25 @@ def sweeps(quick: bool) -> Iterator[Row]:
 
 def last_sweep(quick: bool) -> Iterator[Row]:
     """The paper's algorithm with other last sweeps, whose labels are the ones that are learned."""
-    # No switch replaces the last sweep by one more sampling sweep, so the function is replaced.
-    instead = partial(patch, "scstream.core.step.predictive_sweep", sampling_sweep)
-    switches = {SETTLED: {}, DRAWN: {"learn_draws": True}, SAMPLED: {}}
+    # No setting replaces the last sweep, so the function is replaced.
+    replaced = partial(patch, "scstream.core.paper.predictive_sweep")
+    last = {DRAWN: partial(replaced, drawn_sweep), SAMPLED: partial(replaced, paper.sampling_sweep)}
     for name, seed, stream in _cases(quick):
         models = {
-            variant: _papers(name, switches=chosen, random_state=seed)
-            for variant, chosen in switches.items()
+            variant: _papers(name, random_state=seed) for variant in (SETTLED, DRAWN, SAMPLED)
         }
-        for variant, row in follow(models, stream, {SAMPLED: instead}).items():
+        for variant, row in follow(models, stream, last).items():
             yield {"stream": name, "variant": variant, "seed": seed} | row
+
+
+def drawn_sweep(
+    family: Family, config: Config, state: State, rows: LoadedRows, *, sweep: int
+) -> Transition:
+    """Draw every label by its posterior predictive probability, then split and merge."""
+    key = label_key(config, state, sweep=sweep)
+    params = mean_params(family, config, state, state, births=False, key=key)
+    transition = with_statistics(state, rows.assign(params))
+    return split_and_merge(family, config, paper.RULES, transition, sweep=sweep)
 
 
 def birth_delay(quick: bool) -> Iterator[Row]:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.ledger import EVIDENCE
 from benchmarks.paper import captions, figures, tables
 from benchmarks.paper.bars import Verdict, verdicts, video
 from benchmarks.paper.own import EXPERIMENTS
 from benchmarks.paper.published import caveat, published
 from benchmarks.paper.standings import Results, title
 from benchmarks.paper.store import FOLDER
+from benchmarks.results_io import EVIDENCE
 
 _MADE = "Made by `python -m benchmarks paper --page` from `benchmarks/results/paper`."
 _READING = """\

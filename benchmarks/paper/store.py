@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 
 FOLDER = RESULTS / "paper"
 MODES = ("default", "tuned")

@@ -12,7 +12,7 @@ import os
 
 import pandas as pd
 
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 
 PATH = RESULTS / "prepare.csv"
 

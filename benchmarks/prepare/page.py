@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from benchmarks.ledger import EVIDENCE
 from benchmarks.prepare import words
 from benchmarks.prepare.runs import COVERTYPE, DEFAULT, GIVEN, MAIN, MODELS, PAPER
 from benchmarks.prepare.scalers import NONE, OFFLINE, WAYS
+from benchmarks.results_io import EVIDENCE
 
 _SAID = {
     "offline": OFFLINE,

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.paper.sets import standardise
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
-from scstream.preprocess.scale import spread
+from scstream.preprocess.scale import std
 
 MODEL = 5.0  # half-life of the model, batches
 
@@ -47,7 +47,7 @@ class Half:
         now, _ = self.now.take(block, time=time)
         mean, scale = (now, first) if self.moves == "mean" else (first, now)
         learned = [steps.steps[0].learned for steps in (mean, scale)]
-        X = (block.X - learned[0]["mean"]) / spread(learned[1])
+        X = (block.X - learned[0]["mean"]) / std(learned[1])
         return replace(self, first=first, now=now), replace(block, X=X)
 
 

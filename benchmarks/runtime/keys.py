@@ -25,13 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.checkpoint_log import RESULTS
+from benchmarks.results_io import RESULTS
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.keyed import model_file
 from scstream.stream.pool import ModelPool
+from scstream.stream.progress import Progress
 from scstream.stream.store import FolderStore
 
 N_KEYS, N_ROWS, N_FEATURES, N_CLUSTERS = 5000, 100, 4, 4
@@ -83,13 +84,13 @@ def measured(run: str, start: Path, *, n_batches: int, n_keys: int) -> Iterator[
             shutil.copytree(start, folder, dirs_exist_ok=True)
         store = FolderStore(folder)
         checkpoint_log = CheckpointLog(store, newest=2, hourly=0)
-        checkpoint_log.claim(at=0.0)
+        checkpoint_log.claim(time=0.0)
         pool = ModelPool.build(
             {"random_state": 1}, Steps(), column="key", store=store, memory=memory * n_keys
         )
         begin, first = rss(), 0
         for name, content in checkpoint_log.checkpoints():
-            first = pool.restore(content, name=name)["batch"]
+            first = pool.restore(content, name=name).batch
         for number in range(first, n_batches):
             yield (
                 {"run": run}
@@ -171,9 +172,9 @@ def _checkpointed(
     started = time.perf_counter()
     write = pool.freeze()
     frozen, cpu = time.perf_counter(), time.process_time()
-    progress = {"batch": batch, "at": float(batch)}
-    checkpoint_log.publish(write(progress), at=float(batch), batch=batch)
-    checkpoint_log.prune(at=float(batch))
+    progress = Progress(batch, float(batch))
+    checkpoint_log.publish(write(progress), time=float(batch), batch=batch)
+    checkpoint_log.prune(time=float(batch))
     return frozen - started, time.perf_counter() - frozen, time.process_time() - cpu
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.checkpoint_log import RESULTS
-from scstream.core.cluster_edits import add_clusters, halves_of
+from benchmarks.results_io import RESULTS
+from scstream.core import default
+from scstream.core.cluster_edits import add_clusters, subclusters_of
 from scstream.core.state import Transition
 from scstream.families.base import Array
 from scstream.model import Model, Settings
@@ -79,13 +80,12 @@ def grown(centres: Array, *, n_rows: int = 100) -> Model:
     n_features = centres.shape[1]
     prior = {"mean": 0.0, "kappa": 0.01, "nu": n_features + 10.0, "psi": 9.0}
     params = {"prior": prior, "half_life": 200.0, "max_clusters": 2 * len(centres)}
-    learner, _, _ = Settings.of({"random_state": 0, **params}).update(X[:n_rows])
-    snapshot = learner
-    family, config, state = snapshot.family, snapshot.config, snapshot.state
+    model, _, _ = Settings.of({"random_state": 0, **params}).update(X[:n_rows])
+    family, state = model.family, model.state
     stats = 50.0 * family.stats(X, group, len(centres))[state.n_clusters :]  # as if of more rows
     known = np.full(len(stats), -1)
-    draft = add_clusters(Transition.of(state), halves_of(family, config, stats, stats), known)
-    return replace(learner, state=draft.state)
+    current = subclusters_of(family, default.RULES.edits, stats, stats)
+    return replace(model, state=add_clusters(Transition.of(state), current, known).state)
 
 
 def measure(

@@ -22,7 +22,7 @@ import nats
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.checkpoint_log import RESULTS
+from benchmarks.results_io import RESULTS
 from tests.servers import NatsServer
 
 N_FEATURES, N_CLUSTERS, N_ROWS = 16, 30, 1000

@@ -1,7 +1,8 @@
-"""``python -m benchmarks scale PART``: measure a part, write its table, make the page again.
+"""``python -m benchmarks scale PART``: measure a part, write its table, and write the page.
 
 Parts that start Ray run in a network namespace of their own. ``sim`` measures the kernels and
-replays the pattern of a batch for 1 to 1,000 workers; ``page`` only makes the page.
+simulates a batch on 1 to 1,000 workers; with ``--replay`` it uses kernels as measured before.
+``page`` only writes the page.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import sys
 from importlib import import_module
 
-from benchmarks.ledger import RESULTS, write_table
+from benchmarks.results_io import RESULTS, write_table
 from benchmarks.scale.network import go_inside
 
 ON_RAY = ("engine", "stability", "overhead", "kills", "memory", "pool", "replicas")
@@ -27,6 +28,6 @@ def main(arguments: list[str]) -> None:
         go_inside(arguments)
         write_table("scale", name, import_module(f"benchmarks.scale.{name}").run())
     if name == "sim":
-        import_module("benchmarks.scale_sim").main(options)
-    elif (RESULTS / "scale-sim.json").exists():
+        import_module("benchmarks.scale.tables").write(measured_before="--replay" in options)
+    if (RESULTS / "scale-sim.json").exists():
         import_module("benchmarks.scale.page").write()

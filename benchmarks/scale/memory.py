@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scstream.distributed import RayExecutor
-from scstream.model import Settings
+from scstream.model import Model, Settings
 from tests.faults.soak import resident
 from tests.on_ray.cluster import Cluster
 from tests.on_ray.failures import bytes_in_store, n_references, rows_of, worker_processes
@@ -26,9 +26,9 @@ def run() -> list[dict[str, Any]]:
     with Cluster() as cluster:
         cluster.connect()
         with RayExecutor(n_workers=2, n_jobs=1, min_rows=1) as executor:
-            learner = Settings.of({"random_state": 0, "executor": executor})
+            model: Settings | Model = Settings.of({"random_state": 0, "executor": executor})
             for batch in range(N_BATCHES):
-                learner, _, _ = learner.update(batches[batch % len(batches)])
+                model, _, _ = model.update(batches[batch % len(batches)])
                 driver.append(resident())
                 objects.append(n_references())
                 store.append(bytes_in_store() / 2**20)

@@ -18,13 +18,13 @@ import numpy as np
 from benchmarks.scale.engine import add_all, warm_store, workers
 from benchmarks.scale.rates import Meter, Steady
 from benchmarks.scale.tables import prices, read
-from benchmarks.scale_sim import Crew, Job, Work, makespan, replay, sweep_seconds
+from benchmarks.scale_sim import Job, Work, Workers, makespan, replay, sweep_seconds
 from benchmarks.speed import engines
 from benchmarks.speed.timing import Budget, Row, Task, Timed, by_turns, judged
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
+from scstream.core.default import step
 from scstream.core.row_ranges import RowRange
 from scstream.core.state import Batch, State
-from scstream.core.step import step
 from scstream.distributed import RayExecutor
 from tests.on_ray.cluster import Cluster
 
@@ -56,7 +56,7 @@ def time_sweeps(crews: dict[int, RayExecutor]) -> dict[str, Timed]:
     plan = engines.sampling(WORK, "float64")
     batch = Batch(WORK.batches[0], time=0.0)
     executors = {f"threads {n}": ThreadExecutor(n) for n in (1, N_CORES)}
-    executors |= {f"workers {n}": crew for n, crew in crews.items()}
+    executors |= {f"workers {n}": workers for n, workers in crews.items()}
     loaded = {name: executor.load(WORK.family, batch) for name, executor in executors.items()}
     tasks: dict[str, Task] = {
         name: lambda rows=rows: rows.assign(plan) for name, rows in loaded.items()
@@ -70,7 +70,7 @@ def time_batches(crews: dict[int, RayExecutor]) -> dict[str, Timed]:
     tasks: dict[str, Task] = {
         f"threads {n}": one_step(ThreadExecutor(n), state, batch) for n in (1, N_CORES)
     }
-    tasks |= {f"workers {n}": one_step(crew, state, batch) for n, crew in crews.items()}
+    tasks |= {f"workers {n}": one_step(workers, state, batch) for n, workers in crews.items()}
     return by_turns(tasks, _BUDGET, clock=time.perf_counter)
 
 
@@ -85,13 +85,13 @@ def one_step(executor: Any, state: State, batch: Batch) -> Task:
     return lambda: step(executor.with_kernels(WORK.family), WORK.config(), state, batch, executor)
 
 
-def time_empty(crew: RayExecutor) -> dict[str, Timed]:
+def time_empty(workers: RayExecutor) -> dict[str, Timed]:
     """Rounds without work: ours, and bare Ray with as many bytes, or as few as there can be."""
     plan = engines.sampling(WORK, "float64")
     n_plan = (plan.clusters.nbytes + plan.subclusters.nbytes) // 8
     n_sums = sums_size()
     trees = [len(s.subtrees()) for s in RowRange.full(WORK.n_rows).shared(2)]
-    ours = crew.load(Idle(n_sums), Batch(WORK.batches[0], time=0.0))  # type: ignore[arg-type]
+    ours = workers.load(Idle(n_sums), Batch(WORK.batches[0], time=0.0))  # type: ignore[arg-type]
     with bare(n_plan, max(trees) * n_sums) as same, bare(n_plan, n_sums) as least:
         tasks = {
             "ours, no work": lambda: ours.assign(plan),
@@ -190,13 +190,15 @@ def validation(sweeps: dict[str, Timed], batches: dict[str, Timed]) -> Iterator[
     """What the simulator says, from the threads of the same run and the prices of the engine."""
     engine, parts = prices(read("engine")), spent_inside()
     for n in N_WORKERS:
-        crew = Crew(n, 1, driver_threads=N_CORES, cores=N_CORES)
+        workers = Workers(n, 1, driver_threads=N_CORES, cores=N_CORES)
         busy = min(n, N_CORES)
         work = told(sweeps, parts, busy)
         found = {
-            "sweep": (sweep_seconds(work, Job(WORK.n_rows), crew, engine=engine), sweeps),
+            "sweep": (sweep_seconds(work, Job(WORK.n_rows), workers, engine=engine), sweeps),
             "batch": (
-                sum(replay(work, Job(WORK.n_rows, resident=False), crew, engine=engine).values()),
+                sum(
+                    replay(work, Job(WORK.n_rows, resident=False), workers, engine=engine).values()
+                ),
                 batches,
             ),
         }
@@ -227,7 +229,7 @@ def told(sweeps: dict[str, Timed], parts: dict[str, float], busy: int) -> Work:
         asked=parts["asked"] / asked,
         sampling_step=0.0,
         predictive_step=0.0,
-        unassigned_weight=parts["driver"],
+        rest=parts["driver"],
         label=parts["labels"] / WORK.n_rows,
         plan_bytes=shape.clusters.nbytes + shape.subclusters.nbytes,
         sums_bytes=8 * sums_size(),

@@ -6,7 +6,7 @@ import json
 from statistics import median
 from typing import Any
 
-from benchmarks.ledger import EVIDENCE
+from benchmarks.results_io import EVIDENCE
 from benchmarks.scale import figure, words
 from benchmarks.scale.tables import COMING, CORES_FOR, JSON, read
 from benchmarks.speed.machine import sentence

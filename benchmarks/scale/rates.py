@@ -9,12 +9,11 @@ from typing import Any
 
 from benchmarks.scale_sim import Work
 from benchmarks.speed import engines
-from benchmarks.speed.timing import Budget, Task, by_turns
+from benchmarks.speed.timing import Budget, by_turns
 from benchmarks.speed.workloads import Workload
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
+from scstream.core.default import step
 from scstream.core.state import Batch
-from scstream.core.step import step
-from scstream.core.sweep import predictive_plan, sampling_plan
 
 CASES = {  # rows of a batch that takes about a second, by D and K
     (2, 20): 262_144,
@@ -56,9 +55,9 @@ def rates(d: int, k: int, precision: str, *, n_rows: int = 0, budget: Budget = _
     tasks = {
         "sampling": engines.one_pass(work, sampling),
         "predictive": engines.one_pass(work, predicting),
-        "sampling_step": plan_task(work, precision, sampling_plan, sweep=1),
-        "predictive_step": plan_task(work, precision, predictive_plan, sweep=1),
-        "fit": engines.Learner(work.model(**engines.chosen(precision)), work, report_map=0.0),
+        "sampling_step": lambda: engines.sampling(work, precision),
+        "predictive_step": lambda: engines.predicting(work, precision),
+        "fit": engines.Learner(work.model(**engines.chosen(precision)), work, warm_up=0.0),
     }
     with one_blas_thread:
         times = {name: found.minimum for name, found in by_turns(tasks, budget).items()}
@@ -75,7 +74,7 @@ def rates(d: int, k: int, precision: str, *, n_rows: int = 0, budget: Budget = _
         "asked": parts["asked assign"] / min(n, 1 << 14),
         "sampling_step": times["sampling_step"],
         "predictive_step": times["predictive_step"],
-        "unassigned_weight": max(0.0, driver - 2 * times["predictive_step"]),
+        "rest": max(0.0, driver - 2 * times["predictive_step"]),
         "label": parts["labels"] / n,
         "plan_bytes": sampling.clusters.nbytes + sampling.subclusters.nbytes,
         "sums_bytes": 8 * (2 * k * work.family.n_stats + k + 2),
@@ -88,11 +87,6 @@ def work_of(row: dict[str, Any]) -> Work:
     """Return what was measured in the form that the simulator takes."""
     named = {name: row[name] for name in Work.__dataclass_fields__ if name in row}
     return Work(n_features=row["d"], n_clusters=row["k"], **named)
-
-
-def plan_task(work: Workload, precision: str, make: Callable[..., Any], *, sweep: int) -> Task:
-    config = work.config(**engines.chosen(precision))
-    return lambda: make(work.family, config, work.state, sweep=sweep)
 
 
 def inside(work: Workload, precision: str, budget: Budget) -> dict[str, float]:

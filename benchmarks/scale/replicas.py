@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from benchmarks.checkpoint_log import write_table
+from benchmarks.results_io import write_table
 from benchmarks.runtime.stall import grown
 from benchmarks.speed.timing import Budget, Task, Timed, by_turns
 from scstream.distributed.replicas import Replicas
@@ -23,6 +23,7 @@ from scstream.preprocess import Steps
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import Follower
 from scstream.stream.processor import OneModel
+from scstream.stream.progress import Progress
 from scstream.stream.store import FolderStore
 from tests.on_ray.cluster import Cluster
 
@@ -150,11 +151,11 @@ def after_publication(checkpoint_log: CheckpointLog, replicas: Replicas, news: N
     """Publish a version at any moment; return the seconds that it takes to be news."""
     _, content = next(checkpoint_log.checkpoints())
     time.sleep(float(np.random.default_rng(checkpoint_log.version).uniform(0.0, 1.0)))
-    version = checkpoint_log.publish(content, at=0.0, batch=1)
+    version = checkpoint_log.publish(content, time=0.0, batch=1)
     began = time.perf_counter()
     news(replicas, version)
     seconds = time.perf_counter() - began
-    checkpoint_log.prune(at=0.0)
+    checkpoint_log.prune(time=0.0)
     return seconds
 
 
@@ -190,11 +191,11 @@ def written(n_clusters: int, n_features: int) -> Iterator[CheckpointLog]:
     """A store with a checkpoint of a model of this size."""
     centres = np.random.default_rng(0).normal(0.0, 12.0, (n_clusters, n_features))
     model = OneModel(grown(centres), Steps())
-    progress = {"batch": 1, "at": 0.0, "schema": {"features": None}}
+    progress = Progress(1)
     with tempfile.TemporaryDirectory() as folder:
         checkpoint_log = CheckpointLog(FolderStore(folder), hourly=0)
-        checkpoint_log.claim(at=0.0)
-        checkpoint_log.publish(model.freeze()(progress), at=0.0, batch=1)
+        checkpoint_log.claim(time=0.0)
+        checkpoint_log.publish(model.freeze()(progress), time=0.0, batch=1)
         yield checkpoint_log
 
 

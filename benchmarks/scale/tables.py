@@ -1,4 +1,8 @@
-"""What the simulator says: efficiency by workers, cores for a million rows a second."""
+"""Tables of the simulator: efficiency by workers, and cores for a million rows per second.
+
+The costs of Ray come from ``scale-engine.csv`` in the results; this writes ``scale-sim.json``
+and ``scale-sim.csv``.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 from benchmarks.scale.rates import measure, work_of
-from benchmarks.scale_sim import Crew, Engine, Job, Network, Work, local, overhead, replay
+from benchmarks.scale_sim import Engine, Job, Network, Work, Workers, local, overhead, replay
 from benchmarks.speed.machine import describe
 
 JSON = RESULTS / "scale-sim.json"
@@ -37,9 +41,7 @@ Row = dict[str, Any]
 
 
 def write(*, measured_before: bool) -> None:
-    """Measure, unless it was done; replay everything; save it and make the page."""
-    from benchmarks.scale import page
-
+    """Measure the kernels, unless that was done before; simulate, and write the tables."""
     if not measured_before:
         JSON.write_text(json.dumps({"rates": measure()}))  # it takes minutes; the rest may fail
     rates = json.loads(JSON.read_text())["rates"]
@@ -58,7 +60,6 @@ def write(*, measured_before: bool) -> None:
         "notes": against_notes(rates, engine),
     }
     JSON.write_text(json.dumps(found, indent=1) + "\n")
-    page.write()
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -115,8 +116,8 @@ def curve(
 ) -> Iterator[Row]:
     alone = local(work, job, THREADS)
     for n in WORKERS:
-        crew = Crew(n, THREADS)
-        spent = replay(work, job, crew, engine=engine, network=Network.of(gigabits))
+        workers = Workers(n, THREADS)
+        spent = replay(work, job, workers, engine=engine, network=Network.of(gigabits))
         total = sum(spent.values())
         yield {
             "d": work.n_features,
@@ -158,8 +159,8 @@ def needed(rate: Row, engine: Engine, n_sweeps: int) -> Row:
 
 def terms(work: Work, engine: Engine, n: int, job: Job) -> Row:
     """Where the time of a batch goes."""
-    crew, network = Crew(n, THREADS), Network.of(GIGABITS)
-    spent = replay(work, job, crew, engine=engine, network=network)
+    workers, network = Workers(n, THREADS), Network.of(GIGABITS)
+    spent = replay(work, job, workers, engine=engine, network=network)
     scheme = next(
         name
         for name, choice in SCHEMES.items()
@@ -186,7 +187,7 @@ def fewest_nodes(
     for n in range(max(2, least), _MOST_NODES):
         for choice in SCHEMES.values():
             job = Job(n_rows, n_sweeps, **choice)
-            spent = replay(work, job, Crew(n, THREADS), engine=engine, network=network)
+            spent = replay(work, job, Workers(n, THREADS), engine=engine, network=network)
             if n_rows / sum(spent.values()) >= ASKED_FOR:
                 return n, choice
     return None, {}
@@ -200,24 +201,26 @@ def least_batches(work: Work, engine: Engine, n: int, n_sweeps: int = 0) -> dict
     }
     network = Network.of(GIGABITS)
     found = {
-        name: least_batch(work, engine, Crew(n, THREADS), Job(1, n_sweeps, **choice), network)
+        name: least_batch(work, engine, Workers(n, THREADS), Job(1, n_sweeps, **choice), network)
         for name, choice in named.items()
     }
     only = Network.of(GIGABITS, tree=False)
     job = Job(1, n_sweeps, scatter=True)
     found["reduce-scatter, plan from the driver alone"] = least_batch(
-        work, engine, Crew(n, THREADS), job, only
+        work, engine, Workers(n, THREADS), job, only
     )
     return found
 
 
-def least_batch(work: Work, engine: Engine, crew: Crew, job: Job, network: Network) -> int | None:
+def least_batch(
+    work: Work, engine: Engine, workers: Workers, job: Job, network: Network
+) -> int | None:
     """Beyond this size engine and network always take less than their share."""
     # Shares go up and down with the slices; what counts is the last batch that fails.
     least = None
     for n_rows in reversed(_BATCHES):
         this = replace(job, n_rows=n_rows)
-        if overhead(work, this, crew, engine=engine, network=network) >= _SHARE:
+        if overhead(work, this, workers, engine=engine, network=network) >= _SHARE:
             return least
         least = n_rows
     return least
@@ -242,7 +245,7 @@ def gain_from(work: Work, engine: Engine, *, resident: bool) -> tuple[int | None
     for n_rows in _BATCHES:
         job = Job(n_rows, resident=resident)
         alone = local(work, job, THREADS)
-        spent = replay(work, job, Crew(2, THREADS), engine=engine, network=network)
+        spent = replay(work, job, Workers(2, THREADS), engine=engine, network=network)
         if alone >= _GAIN * sum(spent.values()):
             return n_rows, alone
     return None, None
@@ -251,12 +254,12 @@ def gain_from(work: Work, engine: Engine, *, resident: bool) -> tuple[int | None
 def against_notes(rates: list[Row], engine: Engine) -> Row:
     """The figures that the design notes worked out by hand, as the simulator has them."""
     rate = next(r for r in rates if (r["d"], r["k"], r["precision"]) == (64, 1000, "float64"))
-    work, crew = work_of(rate), Crew(32, THREADS)
+    work, workers = work_of(rate), Workers(32, THREADS)
     found: Row = {"plan_bytes": work.plan_bytes, "sums_bytes": work.sums_bytes}
     for scheme, choice in list(SCHEMES.items())[:2]:
         for gigabits in (10.0, GIGABITS, 100.0):
             job, network = Job(1 << 22, **choice), Network.of(gigabits)
-            spent = replay(work, job, crew, engine=engine, network=network)
+            spent = replay(work, job, workers, engine=engine, network=network)
             moved = spent["serialisation"] + spent["broadcast"] + spent["reduction"]
             found[f"{scheme}, {gigabits:g} Gb/s"] = moved
     found["least batch, 26 nodes"] = least_batches(work, engine, 26, 1)

@@ -6,7 +6,7 @@ import argparse
 import os
 from importlib import import_module
 
-from benchmarks.ledger import write_table
+from benchmarks.results_io import write_table
 
 PARTS = ("load", "soak", "page")
 

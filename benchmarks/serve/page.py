@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from typing import Any
 
-from benchmarks.ledger import EVIDENCE, RESULTS
+from benchmarks.results_io import EVIDENCE, RESULTS
 from benchmarks.speed.machine import describe, sentence
 
 _HEAD = """\

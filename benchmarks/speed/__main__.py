@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 from benchmarks.speed import growth, imports, isa, paper, rows, scaling, threads
 from benchmarks.speed.machine import describe
 from benchmarks.speed.page import page

@@ -1,9 +1,8 @@
-"""What the candidate is measured against, and the candidate itself, as tasks without arguments."""
+"""What is timed, as tasks without arguments: scstream and what it is compared with."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -14,11 +13,12 @@ from benchmarks.speed.workloads import Workload
 from scstream import Config
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.assign import AssignmentParams
+from scstream.core.forgetting import unfade_inactive
 from scstream.core.state import Batch
-from scstream.core.sweep import predictive_plan, sampling_plan
+from scstream.core.sweep import mean_params, sampled_params
 
 _BLOCK = 1 << 23  # numbers that the output of one matrix product may hold
-_SETTLING = 30  # batches
+_WARM_UP = 30  # batches
 
 
 def precisions() -> tuple[str, ...]:
@@ -68,39 +68,41 @@ def whitening(work: Workload, precision: str) -> Task:
     return gemm(work.n_rows, work.n_features, work.n_clusters * work.n_features, precision)
 
 
-def one_pass(work: Workload, plan: AssignmentParams, *, n_threads: int = 1) -> Task:
-    """One complete pass: labels, halves, statistics."""
+def one_pass(work: Workload, params: AssignmentParams, *, n_threads: int = 1) -> Task:
+    """One complete pass: labels, sub-labels, statistics."""
     executor = ThreadExecutor(n_threads)
     batch = Batch(work.batches[0], time=0.0)
-    return lambda: executor.load(work.family, batch).assign(plan)
+    return lambda: executor.load(work.family, batch).assign(params)
 
 
 def sampling(work: Workload, precision: str) -> AssignmentParams:
-    """The plan of a sampling sweep."""
-    config = work.config(**chosen(precision))
-    return sampling_plan(work.family, config, work.state, sweep=1)
+    """The parameters of a sampling sweep."""
+    config, state = work.config(**chosen(precision)), work.state
+    shapes = unfade_inactive(config, state)
+    return sampled_params(work.family, config, state, shapes, sweep=1, births=True)
 
 
 def predicting(work: Workload, precision: str) -> AssignmentParams:
-    """The plan of the last sweep: labels drawn to learn from, the most probable to report."""
-    config = work.config(**chosen(precision))
-    return replace(predictive_plan(work.family, config, work.state), settle=True, key=1)
+    """The parameters of the last sweep: labels are drawn; the most probable ones are reported."""
+    config, state = work.config(**chosen(precision)), work.state
+    shapes = unfade_inactive(config, state)
+    return mean_params(work.family, config, state, shapes, births=True, key=1)
 
 
 class Learner:
     """Calls `partial_fit` with one batch after the other, and watches the number of clusters.
 
-    The first batches, or seconds, settle the model and do not count.
+    The first batches, or the seconds of `warm_up`, do not count.
     """
 
-    def __init__(self, model: Any, work: Workload, *, settle: float = 10.0) -> None:
+    def __init__(self, model: Any, work: Workload, *, warm_up: float = 10.0) -> None:
         self.model = model
         self._batches = cycle(work.batches)
         self._given = work.n_clusters
         self._seen: list[int] = []
         began = time.monotonic()
-        for n in range(_SETTLING):
-            if n and time.monotonic() - began > settle:
+        for n in range(_WARM_UP):
+            if n and time.monotonic() - began > warm_up:
                 break
             self()
         self._seen.clear()

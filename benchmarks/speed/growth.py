@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.ledger import RESULTS
+from benchmarks.results_io import RESULTS
 from benchmarks.speed.timing import Row
 from benchmarks.speed.workloads import Workload
 
@@ -64,14 +64,14 @@ def measure(work: Workload, ends: tuple[int, ...]) -> Iterator[Row]:
     began = time.monotonic()
     for n in range(ends[0]):
         model.partial_fit(work.batches[n % len(work.batches)])
-    early, resident = model.state_, resident_bytes()
+    early, resident = model.model_, resident_bytes()
     for first, last in pairwise(ends):
         for n in range(first, last):
             batch = work.batches[n % len(work.batches)]
             now[n] = _seconds(model, batch)
             clusters[n] = model.n_clusters_
             if n % _EVERY == 0:
-                beginning.state_ = early
+                beginning.model_ = early
                 then[n] = _seconds(beginning, batch)
             if time.monotonic() - began > _PATIENCE:
                 break

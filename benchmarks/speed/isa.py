@@ -12,7 +12,7 @@ from benchmarks.speed import engines, fresh
 from benchmarks.speed.machine import kernels
 from benchmarks.speed.rows import chosen_cases
 from benchmarks.speed.timing import Budget, Row, by_turns, ratio
-from scstream import native
+from scstream.kernels.native import available_isas
 
 
 def run(*, quick: bool, only: str) -> Iterator[Row]:
@@ -42,8 +42,7 @@ def run(*, quick: bool, only: str) -> Iterator[Row]:
 
 def choices() -> Iterator[dict[str, str]]:
     """Environments that choose kernels."""
-    module = native.compiled()
-    for isa in () if module is None else module.available():
+    for isa in available_isas():
         yield {"SCSTREAM_KERNELS": "native", "SCSTREAM_ISA": isa}
     yield {"SCSTREAM_KERNELS": "numpy"}
 
@@ -54,9 +53,9 @@ def measure(*, quick: bool, only: str) -> Iterator[Row]:
     with threadpool_limits(1):
         for case in chosen_cases(quick=quick, only=only):
             for precision in engines.precisions():
-                plan = engines.sampling(case.work, precision)
+                params = engines.sampling(case.work, precision)
                 tasks = {
-                    "pass": engines.one_pass(case.work, plan),
+                    "pass": engines.one_pass(case.work, params),
                     "gemm": engines.expansion(case.work, precision),
                 }
                 row = {"case": case.name, "precision": precision, "kernels": kernels()}

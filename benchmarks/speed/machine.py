@@ -14,7 +14,7 @@ import sklearn
 from threadpoolctl import threadpool_info
 
 import scstream
-from scstream import native
+from scstream.kernels import kernels_in_use
 
 
 def describe() -> dict[str, Any]:
@@ -38,8 +38,8 @@ def describe() -> dict[str, Any]:
 
 def kernels() -> str:
     """Name the kernels in use."""
-    module = native.compiled()
-    return "numpy" if module is None else f"native, {module.isa()}"
+    name = kernels_in_use()
+    return name if name == "numpy" else f"native, {name}"
 
 
 def sentence(machine: dict[str, Any]) -> str:

@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_limits
 from benchmarks.speed import engines
 from benchmarks.speed.timing import Budget, Row, Task, Timed, by_turns, judged, ratio
 from benchmarks.speed.workloads import Workload
-from scstream.core.sweep import sampling_plan
 
 _ALL_PAIRS = 1 << 28  # numbers that the statistics of all pairs of clusters may hold
 
@@ -73,13 +72,10 @@ def measure(case: Case, budget: Budget) -> list[Row]:
 
 def passes(work: Workload, precision: str) -> dict[str, Task]:
     """Passes of both kinds, the drawing of parameters, and the bare products."""
-    config = work.config(**engines.chosen(precision))
     tasks: dict[str, Task] = {
         f"sampling pass {precision}": engines.one_pass(work, engines.sampling(work, precision)),
         f"predictive pass {precision}": engines.one_pass(work, engines.predicting(work, precision)),
-        f"drawing of parameters {precision}": lambda: sampling_plan(
-            work.family, config, work.state, sweep=1
-        ),
+        f"drawing of parameters {precision}": lambda: engines.sampling(work, precision),
         f"expansion {precision}": engines.expansion(work, precision),
     }
     if work.kind == "gaussian":

@@ -94,9 +94,11 @@ def measure(n_rows: int, d: int, k: int, *, quick: bool) -> Iterator[Row]:
     yield {"idle": peak_bytes()}
     yield {"state": state_bytes(work.state)}
     budget = Budget(0.05, 2) if quick else Budget(5.0, 3)
-    plan = engines.sampling(work, "float64")
-    yield {"pass": by_turns({"pass": engines.one_pass(work, plan)}, budget)["pass"].median / n_rows}
-    learner = engines.Learner(work.model(), work, settle=0.0)
+    params = engines.sampling(work, "float64")
+    yield {
+        "pass": by_turns({"pass": engines.one_pass(work, params)}, budget)["pass"].median / n_rows
+    }
+    learner = engines.Learner(work.model(), work, warm_up=0.0)
     yield {"fit": by_turns({"fit": learner}, budget)["fit"].median / n_rows}
     yield {"found": learner.n_clusters, "peak": peak_bytes()}
 

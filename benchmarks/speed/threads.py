@@ -37,7 +37,7 @@ def pairs(work: Workload, precision: str) -> dict[str, Task]:
     tasks: dict[str, Task] = {}
     for n in (1, 2):
         model = work.model(n_jobs=n, **engines.chosen(precision))
-        tasks[f"sampling pass, {precision} {n}"] = engines.one_pass(work, plan, n_jobs=n)
+        tasks[f"sampling pass, {precision} {n}"] = engines.one_pass(work, plan, n_threads=n)
         tasks[f"partial_fit, {precision} {n}"] = engines.Learner(model, work)
     return tasks
 

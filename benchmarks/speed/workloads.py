@@ -13,8 +13,10 @@ from scipy import sparse
 
 from scstream import Config, Exponential, ScStream
 from scstream.core.cluster_edits import add_clusters
-from scstream.core.state import NOVEL, Info, State, Transition
+from scstream.core.state import NOVEL, State, Transition
 from scstream.families import Family, Gaussian, Multinomial
+from scstream.kernels import choose_kernels
+from scstream.model import Model, Settings
 
 _APART = 7.0  # least distance of two centres, in standard deviations
 _ROWS_KEPT = 40  # rows of its past that a cluster should weigh, or its half-life is made longer
@@ -72,6 +74,9 @@ class Workload:
     @cached_property
     def family(self) -> Family:
         """A family whose prior expects clusters of this kind."""
+        return self._prior().with_kernels(choose_kernels())
+
+    def _prior(self) -> Family:
         d = self.n_features
         if self.kind != "gaussian":
             return Multinomial(concentration=np.full(d, 0.5))
@@ -122,14 +127,17 @@ class Workload:
             stats = family.stats(self.rows(label, rng), group, 2 * len(cluster))
             yield stats.reshape(len(cluster), 2, family.n_stats)
 
-    def model(self, *, paper: bool = False, n_threads: int = 1, **choices: Any) -> ScStream:
+    def model(self, *, paper: bool = False, n_jobs: int = 1, **choices: Any) -> ScStream:
         """A model in the middle of the stream."""
-        model = ScStream(n_jobs=n_threads)
-        model.family_, model.state_ = self.family, self.state
-        model.config_ = self.config(paper=paper, **choices)
-        model.events_, model.info_ = [], Info()
-        model.n_features_in_ = self.n_features
-        return model
+        estimator = ScStream(n_jobs=n_jobs)
+        estimator.model_ = Model(
+            self.family,
+            self.config(paper=paper, **choices),
+            self.state,
+            settings=Settings(n_jobs=n_jobs),
+        )
+        estimator.n_features_in_ = self.n_features
+        return estimator
 
 
 def _centres(n_clusters: int, n_features: int, rng: np.random.Generator) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ledger import EVIDENCE, RESULTS
+from benchmarks.results_io import EVIDENCE, RESULTS
 from benchmarks.speed.machine import describe
 from benchmarks.video.frames import KiteSurf, Labels, Video
 from benchmarks.video.loop import Run, run

@@ -59,7 +59,7 @@ METHODS = (
     Method("mini-batch k-means", kmeans, n_seeds=N_SEEDS),
     Method(RIVAL, kmeans, 0.1, n_seeds=N_SEEDS),
     _knob('scstream, prior "weak"', prior="weak"),
-    _knob("scstream, `coarseness` 0", switches={"coarseness": 0.0}),
+    _knob("scstream, `coarseness` 0", coarseness=0.0),
     _knob("scstream, `half_life` 2", half_life=2.0),
     _knob("scstream, `half_life` 20", half_life=20.0),
     _knob("scstream, positions x .25", 0.25),

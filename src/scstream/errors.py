@@ -1,8 +1,7 @@
-"""Every error that scstream raises on purpose.
+"""The errors of scstream. All are subclasses of `ScStreamError`.
 
-One tree with `ScStreamError` at the root. A message says what is wrong, where, and what to do
-about it. Errors that stand for a bad argument are also `ValueError`, and a missing optional
-library is also `ImportError`, so code that expects the built-in kinds keeps working.
+A message says what is wrong, where, and what to do. Errors of arguments are also `ValueError`, and
+a missing optional library is also `ImportError`, so code that catches the built-in types works.
 """
 
 __all__ = [
@@ -27,7 +26,7 @@ __all__ = [
 
 
 class ScStreamError(Exception):
-    """Root of every error that scstream raises on purpose.
+    """Base class of all errors of scstream.
 
     Examples
     --------
@@ -52,75 +51,34 @@ class InputError(ScStreamError, ValueError):
 
 
 class TimeError(InputError):
-    """A batch carries a time that the stream has already passed.
-
-    Examples
-    --------
-    >>> from scstream.errors import InputError, TimeError
-    >>> issubclass(TimeError, InputError)
-    True
-    """
+    """The time of a batch is before the time of the model."""
 
 
 class CheckpointCorrupt(ScStreamError):
-    """A model file is cut short, altered or not a model file at all.
-
-    Examples
-    --------
-    >>> from scstream.errors import CheckpointCorrupt
-    >>> str(CheckpointCorrupt("m.scstream: checksum differs; restore an older copy"))
-    'm.scstream: checksum differs; restore an older copy'
-    """
+    """A model file is truncated, altered or not a model file."""
 
 
 class CheckpointTooNew(ScStreamError):
-    """A model file was written by a later scstream in a format this one cannot read.
-
-    Examples
-    --------
-    >>> from scstream.errors import CheckpointTooNew
-    >>> str(CheckpointTooNew("m.scstream has format 2, this scstream reads 1: upgrade it"))
-    'm.scstream has format 2, this scstream reads 1: upgrade it'
-    """
+    """A model file was written by a later version of scstream, in a format that is not known."""
 
 
 class MissingExtra(ScStreamError, ImportError):
-    """An optional library is needed and not installed; see `missing_extra`.
-
-    Examples
-    --------
-    >>> from scstream.errors import MissingExtra
-    >>> issubclass(MissingExtra, ImportError)
-    True
-    """
+    """An optional library is needed and not installed; see `missing_extra`."""
 
 
 class EngineError(ScStreamError):
-    """The cluster of computers lost what was needed, took too long, or does not answer.
+    """The Ray cluster lost data, took too long or does not answer.
 
-    The model is as it was before the batch, which can be learned again.
-
-    Examples
-    --------
-    >>> from scstream.errors import EngineError
-    >>> str(EngineError("no worker answered within 600 s; learn the batch again"))
-    'no worker answered within 600 s; learn the batch again'
+    The model is unchanged; learn the batch again.
     """
 
 
 class PartsLost(EngineError):
-    """Something that workers had for each other went with a node.
-
-    Examples
-    --------
-    >>> from scstream.errors import EngineError, PartsLost
-    >>> issubclass(PartsLost, EngineError)
-    True
-    """
+    """Intermediate results of workers were lost with a node."""
 
 
 class StreamError(ScStreamError):
-    """A pipeline cannot go on; `exit_code` is what the command line ends with.
+    """A pipeline cannot continue; `exit_code` is the exit code of the command.
 
     Examples
     --------
@@ -133,110 +91,61 @@ class StreamError(ScStreamError):
 
 
 class SourceChanged(StreamError):
-    """The source is not the one that the checkpoint knows: it was deleted and made anew.
-
-    Examples
-    --------
-    >>> from scstream.errors import SourceChanged
-    >>> SourceChanged.exit_code
-    10
-    """
+    """The source is not the one of the checkpoint: it was deleted and created again."""
 
     exit_code = 10
 
 
 class SourceRegressed(StreamError):
-    """The source ends before a position that was read already: it lost what it had confirmed.
-
-    Examples
-    --------
-    >>> from scstream.errors import SourceRegressed
-    >>> SourceRegressed.exit_code
-    11
-    """
+    """The source ends before a position that was already read: it lost confirmed messages."""
 
     exit_code = 11
 
 
 class SourceGap(StreamError):
-    """Messages that were not read yet are gone: the source did not keep them long enough.
-
-    Examples
-    --------
-    >>> from scstream.errors import SourceGap
-    >>> SourceGap.exit_code
-    12
-    """
+    """Messages were deleted before they were read: the retention of the source is too short."""
 
     exit_code = 12
 
 
 class Fenced(StreamError):
-    """Another instance took over; this one must not write any more.
-
-    Examples
-    --------
-    >>> from scstream.errors import Fenced
-    >>> Fenced.exit_code
-    13
-    """
+    """Another instance took over; this one must not write."""
 
     exit_code = 13
 
 
 class AlreadyRunning(StreamError):
-    """Another instance on this machine uses the same checkpoints.
-
-    Examples
-    --------
-    >>> from scstream.errors import AlreadyRunning
-    >>> AlreadyRunning.exit_code
-    14
-    """
+    """Another instance on this machine uses the same checkpoints."""
 
     exit_code = 14
 
 
 class NonDeterministicReplay(StreamError):
-    """A batch that was learned again gave other labels than the first time.
-
-    Examples
-    --------
-    >>> from scstream.errors import NonDeterministicReplay
-    >>> NonDeterministicReplay.exit_code
-    15
-    """
+    """A batch that was learned again got other labels than the first time."""
 
     exit_code = 15
 
 
 class SinkError(StreamError):
-    """A sink refuses what it is given, or holds what this pipeline did not write.
-
-    Examples
-    --------
-    >>> from scstream.errors import SinkError
-    >>> SinkError.exit_code
-    16
-    """
+    """A sink rejects the data, or contains data that this pipeline did not write."""
 
     exit_code = 16
 
 
 def missing_extra(package: str, extra: str) -> MissingExtra:
-    """Build the error that tells a user how to install an optional library.
+    """Return the error that tells the user how to install an optional library.
 
     Parameters
     ----------
     package
         Name of the library that could not be imported.
     extra
-        Name of the extra of scstream that brings it.
+        Name of the extra of scstream that installs it.
 
     Returns
     -------
     MissingExtra
-        Ready to be raised, by convention ``from`` the `ImportError` that caused it.
+        Raise it ``from`` the `ImportError`.
 
     Examples
     --------

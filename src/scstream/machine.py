@@ -1,4 +1,4 @@
-"""What scstream runs on: kernels, cores, and the libraries below."""
+"""Information about the installation: kernels, cores and libraries."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def show_config(*, as_dict: Literal[False] = ...) -> None: ...
 @overload
 def show_config(*, as_dict: Literal[True]) -> dict[str, Any]: ...
 def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
-    """Print which kernels are in use, on what, and with which libraries.
+    """Print the kernels in use, the machine and the versions of libraries.
 
-    Put this into a report of a bug or of a measurement.
+    Include this in reports of bugs and measurements.
 
     Parameters
     ----------
     as_dict
-        Return the same as a dict, and print nothing.
+        Return a dict instead of printing.
 
     Returns
     -------
     dict or None
         With ``as_dict=True``, by these keys: ``scstream``, ``python``, ``numpy``, ``scipy`` and
         ``scikit-learn`` are versions; ``platform`` is the system; ``kernels`` is "native" or
-        "numpy" and ``why`` detail why; ``isa`` is the instruction set in use, None for numpy, and
+        "numpy" and ``why`` the reason; ``isa`` is the instruction set in use, None for numpy, and
         ``isas`` are those to choose from; ``cores`` is the number of cores that this process may
         use; ``blas`` has the name, version and number of threads of every BLAS library.
 
@@ -106,7 +106,7 @@ def _blas() -> list[dict[str, Any]]:
 
 
 def _lines(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give the lines of the table: a name and what stands beside it."""
+    """Yield the lines of the table: name and value."""
     for name in ("scstream", "python", "platform"):
         yield name, config[name]
     yield "kernels", f"{config['kernels']} ({config['why']})"

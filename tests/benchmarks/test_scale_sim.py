@@ -12,11 +12,11 @@ from benchmarks.scale import page, rates
 from benchmarks.scale.network import command
 from benchmarks.scale.tables import COMING, alone, curve, fewest_nodes, least_batch, line, prices
 from benchmarks.scale_sim import (
-    Crew,
     Engine,
     Job,
     Network,
     Work,
+    Workers,
     efficiency,
     local,
     makespan,
@@ -35,7 +35,7 @@ WORK = Work(
     asked=75e-6,
     sampling_step=0.17,
     predictive_step=0.03,
-    unassigned_weight=0.4,
+    rest=0.4,
     label=1e-8,
     plan_bytes=51_480_000,
     sums_bytes=34_328_016,
@@ -52,16 +52,16 @@ jobs = st.builds(
     scatter=st.booleans(),
     shared_step=st.booleans(),
 )
-crews = st.builds(Crew, st.integers(1, 1000), st.integers(1, 32))
+crews = st.builds(Workers, st.integers(1, 1000), st.integers(1, 32))
 
 
-def seconds(job: Job, crew: Crew, *, engine: Engine = ENGINE, network: Network) -> float:
-    return sum(replay(WORK, job, crew, engine=engine, network=network).values())
+def seconds(job: Job, workers: Workers, *, engine: Engine = ENGINE, network: Network) -> float:
+    return sum(replay(WORK, job, workers, engine=engine, network=network).values())
 
 
 @given(jobs, st.integers(1, 32))
 def test_one_worker_of_a_free_engine_is_the_local_run(job, n_threads):
-    alone = seconds(job, Crew(1, n_threads), engine=Engine(), network=Network())
+    alone = seconds(job, Workers(1, n_threads), engine=Engine(), network=Network())
     assert alone == pytest.approx(local(WORK, job, n_threads), rel=1e-12)
 
 
@@ -73,26 +73,28 @@ def test_the_local_run_is_the_sum_of_its_parts():
 
 @settings(max_examples=50)
 @given(jobs, crews, st.floats(1.0, 400.0), st.floats(1.0, 4.0))
-def test_time_never_grows_with_bandwidth(job, crew, gigabits, more):
+def test_time_never_grows_with_bandwidth(job, workers, gigabits, more):
     slow, fast = (Network.of(speed) for speed in (gigabits, more * gigabits))
-    assert seconds(job, crew, network=fast) <= seconds(job, crew, network=slow) + 1e-12
+    assert seconds(job, workers, network=fast) <= seconds(job, workers, network=slow) + 1e-12
 
 
 @settings(max_examples=50)
 @given(jobs, crews, st.sampled_from(list(Engine.__dataclass_fields__)))
-def test_time_never_falls_with_a_price(job, crew, price):
+def test_time_never_falls_with_a_price(job, workers, price):
     network = Network.of(25.0)
     dear = replace(ENGINE, **{price: 2 * getattr(ENGINE, price)})
-    assert seconds(job, crew, engine=dear, network=network) >= seconds(job, crew, network=network)
+    assert seconds(job, workers, engine=dear, network=network) >= seconds(
+        job, workers, network=network
+    )
 
 
 @settings(max_examples=100)
 @given(jobs, crews, st.sampled_from([10.0, 25.0, 100.0]))
-def test_efficiency_is_a_share(job, crew, gigabits):
+def test_efficiency_is_a_share(job, workers, gigabits):
     network = Network.of(gigabits)
-    found = efficiency(WORK, job, crew, engine=ENGINE, network=network)
+    found = efficiency(WORK, job, workers, engine=ENGINE, network=network)
     assert 0.0 < found <= 1.0 + 1e-12
-    assert 0.0 <= overhead(WORK, job, crew, engine=ENGINE, network=network) < 1.0
+    assert 0.0 <= overhead(WORK, job, workers, engine=ENGINE, network=network) < 1.0
 
 
 @pytest.mark.parametrize("gigabits", [10.0, 25.0, 100.0])
@@ -101,7 +103,7 @@ def test_reduce_scatter_beats_the_star_beyond_some_number_of_workers(gigabits):
 
     def scattered_is_faster(n: int) -> bool:
         star, scattered = (
-            seconds(Job(1 << 22, scatter=scatter), Crew(n, 16), network=network)
+            seconds(Job(1 << 22, scatter=scatter), Workers(n, 16), network=network)
             for scatter in (False, True)
         )
         return scattered < star
@@ -114,7 +116,9 @@ def test_reduce_scatter_beats_the_star_beyond_some_number_of_workers(gigabits):
 def test_references_end_the_advantage():
     # Every worker gets a part from every other: the driver passes W² references on.
     network = Network.of(100.0)
-    spent = replay(WORK, Job(1 << 22, scatter=True), Crew(1000, 16), engine=ENGINE, network=network)
+    spent = replay(
+        WORK, Job(1 << 22, scatter=True), Workers(1000, 16), engine=ENGINE, network=network
+    )
     assert spent["reduction"] > 0.9 * 1000**2 * ENGINE.reference
 
 
@@ -135,14 +139,14 @@ def test_a_broadcast_is_a_tree(n, levels):
     idle = replace(WORK, sampling=0.0, predictive=0.0, sums_bytes=0)
     network = Network(bytes_per_s=1e9)
     hop = idle.plan_bytes / 1e9
-    assert sweep_seconds(idle, job, Crew(n, 1), network=network) == pytest.approx(levels * hop)
+    assert sweep_seconds(idle, job, Workers(n, 1), network=network) == pytest.approx(levels * hop)
     star = replace(network, tree=False)
-    assert sweep_seconds(idle, job, Crew(n, 1), network=star) == pytest.approx((n - 1) * hop)
+    assert sweep_seconds(idle, job, Workers(n, 1), network=star) == pytest.approx((n - 1) * hop)
 
 
 def test_threads_beyond_the_processors_bring_nothing():
     job = Job(1 << 20)
-    two, four = (sweep_seconds(WORK, job, Crew(n, 1, driver_threads=2, cores=2)) for n in (2, 4))
+    two, four = (sweep_seconds(WORK, job, Workers(n, 1, driver_threads=2, cores=2)) for n in (2, 4))
     assert four == pytest.approx(two, rel=1e-3)
 
 
@@ -195,21 +199,21 @@ def test_rates_are_of_all_parts_of_a_batch():
 
 
 def test_little_work_needs_no_engine_and_much_work_does():
-    light = replace(WORK, predictive=5e-7, asked=5e-7, predictive_step=1e-4, unassigned_weight=1e-3)
+    light = replace(WORK, predictive=5e-7, asked=5e-7, predictive_step=1e-4, rest=1e-3)
     assert alone(light, 0) == 1
     assert alone(WORK, 0) is None
     n, choice = fewest_nodes(WORK, ENGINE, COMING[2], 0)
     assert 1e6 * WORK.predictive / 16 < n < 12
     job, network = Job(COMING[2], **choice), Network.of(25.0)
-    assert COMING[2] / seconds(job, Crew(n, 16), network=network) >= 1e6
-    assert COMING[2] / seconds(job, Crew(n - 1, 16), network=network) < 1e6
+    assert COMING[2] / seconds(job, Workers(n, 16), network=network) >= 1e6
+    assert COMING[2] / seconds(job, Workers(n - 1, 16), network=network) < 1e6
 
 
 def test_the_smallest_batch_leaves_the_engine_its_share():
-    crew, network = Crew(4, 16), Network.of(25.0)
-    n_rows = least_batch(WORK, ENGINE, crew, Job(1, scatter=True), network)
+    workers, network = Workers(4, 16), Network.of(25.0)
+    n_rows = least_batch(WORK, ENGINE, workers, Job(1, scatter=True), network)
     share = [
-        overhead(WORK, Job(n, scatter=True), crew, engine=ENGINE, network=network)
+        overhead(WORK, Job(n, scatter=True), workers, engine=ENGINE, network=network)
         for n in (n_rows, n_rows // 8)
     ]
     assert share[0] < 0.1 < share[1]
@@ -239,14 +243,16 @@ def test_the_driver_adds_what_the_slices_of_the_workers_make_up(n):
     job = Job(1_000_000)
     idle = replace(WORK, sampling=0.0)
     trees = sum(len(s.subtrees()) for s in RowRange.full(job.n_rows).shared(n))
-    found = sweep_seconds(idle, job, Crew(n, 1), engine=Engine(add=1e-9))
+    found = sweep_seconds(idle, job, Workers(n, 1), engine=Engine(add=1e-9))
     assert found == pytest.approx(1e-9 * WORK.sums_bytes * (trees - 1))
-    aligned = sweep_seconds(idle, replace(job, aligned=True), Crew(n, 1), engine=Engine(add=1e-9))
+    aligned = sweep_seconds(
+        idle, replace(job, aligned=True), Workers(n, 1), engine=Engine(add=1e-9)
+    )
     assert aligned == pytest.approx(1e-9 * WORK.sums_bytes * (n - 1))
 
 
 def test_workers_on_one_machine_have_no_network_between_them():
-    crew = Crew(4, 1, cores=8)
+    workers = Workers(4, 1, cores=8)
     for job in (Job(1 << 20, resident=False), Job(1 << 20, scatter=True, shared_step=True)):
-        slow, none = (seconds(job, crew, network=net) for net in (Network.of(0.1), Network()))
+        slow, none = (seconds(job, workers, network=net) for net in (Network.of(0.1), Network()))
         assert slow == none

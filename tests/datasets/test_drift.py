@@ -16,12 +16,12 @@ from scstream.datasets import (
     recurring_gaussians,
 )
 from scstream.datasets.counts import Kind
-from scstream.datasets.drift import _fold
+from scstream.datasets.drift import _reflect
 from scstream.datasets.emissions import Gaussians
-from scstream.datasets.scene import Scene
+from scstream.datasets.truth import BatchTruth
 
 
-def scenes(stream: Stream) -> list[Scene]:
+def truths(stream: Stream) -> list[BatchTruth]:
     return [batch.truth for batch in stream]
 
 
@@ -31,11 +31,11 @@ def test_incremental_means_move_at_their_speed_and_turn_slowly(n_features: int) 
     stream = drifting_gaussians(
         9, n_features, speed=0.2, separation=50, n_batches=200, batch_size=1, random_state=0
     )
-    path = scenes(stream)
+    path = truths(stream)
     emission = path[0].emission
     assert isinstance(emission, Gaussians)
     strides = 0.2 * emission.scales(path[0].labels)
-    steps = np.array([scene.new - scene.old for scene in path])  # (B,K,D)
+    steps = np.array([truth.new - truth.old for truth in path])  # (B,K,D)
     lengths = np.linalg.norm(steps, axis=2)
     free = np.isclose(lengths, strides, rtol=1e-9)
     assert (lengths <= strides + 1e-9).all()
@@ -47,7 +47,7 @@ def test_incremental_means_move_at_their_speed_and_turn_slowly(n_features: int) 
 
 
 def test_incremental_scenes_join_without_a_jump() -> None:
-    path = scenes(drifting_gaussians(5, n_batches=30, batch_size=1, random_state=0))
+    path = truths(drifting_gaussians(5, n_batches=30, batch_size=1, random_state=0))
     for now, then in pairwise(path):
         assert np.array_equal(now.new, then.old)
 
@@ -57,7 +57,7 @@ def test_reflection_keeps_means_in_the_box() -> None:
         5, speed=3, separation=4, n_batches=200, batch_size=1, random_state=0
     )
     half_width = 2 * np.sqrt(5)
-    assert max(np.abs(scene.new).max() for scene in scenes(stream)) <= half_width + 1e-9
+    assert max(np.abs(truth.new).max() for truth in truths(stream)) <= half_width + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_reflection_keeps_means_in_the_box() -> None:
     [(0.5, 0.5, False), (1.25, 0.75, True), (-1.25, -0.75, True), (3.5, -0.5, False)],
 )
 def test_fold_mirrors_as_often_as_needed(place: float, folded: float, turned: bool) -> None:
-    inside, mirrored = _fold(np.array([[place]]), 1.0)
+    inside, mirrored = _reflect(np.array([[place]]), 1.0)
     assert inside.item() == pytest.approx(folded)
     assert mirrored.item() is turned
 
 
 @pytest.mark.parametrize("kind", ["gradual", "incremental"])
 def test_every_cluster_changes_once_within_the_stream_over_twenty_batches(kind: Kind) -> None:
-    path = scenes(drifting_multinomials(30, 10, kind=kind, batch_size=1, random_state=0))
+    path = truths(drifting_multinomials(30, 10, kind=kind, batch_size=1, random_state=0))
     first, last = path[0], path[-1]
     assert len(path) == 50
     assert first.width == 20.0
@@ -83,13 +83,13 @@ def test_every_cluster_changes_once_within_the_stream_over_twenty_batches(kind: 
     assert (np.abs(first.old - first.new).max(axis=1) > 0).all()
 
 
-def test_short_and_endless_streams_have_transitions_that_fit() -> None:
+def test_short_and_infinite_streams_have_transitions_that_fit() -> None:
     assert (
-        scenes(drifting_multinomials(3, 5, n_batches=10, batch_size=1, random_state=0))[0].width
+        truths(drifting_multinomials(3, 5, n_batches=10, batch_size=1, random_state=0))[0].width
         == 4.0
     )
-    endless = drifting_multinomials(3, 5, n_batches=None, batch_size=1, random_state=0)
-    path = scenes(endless.take(101))
+    infinite = drifting_multinomials(3, 5, n_batches=None, batch_size=1, random_state=0)
+    path = truths(infinite.take(101))
     assert np.array_equal(path[0].new, path[50].old)
     assert not np.array_equal(path[50].new, path[100].new)
 
@@ -114,7 +114,7 @@ def test_gradual_rows_alternate_with_rising_probability() -> None:
 
 def test_abrupt_means_jump_at_the_given_batches_and_only_there() -> None:
     stream = abrupt_gaussians(4, jumps=(6, 2), n_batches=8, batch_size=50, random_state=0)
-    path = scenes(stream)
+    path = truths(stream)
     jumps = [b for b in range(1, 8) if np.abs(path[b].old - path[b - 1].old).max(axis=1).min() > 0]
     assert jumps == [2, 6]
     unchanged = set(range(1, 8)) - {2, 6}
@@ -122,7 +122,7 @@ def test_abrupt_means_jump_at_the_given_batches_and_only_there() -> None:
 
 
 def test_abrupt_counts_all_change_in_the_middle_of_each_period() -> None:
-    path = scenes(
+    path = truths(
         drifting_multinomials(
             4, 6, kind="abrupt", period=4, n_batches=12, batch_size=1, random_state=0
         )
@@ -142,15 +142,15 @@ def test_abrupt_counts_all_change_in_the_middle_of_each_period() -> None:
 def test_recurring_clusters_rest_and_return_as_they_were(stream: Stream) -> None:
     places: dict[int, np.ndarray] = {}
     returned = 0
-    path = scenes(stream)
-    for b, scene in enumerate(path):
-        active = set(scene.labels.tolist())
+    path = truths(stream)
+    for b, truth in enumerate(path):
+        active = set(truth.labels.tolist())
         assert len(active) == 4
         if b:
             swapped = len(active - set(path[b - 1].labels.tolist()))
             assert swapped == (2 if b % 3 == 0 else 0)
             returned += sum(label in places and label not in path[b - 1].labels for label in active)
-        for label, place in zip(scene.labels.tolist(), scene.old, strict=True):
+        for label, place in zip(truth.labels.tolist(), truth.old, strict=True):
             assert np.array_equal(places.setdefault(label, place), place)
     assert len(places) == 12
     assert returned > 10
@@ -159,10 +159,10 @@ def test_recurring_clusters_rest_and_return_as_they_were(stream: Stream) -> None
 def test_recurring_total_variance_is_one() -> None:
     """Between plus within variance over 400 clusters, by feature; the standard error is .05."""
     stream = recurring_gaussians(400, 20, n_active=400, swap=0, batch_size=1, random_state=0)
-    scene = next(iter(stream)).truth
-    assert isinstance(scene.emission, Gaussians)
-    within = (scene.emission.factors**2).sum(axis=2).mean(axis=0)
-    assert scene.old.var(axis=0) + within == pytest.approx(np.ones(20), abs=0.25)
+    truth = next(iter(stream)).truth
+    assert isinstance(truth.emission, Gaussians)
+    within = (truth.emission.factors**2).sum(axis=2).mean(axis=0)
+    assert truth.old.var(axis=0) + within == pytest.approx(np.ones(20), abs=0.25)
 
 
 def make_births(family: str, **options: Any) -> Stream:
@@ -186,14 +186,14 @@ def test_births_come_on_time_with_their_weight_at_their_distance(
     stream = make_births(family, distance=distance, weight=0.07, random_state=3)
     assert stream.births == [(4, 6), (8, 7), (12, 8)]
     assert stream.deaths == []
-    path = scenes(stream)
+    path = truths(stream)
     for batch, label in stream.births:
-        scene = path[batch]
-        assert scene.labels[-1] == label
-        assert scene.weights[-1] == pytest.approx(0.07)
-        assert scene.weights[:-1] == pytest.approx(0.93 * path[batch - 1].weights)
-        assert np.array_equal(scene.old[:-1], path[batch - 1].old)
-        gaps = scene.emission.distances(scene.old[-1:], label, scene.old[:-1], scene.labels[:-1])
+        truth = path[batch]
+        assert truth.labels[-1] == label
+        assert truth.weights[-1] == pytest.approx(0.07)
+        assert truth.weights[:-1] == pytest.approx(0.93 * path[batch - 1].weights)
+        assert np.array_equal(truth.old[:-1], path[batch - 1].old)
+        gaps = truth.emission.distances(truth.old[-1:], label, truth.old[:-1], truth.labels[:-1])
         if distance == "near":
             assert np.isclose(gaps, 4.0, atol=0.01).any()
         else:
@@ -205,7 +205,7 @@ def test_deaths_take_the_oldest(family: str) -> None:
     stream = make_births(family, deaths=True, random_state=0)
     assert stream.births == [(4, 6), (8, 7), (12, 8)]
     assert stream.deaths == [(4, 0), (8, 1), (12, 2)]
-    assert [len(scene.labels) for scene in scenes(stream)] == [6] * 13
+    assert [len(truth.labels) for truth in truths(stream)] == [6] * 13
 
 
 def test_only_births_and_recurrence_have_births() -> None:

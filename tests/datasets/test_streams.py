@@ -107,11 +107,11 @@ def test_batches_are_well_formed(make: Make) -> None:
 
 
 @every_stream
-def test_an_endless_stream_is_lazy_and_does_not_grow(make: Make) -> None:
+def test_an_infinite_stream_is_lazy_and_does_not_grow(make: Make) -> None:
     stream = make(n_batches=None, batch_size=5, random_state=3)
-    with pytest.raises(TypeError, match="endless"):
+    with pytest.raises(TypeError, match="infinite"):
         len(stream)
-    with pytest.raises(TypeError, match="endless"):
+    with pytest.raises(TypeError, match="infinite"):
         _ = stream.births
     batches = islice(stream, 300)
     sizes = [len(pickle.dumps(batch)) for batch in batches]
@@ -168,7 +168,7 @@ def test_a_batch_is_frozen() -> None:
         (gradual_gaussians, {"transition": -1}, "transition must be at least 0"),
         (gradual_gaussians, {"period": 0}, "period must be at least 1"),
         (recurring_gaussians, {"n_active": 49}, "cannot be active among 48"),
-        (recurring_gaussians, {"n_active": 45}, "between 45 active and 3 resting"),
+        (recurring_gaussians, {"n_active": 45}, "between 45 active and 3 inactive"),
         (recurring_gaussians, {"swap": 17}, "swap=17"),
         (recurring_gaussians, {"phase": 0}, "phase must be at least 1"),
         (recurring_gaussians, {"between": (0.5, 0.5, 1.0)}, "leave variance within"),

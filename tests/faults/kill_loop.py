@@ -35,7 +35,7 @@ from tests.servers import NatsServer, RedisServer
 BATCH_ROWS = 40
 FAILED = 70  # exit code of a run that ended with an error
 KINDS = ("file", "redis", "nats")
-_OWN = ("epoch", "at", "identity", "mark", "sinks")  # what differs between runs and connectors
+_OWN = ("epoch", "time", "identity", "offsets", "sinks")  # what differs between runs and connectors
 _PATIENCE = 120.0  # seconds for one run
 
 

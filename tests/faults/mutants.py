@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from scstream.stream.batcher import BatchBoundary
-from scstream.stream.commit import acknowledge, flush, prune, publish
+from scstream.stream.commit import PendingCommit, acknowledge, flush, prune, publish
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from tests.faults.simulation import SETUPS, Setup
 
@@ -16,11 +16,11 @@ TIMER = replace(SETUPS["timer"], checkpoint_policy=CheckpointPolicy(batches=2, d
 
 
 def acknowledge_before_checkpoint(pipeline: Pipeline) -> None:
-    def finish(work: Any) -> None:
+    def finish(pending: PendingCommit) -> None:
         ends = flush(pipeline._sinks)
-        acknowledge(work, pipeline.source)
-        publish(work, ends, pipeline.checkpoint_log)
-        prune(work, pipeline.checkpoint_log)
+        acknowledge(pending, pipeline.source)
+        publish(pending, ends, pipeline.checkpoint_log)
+        prune(pending, pipeline.checkpoint_log)
 
     pipeline._finish = finish  # type: ignore[method-assign]
 
@@ -28,28 +28,28 @@ def acknowledge_before_checkpoint(pipeline: Pipeline) -> None:
 def checkpoint_before_flush(pipeline: Pipeline) -> None:
     """The checkpoint knows of labels that are not on the disk yet."""
     sync = pipeline.sink.flush
-    lines: Any = pipeline.sink._written  # type: ignore[attr-defined]
+    lines: Any = pipeline.sink._writer  # type: ignore[attr-defined]
 
-    def finish(work: Any) -> None:
+    def finish(pending: PendingCommit) -> None:
         ends = {"labels": lines._length, "dead_letters": None}
-        publish(work, ends, pipeline.checkpoint_log)
+        publish(pending, ends, pipeline.checkpoint_log)
         sync()
-        acknowledge(work, pipeline.source)
-        prune(work, pipeline.checkpoint_log)
+        acknowledge(pending, pipeline.source)
+        prune(pending, pipeline.checkpoint_log)
 
     pipeline._finish = finish  # type: ignore[method-assign]
 
 
-def no_log_of_cuts(pipeline: Pipeline) -> None:
-    def agree(cut: BatchBoundary) -> BatchBoundary:
-        return cut
+def no_log_of_boundaries(pipeline: Pipeline) -> None:
+    def record(boundary: BatchBoundary) -> BatchBoundary:
+        return boundary
 
-    pipeline.checkpoint_log.agree = agree  # type: ignore[method-assign]
+    pipeline.checkpoint_log.record_boundary = record  # type: ignore[method-assign]
 
 
 def no_truncation(pipeline: Pipeline) -> None:
     """The sink goes on at the end of its file, whatever the checkpoint says."""
-    lines: Any = pipeline.sink._written  # type: ignore[attr-defined]
+    lines: Any = pipeline.sink._writer  # type: ignore[attr-defined]
     opened = lines.open
 
     def open_at_end(position: Any) -> None:
@@ -83,14 +83,15 @@ def sync_again(pipeline: Pipeline) -> None:
         disk.sync = stubborn
 
 
-def stale_mark(pipeline: Pipeline) -> None:
-    """The checkpoint holds the place before its last batch."""
-    marks: list[Any] = [None]
+def stale_offsets(pipeline: Pipeline) -> None:
+    """The checkpoint holds the offsets before its last batch."""
+    last: list[Any] = [None]
     finish = pipeline._finish
 
-    def late(work: Any) -> None:
-        before, marks[0] = marks[0], work.mark
-        finish(work if before is None else replace(work, mark=before))
+    def late(pending: PendingCommit) -> None:
+        before, last[0] = last[0], pending.progress.offsets
+        progress = pending.progress if before is None else replace(pending.progress, offsets=before)
+        finish(replace(pending, progress=progress))
 
     pipeline._finish = late  # type: ignore[method-assign]
 
@@ -104,7 +105,7 @@ MUTANTS: Mapping[str, Setup] = {
     "no sync of folders": replace(PLAIN, ignored=frozenset({"sync_folder"})),
     "acknowledge before the checkpoint": _planted(PLAIN, acknowledge_before_checkpoint),
     "checkpoint before the labels": _planted(PLAIN, checkpoint_before_flush),
-    "cuts by the clock are not logged": _planted(TIMER, no_log_of_cuts),
+    "cuts by the clock are not logged": _planted(TIMER, no_log_of_boundaries),
     "labels are not cut back": _planted(PLAIN, no_truncation),
     "a short write is taken for a whole one": _planted(PLAIN, one_write_is_enough),
     "a failed sync is tried again": _planted(PLAIN, sync_again),
@@ -112,5 +113,5 @@ MUTANTS: Mapping[str, Setup] = {
 
 PLANTS: Mapping[str, Callable[[Pipeline], None]] = {
     "no truncation": no_truncation,
-    "stale mark": stale_mark,
+    "stale mark": stale_offsets,
 }

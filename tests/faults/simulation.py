@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from scstream.errors import SourceGap
+from scstream.io.model_file import pack_pipeline, unpack_pipeline
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import ManualClock
 from scstream.stream.connectors.files import FileSink
-from scstream.stream.processor import Learned, pipeline_bytes, pipeline_from
+from scstream.stream.processor import Learned
+from scstream.stream.progress import Progress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.schema import Schema
 from scstream.stream.source import Record
@@ -34,7 +36,7 @@ _PRIME = (1 << 61) - 1
 
 
 class HashModel:
-    """A processor whose labels are a running hash of all rows, cuts and times."""
+    """A processor whose labels are a running hash of all rows, boundaries and times."""
 
     def __init__(self) -> None:
         self.state = 1
@@ -43,26 +45,23 @@ class HashModel:
         pass
 
     def learn(self, source_batch: SourceBatch) -> Learned:
-        labels, state = (
-            [],
-            self.state * 31 + source_batch.batch + int(1000 * (source_batch.time or 0.0)),
-        )
+        labels, time = [], source_batch.time or 0.0
+        state = self.state * 31 + source_batch.batch + int(1000 * time)
         for x in source_batch.block.X[:, 0].tolist():
             state = (state * 1_000_003 + int(x) + 7) % _PRIME
             labels.append(state % 97)
         self.state = state % _PRIME
         return Learned(source_batch.block, np.array(labels, dtype=np.int64), 1)
 
-    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+    def freeze(self) -> Callable[[Progress], bytes]:
         state = self.state
-        return lambda progress: pipeline_bytes({"progress": progress, "state": state})
+        return lambda progress: pack_pipeline({"progress": progress.to_dict(), "state": state})
 
-    def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
-        pipeline = pipeline_from(content, name=name)
+    def restore(self, content: bytes, *, name: str) -> Progress:
+        pipeline = unpack_pipeline(content, name=name)
         assert pipeline is not None
         self.state = pipeline["state"]
-        progress: Mapping[str, Any] = pipeline["progress"]
-        return progress
+        return Progress.from_dict(pipeline["progress"])
 
     def close(self) -> None:
         pass
@@ -105,7 +104,7 @@ class Setup:
     @property
     def is_settled(self) -> bool:
         """Whether cuts, and so labels, follow from the rows alone."""
-        return not self.batching.is_logged(self.partitions)
+        return not self.batching.records_boundaries(self.partitions)
 
     def messages(self) -> dict[str, list[Block]]:
         blocks: dict[str, list[Block]] = {}
@@ -262,8 +261,8 @@ class World:
         contents = [content for _, content in checkpoint_log.checkpoints()]
         assert contents, "there is no checkpoint"
         model = HashModel()
-        progress = dict(model.restore(contents[0], name="last"))
-        del progress["epoch"], progress["at"]
+        progress = model.restore(contents[0], name="last").to_dict()
+        del progress["epoch"], progress["time"]
         return self.disk.peek(LABELS), (model.state, json.dumps(progress, sort_keys=True))
 
     def check(self, expected: tuple[bytes, Any] | None) -> None:
@@ -288,8 +287,8 @@ class World:
 
 def _sink(path: FastPath, disk: Any) -> FileSink:
     sink = FileSink(path=path, disk=disk)
-    written: Any = sink._written
-    written._place = replace(written._place, path=path)
+    written: Any = sink._writer
+    written._target = replace(written._target, path=path)
     return sink
 
 

@@ -34,7 +34,7 @@ BATCH: dict[str, Any] = {
     "events": {"born": 2},
     "waiting": 11,
     "seconds": {"wait": 0.5, "learn": 0.25, "deliver": 0.125},
-    "at": 1.7e9,
+    "time": 1.7e9,
 }
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -94,7 +94,7 @@ def test_a_checkpoint_ends_at_its_event(
     before = time.time()
     took = {"flush": 0.5, "publish": 1.0, "prune": 0.25}
     Spans(provider=provider).emit(
-        "checkpoint", batch=5, version=9, at=1.7e9, bytes=4096, seconds=took
+        "checkpoint", batch=5, version=9, time=1.7e9, bytes=4096, seconds=took
     )
     spans = by_name(exporter)
     begun, ended = seconds(spans["checkpoint"])

@@ -31,12 +31,12 @@ BATCH = {
     "events": {"born": 2, "merged": 1},
     "waiting": 11,
     "seconds": {"wait": 0.5, "learn": 0.02, "deliver": 0.001},
-    "at": 1.7e9,
+    "time": 1.7e9,
 }
 CHECKPOINT = {
     "batch": 5,
     "version": 9,
-    "at": 1.7e9 + 2,
+    "time": 1.7e9 + 2,
     "bytes": 4096,
     "seconds": {"flush": 0.1, "publish": 0.2, "prune": 0.3},
 }
@@ -61,7 +61,7 @@ def test_a_batch_and_a_checkpoint_are_counted() -> None:
     metrics = Metrics(max_clusters=1000)
     metrics.emit("started", epoch=1, batch=4, job="demo")
     metrics.emit("batch", **BATCH)
-    metrics.emit("batch", **BATCH | {"log_density": nan, "novel": 0, "at": 1.7e9 + 1})
+    metrics.emit("batch", **BATCH | {"log_density": nan, "novel": 0, "time": 1.7e9 + 1})
     metrics.emit("checkpoint", **CHECKPOINT)
     metrics.emit("alert", batch=4, kind="novelty", value=0.4, detail="look")
     metrics.emit("gap", reason="the source lost 7 messages")

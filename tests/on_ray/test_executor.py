@@ -21,7 +21,7 @@ from scipy import sparse
 from scstream import ScStream
 from scstream.core import row_ranges
 from scstream.core.state import Batch
-from scstream.core.sweep import predictive_plan
+from scstream.core.sweep import mean_params
 from scstream.datasets import drifting_gaussians, drifting_multinomials
 from scstream.distributed import RayExecutor
 from scstream.distributed.worker_pool import WorkerPool
@@ -345,5 +345,7 @@ def test_a_state_does_not_live_in_the_object_store(executors):
     model = ScStream(random_state=0).partial_fit(stream(1, 200)[0][0])
     rows = Batch(stream(1, 16)[1][0], 1.0)
     loaded = executors[1].load(model.family_, rows)
-    tally = loaded.assign(predictive_plan(model.family_, model.config_, model.state_))
-    assert tally.stats.flags.writeable
+    found = loaded.assign(
+        mean_params(model.family_, model.config_, model.state_, model.state_, births=True)
+    )
+    assert found.stats.flags.writeable

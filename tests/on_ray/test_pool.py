@@ -24,6 +24,7 @@ from scstream.stream.config import build
 from scstream.stream.keyed import model_file
 from scstream.stream.pool import ModelPool
 from scstream.stream.processor import Learned
+from scstream.stream.progress import Progress
 from scstream.stream.store import FolderStore
 from tests.on_ray.cluster import Cluster, alive
 
@@ -120,9 +121,9 @@ def test_join_leave_and_kill_amid_batches(make, tmp_path: Path):
     assert alone.n_evicted > 100
     assert files_of(pool) == files_of(alone)
     pool.close()
-    content = write({"batch": 6})
+    content = write(Progress(6))
     for again in (make(workers=1, **options), in_one_process(tmp_path / "shared", **options)):
-        assert again.restore(content, name="c") == {"batch": 6}
+        assert again.restore(content, name="c").batch == 6
         same(again.learn(parcels[6]), batches[6])
 
 

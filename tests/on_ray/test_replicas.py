@@ -22,6 +22,7 @@ from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import Follower
 from scstream.stream.processor import OneModel
+from scstream.stream.progress import Progress
 from scstream.stream.store import FolderStore
 from tests.on_ray.cluster import Cluster, alive
 
@@ -39,7 +40,7 @@ class Writer:
     def __init__(self, folder: Path) -> None:
         self.store = FolderStore(folder)
         self.checkpoint_log = CheckpointLog(self.store, newest=10_000, hourly=0)
-        self.checkpoint_log.claim(at=0.0)
+        self.checkpoint_log.claim(time=0.0)
         self.model = OneModel(Settings(random_state=0), Steps())
         self.batch = 0
 
@@ -47,8 +48,10 @@ class Writer:
         """Learn a batch, write a checkpoint; return its version."""
         self.model.learn(SourceBatch(self.batch, {}, None, Block.of(rows_of(self.batch)), ()))
         self.batch += 1
-        progress = {"batch": self.batch, "at": time.time(), "schema": {"features": None}}
-        return self.checkpoint_log.publish(self.model.freeze()(progress), at=0.0, batch=self.batch)
+        progress = Progress(self.batch, time.time())
+        return self.checkpoint_log.publish(
+            self.model.freeze()(progress), time=0.0, batch=self.batch
+        )
 
     def answer(self, version: int, X: np.ndarray) -> np.ndarray:
         follower = Follower(self.store)

@@ -16,7 +16,7 @@ from scipy import sparse
 from scstream import ScStream, plot
 from scstream.errors import InputError
 from scstream.model import Settings
-from scstream.plot.reading import model_of
+from scstream.plot.inputs import model_of
 from scstream.river import ScStreamClusterer
 from tests.plot.streams import FAMILIES, rows_for
 

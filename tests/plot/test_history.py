@@ -26,7 +26,7 @@ def run() -> tuple[History, ScStream]:
         3, weight=0.2, birth_every=4, deaths=True, n_batches=20, batch_size=300, random_state=3
     )
     for batch in stream:
-        history.see(model.partial_fit(batch.X))
+        history.record(model.partial_fit(batch.X))
     return history, model
 
 
@@ -44,7 +44,7 @@ def new_axes() -> Axes:
 def history_of(name: str) -> History:
     history, model = History(), ScStream(FAMILIES[name], random_state=0)
     for _ in range(2):
-        history.see(model.partial_fit(rows_for(name)))
+        history.record(model.partial_fit(rows_for(name)))
     return history
 
 
@@ -59,8 +59,8 @@ def test_a_history_holds_what_the_model_said(run: tuple[History, ScStream]) -> N
         assert last[cluster.id] == pytest.approx(cluster.share)
     gone = set(history.ids.tolist()) - set(model.clusters_.id.tolist())
     assert gone, "the stream was chosen so that clusters die"
-    assert all(np.isnan(last[identity]) for identity in gone)
-    fresh = np.nansum(history.fresh(), axis=1) + history.novelty
+    assert all(np.isnan(last[cluster_id]) for cluster_id in gone)
+    fresh = np.nansum(history.batch_share(), axis=1) + history.novelty
     assert fresh == pytest.approx(np.ones(20))
     assert history.mean_log_density[-1] == model.info_.mean_log_density
 
@@ -68,7 +68,7 @@ def test_a_history_holds_what_the_model_said(run: tuple[History, ScStream]) -> N
 def test_memory_is_bounded_and_the_newest_stays() -> None:
     history, model = History(max_batches=3, max_events=2), ScStream(random_state=0)
     for batch in stationary_gaussians(4, n_batches=6, batch_size=200, random_state=0):
-        history.see(model.partial_fit(batch.X))
+        history.record(model.partial_fit(batch.X))
     assert history.time.tolist() == [3.0, 4.0, 5.0]
     assert len(history.events) == 2
 
@@ -78,10 +78,10 @@ def test_a_batch_counts_once_and_skipped_ones_leave_their_events() -> None:
     stream = births_and_deaths(3, weight=0.2, birth_every=2, n_batches=7, random_state=0)
     for number, batch in enumerate(stream):
         model.partial_fit(batch.X)
-        every.see(model)
-        every.see(model)
+        every.record(model)
+        every.record(model)
         if number % 3 == 0:
-            seldom.see(model)
+            seldom.record(model)
     assert len(every) == 7
     assert len(seldom) == 3
     assert seldom.events == every.events
@@ -91,17 +91,17 @@ def test_a_batch_counts_once_and_skipped_ones_leave_their_events() -> None:
 def test_a_history_belongs_to_one_model() -> None:
     history, model = History(), ScStream(random_state=0)
     for _ in range(2):
-        history.see(model.partial_fit(rows_for("gaussian")))
-    with pytest.raises(InputError, match="belongs to one model"):
-        history.see(model.fit(rows_for("gaussian")))
+        history.record(model.partial_fit(rows_for("gaussian")))
+    with pytest.raises(InputError, match="one History"):
+        history.record(model.fit(rows_for("gaussian")))
     with pytest.raises(InputError, match="max_batches"):
         History(max_batches=0)
 
 
 def test_a_batch_without_rows_has_no_novelty() -> None:
     history, model = History(), ScStream(random_state=0)
-    history.see(model.partial_fit(rows_for("gaussian")))
-    history.see(model.partial_fit(rows_for("gaussian")[:0]))
+    history.record(model.partial_fit(rows_for("gaussian")))
+    history.record(model.partial_fit(rows_for("gaussian")[:0]))
     assert np.isnan(history.novelty).tolist() == [False, True]
     for draw in OVER_TIME:
         draw(history, ax=new_axes()).get_figure().draw_without_rendering()
@@ -109,22 +109,22 @@ def test_a_batch_without_rows_has_no_novelty() -> None:
 
 @pytest.mark.parametrize("draw", OVER_TIME)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_family_gives_back_its_axes(draw: Callable[..., Axes], name: str) -> None:
+def test_every_family_returns_its_axes(draw: Callable[..., Axes], name: str) -> None:
     ax = new_axes()
     assert draw(history_of(name), ax=ax) is ax
     ax.get_figure().draw_without_rendering()
 
 
 @pytest.mark.parametrize("draw", OVER_TIME)
-def test_an_empty_history_is_answered_with_a_sentence(draw: Callable[..., Axes]) -> None:
-    with pytest.raises(InputError, match="has seen nothing"):
+def test_an_empty_history_raises(draw: Callable[..., Axes]) -> None:
+    with pytest.raises(InputError, match="history is empty"):
         draw(History())
 
 
 def test_bands_add_up_to_the_rows_of_clusters(run: tuple[History, ScStream]) -> None:
     history, _ = run
     for max_n in (100, 3, 0):
-        ax = plot.weights(history, ax=new_axes(), max_n=max_n)
+        ax = plot.weights(history, ax=new_axes(), max_clusters=max_n)
         bands = [patch.get_data() for patch in ax.patches]
         assert len(bands) == min(max_n, len(history.ids)) + (max_n < len(history.ids))
         tops = np.max([band.values for band in bands], axis=0)
@@ -141,13 +141,15 @@ def test_the_strip_above_the_bands_is_the_number_of_clusters(run: tuple[History,
     assert plot.weights(history, ax=new_axes(), count=False).child_axes == []
 
 
-def test_every_event_has_its_mark_in_the_lane_of_its_cluster(run: tuple[History, ScStream]) -> None:
+def test_every_event_has_a_mark_in_the_track_of_its_cluster(
+    run: tuple[History, ScStream],
+) -> None:
     history, _ = run
     ax = plot.lineage(history, ax=new_axes())
-    lanes = [int(label.get_text()) for label in ax.get_yticklabels()]
-    assert lanes == history.ids.tolist()
+    track = [int(label.get_text()) for label in ax.get_yticklabels()]
+    assert track == history.ids.tolist()
     marked = {
-        (float(line.get_xdata()[0]), lanes[int(line.get_ydata()[0])], line.get_marker())
+        (float(line.get_xdata()[0]), track[int(line.get_ydata()[0])], line.get_marker())
         for line in ax.lines
         if line.get_marker() != "None"
     }
@@ -160,31 +162,31 @@ def test_every_event_has_its_mark_in_the_lane_of_its_cluster(run: tuple[History,
     assert marked == expected
 
 
-def test_lanes_end_with_their_clusters(run: tuple[History, ScStream]) -> None:
+def test_tracks_end_with_their_clusters(run: tuple[History, ScStream]) -> None:
     history, _ = run
     ax = plot.lineage(history, ax=new_axes())
-    for lane, column in enumerate(history.share().T):
-        lines = [x for x in ax.lines if len(x.get_xdata()) == 2 and set(x.get_ydata()) == {lane}]
+    for track, column in enumerate(history.share().T):
+        lines = [x for x in ax.lines if len(x.get_xdata()) == 2 and set(x.get_ydata()) == {track}]
         alive = np.flatnonzero(~np.isnan(column))
         ends = np.concatenate([line.get_xdata() for line in lines])
         assert (ends.min(), ends.max()) == (alive[0] - 0.5, alive[-1] + 0.5)
 
 
-def test_lanes_left_out_are_counted(run: tuple[History, ScStream]) -> None:
+def test_tracks_left_out_are_counted(run: tuple[History, ScStream]) -> None:
     history, _ = run
-    ax = plot.lineage(history, ax=new_axes(), max_n=2)
+    ax = plot.lineage(history, ax=new_axes(), max_clusters=2)
     assert len(ax.get_yticklabels()) == 2
     assert [text.get_text() for text in ax.texts] == [
-        f"{len(history.ids) - 2} lighter ones not shown"
+        f"{len(history.ids) - 2} smaller clusters not shown"
     ]
 
 
 def test_novelty_shows_shares_and_densities(run: tuple[History, ScStream]) -> None:
     history, model = History(), ScStream(random_state=0)
     rows = rows_for("gaussian")
-    history.see(model.partial_fit(rows))
+    history.record(model.partial_fit(rows))
     odd = np.array([[500.0, 0, 0], [0, 700.0, 0]])
-    history.see(model.partial_fit(np.concatenate([rows, odd])))
+    history.record(model.partial_fit(np.concatenate([rows, odd])))
     ax = plot.novelty(history, ax=new_axes())
     (bars,) = ax.patches
     assert bars.get_data().values == pytest.approx(history.novelty)

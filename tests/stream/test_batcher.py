@@ -27,41 +27,41 @@ def messages(sizes, *, partition="", start=0):
 
 
 def drained(batcher: Batcher, records, *, final=True) -> list[SourceBatch]:
-    parcels = []
+    batches = []
     for record, block in records:
         batcher.add(record, block, elapsed=0.0)
-        while (cut := batcher.propose(elapsed=0.0, now=0.0)) is not None:
-            assert batcher.covers(cut)
-            parcels.append(batcher.take(cut))
-    if final and (cut := batcher.propose(elapsed=0.0, now=0.0, final=True)) is not None:
-        parcels.append(batcher.take(cut))
-    return parcels
+        while (boundary := batcher.next_boundary(elapsed=0.0, now=0.0)) is not None:
+            assert batcher.has_rows_of(boundary)
+            batches.append(batcher.take(boundary))
+    if final and (boundary := batcher.next_boundary(elapsed=0.0, now=0.0, final=True)) is not None:
+        batches.append(batcher.take(boundary))
+    return batches
 
 
-def numbers_in(parcels):
-    return [source_batch.block.X[:, 0].tolist() for source_batch in parcels]
+def numbers_in(batches):
+    return [source_batch.block.X[:, 0].tolist() for source_batch in batches]
 
 
 @given(SIZES, st.integers(1, 9), st.none() | st.integers(1, 9))
 def test_batches_by_count_do_not_depend_on_messages(sizes, rows, first):
-    parcels = drained(Batcher(Batching(rows=rows, first=first)), messages(sizes))
+    batches = drained(Batcher(Batching(rows=rows, first=first)), messages(sizes))
     expected = list(range(sum(sizes)))
-    got = [n for source_batch in numbers_in(parcels) for n in source_batch]
+    got = [n for source_batch in numbers_in(batches) for n in source_batch]
     assert got == expected
-    assert [len(p) for p in numbers_in(parcels)[1:-1]] == [rows] * max(len(parcels) - 2, 0)
-    if len(parcels) > 1:
-        assert len(numbers_in(parcels)[0]) == (first or rows)
+    assert [len(p) for p in numbers_in(batches)[1:-1]] == [rows] * max(len(batches) - 2, 0)
+    if len(batches) > 1:
+        assert len(numbers_in(batches)[0]) == (first or rows)
 
 
 @given(SIZES, st.integers(1, 9), st.data())
-def test_a_run_goes_on_from_any_mark(sizes, rows, data):
+def test_a_run_continues_from_any_offset(sizes, rows, data):
     records = messages(sizes)
     whole = drained(Batcher(Batching(rows=rows)), records)
     if not whole:
         return
     at = data.draw(st.integers(0, len(whole) - 1))
     stop = whole[at].stop
-    again = Batcher(Batching(rows=rows), batch=at + 1, mark=dict(stop), is_first=False)
+    again = Batcher(Batching(rows=rows), batch=at + 1, offsets=dict(stop), is_first=False)
     rest = [pair for pair in records if pair[0].position >= stop[""].position]
     assert numbers_in(drained(again, rest)) == numbers_in(whole[at + 1 :])
 
@@ -77,51 +77,51 @@ def test_planned_cuts_hold_for_any_order_of_lanes(left, right, rows, one, other)
         return order
 
     first = Batcher(Batching(rows=rows))
-    cuts, parcels = [], []
+    boundaries, batches = [], []
     for record, block in shuffled(one):
         first.add(record, block, elapsed=0.0)
-        while (cut := first.propose(elapsed=0.0, now=0.0)) is not None:
-            cuts.append(cut)
-            parcels.append(first.take(cut))
+        while (boundary := first.next_boundary(elapsed=0.0, now=0.0)) is not None:
+            boundaries.append(boundary)
+            batches.append(first.take(boundary))
     second, again = Batcher(Batching(rows=rows)), []
     for record, block in shuffled(other):
         second.add(record, block, elapsed=0.0)
-        while len(again) < len(cuts) and second.covers(cuts[len(again)]):
-            again.append(second.take(cuts[len(again)]))
-    assert numbers_in(again) == numbers_in(parcels)
-    assert [p.spans for p in again] == [p.spans for p in parcels]
+        while len(again) < len(boundaries) and second.has_rows_of(boundaries[len(again)]):
+            again.append(second.take(boundaries[len(again)]))
+    assert numbers_in(again) == numbers_in(batches)
+    assert [p.spans for p in again] == [p.spans for p in batches]
 
 
 @given(SIZES, st.integers(1, 5), st.data())
 def test_event_time_cuts_are_those_of_the_rows(sizes, window, data):
     batching = Batching(rows=10**6, time="event", window=float(window), lateness=1.0)
     records = messages(sizes)
-    parcels = drained(Batcher(batching, "at"), records)
-    got = [n for source_batch in numbers_in(parcels) for n in source_batch]
+    batches = drained(Batcher(batching, "at"), records)
+    got = [n for source_batch in numbers_in(batches) for n in source_batch]
     assert got == list(range(sum(sizes)))
-    times = [source_batch.time for source_batch in parcels]
+    times = [source_batch.time for source_batch in batches]
     assert times == sorted(times)
-    for before, after in pairwise(parcels):
+    for before, after in pairwise(batches):
         assert np.floor(before.time / window) < np.floor((after.block.X[0, 0] - 1.0) / window)
-    if parcels:
-        at = data.draw(st.integers(0, len(parcels) - 1))
-        last = parcels[at]
+    if batches:
+        at = data.draw(st.integers(0, len(batches) - 1))
+        last = batches[at]
         again = Batcher(
             batching,
             "at",
             batch=at + 1,
-            mark=dict(last.stop),
+            offsets=dict(last.stop),
             watermark=last.time,
             is_first=False,
         )
         rest = [pair for pair in records if pair[0].position >= last.stop[""].position]
         resumed = drained(again, rest)
-        assert numbers_in(resumed) == numbers_in(parcels[at + 1 :])
+        assert numbers_in(resumed) == numbers_in(batches[at + 1 :])
         assert [p.time for p in resumed] == times[at + 1 :]
 
 
-def test_a_mark_holds_where_messages_are_cut_anew():
-    batcher = Batcher(Batching(rows=4), batch=1, mark={"": Offset(0, 5)}, is_first=False)
+def test_offsets_hold_if_messages_are_grouped_anew():
+    batcher = Batcher(Batching(rows=4), batch=1, offsets={"": Offset(0, 5)}, is_first=False)
     small = [(Record(i, i + 1, b""), Block.of(np.full((2, 1), i))) for i in range(5)]
     assert numbers_in(drained(batcher, small)) == [[2.0, 3.0, 3.0, 4.0], [4.0]]
 
@@ -145,11 +145,11 @@ def test_late_rows_are_added_dropped_or_refused():
 def test_a_timer_cuts_what_is_there():
     batcher = Batcher(Batching(rows=100, seconds=2.0, time="processing"))
     batcher.add(*messages([3])[0], elapsed=10.0)
-    assert batcher.propose(elapsed=11.9, now=500.0) is None
-    cut = batcher.propose(elapsed=12.0, now=500.0)
-    assert batcher.take(cut).block.n_rows == 3
+    assert batcher.next_boundary(elapsed=11.9, now=500.0) is None
+    boundary = batcher.next_boundary(elapsed=12.0, now=500.0)
+    assert batcher.take(boundary).block.n_rows == 3
     batcher.add(Record(1, 2, b""), Block.of(np.ones((1, 2))), elapsed=20.0)
-    assert batcher.propose(elapsed=30.0, now=100.0).time == 500.0  # a clock that was set back
+    assert batcher.next_boundary(elapsed=30.0, now=100.0).time == 500.0  # a clock that was set back
 
 
 @pytest.mark.parametrize("window", [None, 2.0])
@@ -158,8 +158,8 @@ def test_nothing_shortens_the_first_batch(window):
     batcher = Batcher(batching, "at")
     for record, block in messages([3, 3]):
         batcher.add(record, block, elapsed=0.0)
-    assert batcher.propose(elapsed=100.0, now=0.0) is None
-    assert batcher.propose(elapsed=100.0, now=0.0, final=True).rows == {"": 6}
+    assert batcher.next_boundary(elapsed=100.0, now=0.0) is None
+    assert batcher.next_boundary(elapsed=100.0, now=0.0, final=True).rows == {"": 6}
 
 
 def test_rows_know_where_they_came_from():

@@ -22,6 +22,8 @@ from scstream.stream.clock import ManualClock
 from scstream.stream.config import build
 from scstream.stream.follower import Follower
 from scstream.stream.processor import OneModel
+from scstream.stream.progress import Progress
+from scstream.stream.schema import Schema
 from scstream.stream.store import FolderStore
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -34,7 +36,7 @@ def rows_of(seed, n_rows=200, n_columns=2):
 
 
 def progress_of(batch):
-    return {"batch": batch, "at": float(batch), "schema": {"features": NAMES}}
+    return Progress(batch, float(batch), schema=Schema(NAMES))
 
 
 def contents(n_batches, *, steps=(), seed=0, **params):
@@ -139,7 +141,7 @@ def test_rows_are_prepared_as_the_pipeline_does(tmp_path, steps):
         saved = {"options": [{"step": "standardise"}], "learned": known.save()["learned"]}
         known = Steps.load(saved)
     (tmp_path / "model").write_bytes(content)
-    model, X = ScStream.load(tmp_path / "model"), known.take(Block.of(ASKED))[1].X
+    model, X = ScStream.load(tmp_path / "model"), known.apply(Block.of(ASKED))[1].X
     told = follower.predict(ASKED).values
     assert np.array_equal(told, model.predict(X))
     assert np.array_equal(follower.score(ASKED).values, model.score_samples(X))
@@ -157,7 +159,7 @@ def test_texts_come_in_a_block():
     follower = Follower(store_of(model.freeze()(progress_of(1))))
     asked = Block.of(np.zeros((2, 0)), text=["red blue", "leaf"])
     assert follower.predict(asked).values.shape == (2,)
-    with pytest.raises(InputError, match=r"1 of 2 rows .* row 1: column 'text' holds no word"):
+    with pytest.raises(InputError, match=r"1 of 2 rows .* row 1: column .text. has no word"):
         follower.predict(Block.of(np.zeros((2, 0)), text=["red blue", "unheard"]))
 
 
@@ -183,10 +185,10 @@ def test_without_news_nothing_is_read():
     assert [said["name"] for said in told.of("damaged")] == [name_of(1)]
 
 
-def test_a_checkpoint_without_progress_is_passed_over():
+def test_a_checkpoint_without_valid_progress_is_skipped():
     store, told = store_of(SOUND[0]), Told()
     follower = Follower(store, emit=told)
-    store.put(name_of(1), restored(SOUND[1]).freeze()({"batch": 1}))
+    store.put(name_of(1), restored(SOUND[1]).freeze()(Progress(None)))
     assert not follower.refresh()
     assert (follower.version, len(told.of("damaged"))) == (0, 1)
 
@@ -295,7 +297,7 @@ def test_a_writer_that_is_always_faster_is_given_up_until_the_next_time():
 
 def test_readers_beside_a_writer_that_prunes(tmp_path):
     checkpoint_log = CheckpointLog(FolderStore(tmp_path), newest=1, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     done, wrong = threading.Event(), []
 
     def read():
@@ -317,8 +319,10 @@ def test_readers_beside_a_writer_that_prunes(tmp_path):
         reader.start()
     for number in range(60):
         model = restored(SOUND[number % len(SOUND)])
-        checkpoint_log.publish(model.freeze()(progress_of(number)), at=float(number), batch=number)
-        checkpoint_log.prune(at=float(number))
+        checkpoint_log.publish(
+            model.freeze()(progress_of(number)), time=float(number), batch=number
+        )
+        checkpoint_log.prune(time=float(number))
     done.set()
     for reader in readers:
         reader.join()
@@ -388,7 +392,7 @@ def test_before_the_first_model_there_is_a_sentence():
 
 
 def test_checkpoints_of_many_models_are_refused():
-    pool = pack_pipeline({"progress": progress_of(1), "segments": {}, "pool": {}})
+    pool = pack_pipeline({"progress": progress_of(1).to_dict(), "segments": {}, "pool": {}})
     with pytest.raises(InputError, match="a model for every key"):
         Follower(store_of(pool))
 

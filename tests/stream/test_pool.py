@@ -28,7 +28,8 @@ from scstream.stream.config import build
 from scstream.stream.keyed import KeyedModel, model_file, part, read_size, rows_by_key, seed_of
 from scstream.stream.pool import ModelPool
 from scstream.stream.processor import learn_block
-from scstream.stream.segments import SegmentLog, segment_name, used
+from scstream.stream.progress import Progress
+from scstream.stream.segments import SegmentLog, segment_name, segments_of
 
 PARAMS = {"random_state": 5, "n_jobs": 1}
 KEYS = ("a", "b", "c", "ä/1", "\ud800", "7")
@@ -123,18 +124,18 @@ def files_of(pool):
 
 
 def checkpoint(pool, checkpoint_log, batch, write=None):
-    content = (write or pool.freeze())({"batch": batch, "at": float(batch)})
-    checkpoint_log.publish(content, at=float(batch), batch=batch)
-    checkpoint_log.prune(at=float(batch))
+    content = (write or pool.freeze())(Progress(batch, float(batch)))
+    checkpoint_log.publish(content, time=float(batch), batch=batch)
+    checkpoint_log.prune(time=float(batch))
 
 
 def restarted(store, checkpoint_log, **options):
     """What another life makes of the store: its pool, its ledger, and the batch to go on with."""
     checkpoint_log = CheckpointLog(store, newest=checkpoint_log.newest, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     pool = a_pool(store, **options)
     for name, content in checkpoint_log.checkpoints():
-        return pool, checkpoint_log, pool.restore(content, name=name)["batch"]
+        return pool, checkpoint_log, pool.restore(content, name=name).batch
     return pool, checkpoint_log, 0
 
 
@@ -163,7 +164,7 @@ def test_any_limit_and_any_restart_equal_models_alone(
     labels = [alone.learn(source_batch) for source_batch in parcels]
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=newest, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     pool, done, frozen = a_pool(store, **options), 0, []
 
     def learn_on(stop):
@@ -205,7 +206,7 @@ def test_a_checkpoint_is_of_the_moment_of_its_freeze():
         pool.learn(a_parcel(i, KEYS * 2))
         alone.learn(a_parcel(i, KEYS * 2))
     later = a_pool(store)
-    later.restore(write({"batch": 3}), name="c")
+    later.restore(write(Progress(3)), name="c")
     assert files_of(later) == then
     assert files_of(pool) == alone.files()
 
@@ -213,7 +214,7 @@ def test_a_checkpoint_is_of_the_moment_of_its_freeze():
 def test_learning_and_writing_at_the_same_time():
     store, alone = MemoryStore(delay=0.002), Alone()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     pool = a_pool(store, memory=70_000, segment=20_000)
     rng, queue, wrong = random.Random(1), Queue(), []
 
@@ -313,7 +314,7 @@ def test_a_key_that_fails_again_and_again_is_set_aside_until_it_is_retried(fragi
     refused = pool.learn(sound).block.rejects
     assert len({r.reason for r in refused}) == 1
     assert refused[0].reason.startswith("key 'b' is set aside: it failed 2 times in a row;")
-    content = pool.freeze()({"batch": 4})
+    content = pool.freeze()(Progress(4))
     again = a_pool(store, patience=2)
     again.restore(content, name="c")
     assert len(again.learn(sound).block.rejects) == 8
@@ -327,9 +328,9 @@ def test_a_key_that_never_learned_anything_survives_a_restart(fragile):
     pool = a_pool(store)
     pool.learn(odd_parcel(0, "b"))
     again = a_pool(store)
-    again.restore(pool.freeze()({"batch": 1}), name="c")
+    again.restore(pool.freeze()(Progress(1)), name="c")
     assert files_of(again) == files_of(pool)
-    assert again.model("b").learner.snapshot is None
+    assert isinstance(again.model("b").model, Settings)
     assert not again.learn(a_parcel(1, ["b"] * 8)).block.rejects
 
 
@@ -380,7 +381,7 @@ def test_silent_keys_are_forgotten(restart):
     for i, who in enumerate((["a", "b"], ["b", "c"], ["b"])):
         pool.learn(a_parcel(i, who * 6))
         if restart:
-            content = pool.freeze()({"batch": i})
+            content = pool.freeze()(Progress(i))
             pool = a_pool(store, forget_after=2)
             pool.restore(content, name="c")
     assert sorted(pool.keys) == ["b", "c"]
@@ -399,13 +400,13 @@ def test_memory_stays_within_its_limit():
         pool.learn(a_parcel(i, keys * 6))
         waiting = pool.freeze()  # never written: the pool has to write what it waits for
         assert pool.n_bytes <= 100_000
-    assert len(waiting({"batch": 6})) > 0
+    assert len(waiting(Progress(6))) > 0
 
 
 def test_the_store_does_not_grow_with_the_stream():
     store, totals = MemoryStore(), []
     checkpoint_log = CheckpointLog(store, newest=2, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     pool = a_pool(store, memory=100_000, segment=40_000)
     for i in range(40):
         once = [f"once{i}"] if i < 20 else []  # a quarter of its segment, and never written again
@@ -438,7 +439,7 @@ def test_segments_stay_few_and_full(n_keys, n_hot, length, seed):
         copied = log.compact(list(entries.values()), below=limit, max_n=max_n)
         assert copied <= max_n + size  # the work of a checkpoint has a bound
         log.flush()
-        there = {segment.number for segment in used(list(entries.values()))[0]}
+        there = {segment.number for segment in segments_of(list(entries.values()))[0]}
         for name in store.names("segment-"):
             if int(name.removeprefix("segment-")) not in there:
                 store.delete(name)
@@ -451,7 +452,7 @@ def test_segments_stay_few_and_full(n_keys, n_hot, length, seed):
 def test_a_savepoint_keeps_its_segments():
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     pool = a_pool(store)
     pool.learn(a_parcel(0, KEYS * 5))
     then = files_of(pool)
@@ -461,23 +462,23 @@ def test_a_savepoint_keeps_its_segments():
         pool.learn(a_parcel(i, KEYS * 5))
         checkpoint(pool, checkpoint_log, i + 1)
     back = a_pool(store)
-    assert back.restore(checkpoint_log.read_savepoint("before"), name="before")["batch"] == 1
+    assert back.restore(checkpoint_log.read_savepoint("before"), name="before").batch == 1
     assert files_of(back) == then
 
 
 def test_a_savepoint_of_a_checkpoint_that_is_being_pruned_is_of_the_next_one():
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
-    checkpoint_log.claim(at=0.0)
-    checkpoint_log.publish(pack_pipeline({"progress": {"batch": 1, "at": 0.0}}), at=0.0, batch=1)
+    checkpoint_log.claim(time=0.0)
+    checkpoint_log.publish(pack_pipeline({"progress": Progress(1).to_dict()}), time=0.0, batch=1)
     put_new = store.put_new
 
     def meanwhile(name, content):
         store.put_new = put_new
         checkpoint_log.publish(
-            pack_pipeline({"progress": {"batch": 2, "at": 0.0}}), at=0.0, batch=2
+            pack_pipeline({"progress": Progress(2).to_dict()}), time=0.0, batch=2
         )
-        checkpoint_log.prune(at=0.0)
+        checkpoint_log.prune(time=0.0)
         return put_new(name, content)
 
     store.put_new = meanwhile
@@ -485,13 +486,13 @@ def test_a_savepoint_of_a_checkpoint_that_is_being_pruned_is_of_the_next_one():
     pool = a_pool(store)
     with pytest.raises(InputError, match="holds one model"):
         pool.restore(checkpoint_log.read_savepoint("late"), name="late")
-    assert checkpoint_log._pipeline("savepoint-late")["progress"]["batch"] == 2
+    assert Progress.from_header(checkpoint_log._header("savepoint-late")).batch == 2
 
 
 def test_segments_of_a_crash_are_deleted():
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     pool = a_pool(store)
     checkpoint(pool, checkpoint_log, 0)
     for i in range(4):
@@ -508,7 +509,7 @@ def test_segments_of_a_crash_are_deleted():
 def test_older_checkpoints_that_are_kept_can_be_gone_back_to():
     store, alone, files = MemoryStore(), Alone(), {}
     checkpoint_log = CheckpointLog(store, newest=3, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     pool = a_pool(store)
     for i in range(12):
         source_batch = a_parcel(i, random.Random(i).choices(KEYS, k=8))
@@ -519,7 +520,7 @@ def test_older_checkpoints_that_are_kept_can_be_gone_back_to():
     reached = []
     for name, content in checkpoint_log.checkpoints():
         back = a_pool(store)
-        reached.append(back.restore(content, name=name)["batch"])
+        reached.append(back.restore(content, name=name).batch)
         assert files_of(back) == files[reached[-1]]
     assert reached == [12, 11, 10]
 
@@ -548,7 +549,7 @@ def test_two_threads_write_a_model_once(monkeypatch):
 
     monkeypatch.setattr(pool_module, "model_file", slowly)
     pool.learn(a_parcel(0, ["a", "b", "c"] * 5))
-    threads = [Thread(target=pool.freeze(), args=({"batch": 1},)) for _ in range(2)]
+    threads = [Thread(target=pool.freeze(), args=(Progress(1),)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -582,10 +583,10 @@ def test_a_write_that_failed_is_done_again():
     store.put_new = full
     write = pool.freeze()
     with pytest.raises(OSError, match="full"):
-        write({"batch": 1})
+        write(Progress(1))
     store.put_new = put_new
     again = a_pool(store)
-    again.restore(write({"batch": 1}), name="c")
+    again.restore(write(Progress(1)), name="c")
     assert files_of(again) == files_of(pool)
 
 
@@ -595,7 +596,7 @@ def damaged_pool():
     pool = a_pool(store, segment="4MB")
     pool.learn(a_parcel(0, ["a", "b", "c"] * 6))
     file = files_of(pool)["b"]
-    content = pool.freeze()({"batch": 1})
+    content = pool.freeze()(Progress(1))
     pool = a_pool(store)
     pool.restore(content, name="c")
     return store, pool, segment_name(0), file
@@ -618,7 +619,7 @@ def test_damage_sets_one_key_aside(how):
     assert {r.reason.partition(":")[0] for r in learned.block.rejects} == {"key 'b' is set aside"}
     assert len(learned.labels) == 6
     assert pool.set_aside == ["b"]
-    content = pool.freeze()({"batch": 2})
+    content = pool.freeze()(Progress(2))
     retried = a_pool(store, retry=True)
     retried.restore(content, name="c")
     assert not retried.learn(a_parcel(2, ["b"] * 6)).block.rejects
@@ -626,7 +627,7 @@ def test_damage_sets_one_key_aside(how):
 
 def test_a_checkpoint_whose_segment_is_gone_is_damaged():
     store, pool, name, _ = damaged_pool()
-    content = pool.freeze()({"batch": 1})
+    content = pool.freeze()(Progress(1))
     for each in store.names("segment-"):
         store.delete(each)
     with pytest.raises(CheckpointCorrupt, match=f"{name} is gone"):

@@ -162,7 +162,7 @@ def test_results_equal_one_process_for_any_workers_and_losses(
     expected = [alone.learn(source_batch) for source_batch in parcels]
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     fates = iter(fates)
     pool, done = a_pool(store, workers=2, fates=fates, replay=replay, **options), 0
     reached = 0
@@ -186,7 +186,7 @@ def test_results_equal_one_process_for_any_workers_and_losses(
             pool = a_pool(store, **options, **(on_workers if entry == "restart" else {}))
             done = 0
             for name, content in checkpoint_log.checkpoints():
-                done = pool.restore(content, name=name)["batch"]
+                done = pool.restore(content, name=name).batch
                 break
         learn_on()
     assert sorted(pool.keys) == sorted(alone.keys)
@@ -257,7 +257,7 @@ def test_batches_kept_for_replay_are_bounded():
 def test_unused_segments_are_deleted():
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
-    checkpoint_log.claim(at=0.0)
+    checkpoint_log.claim(time=0.0)
     pool = a_pool(store, workers=3, memory=1, segment=5000)
     sizes = []
     for i in range(30):

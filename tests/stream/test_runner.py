@@ -353,10 +353,10 @@ def test_settings_of_a_checkpoint_must_not_change(tmp_path):
         pipeline(tmp_path, source, sink, settings={"model": {"half_life": 6}}).run()
 
 
-def test_a_job_is_told_from_another(tmp_path):
+def test_checkpoints_of_another_job_are_rejected(tmp_path):
     source, sink = MemorySource({"": messages()}), MemorySink()
     pipeline(tmp_path, source, sink).run(until=2)
-    with pytest.raises(InputError, match="of the job 'test'"):
+    with pytest.raises(InputError, match="to the job 'test'"):
         pipeline(tmp_path, source, sink, job="other").run()
 
 
@@ -444,7 +444,7 @@ def test_going_back_behind_the_logged_cuts_numbers_batches_anew(tmp_path):
     pipeline(tmp_path, source, sink).run(until=3)
     CheckpointLog(FolderStore(tmp_path)).savepoint("early")
     pipeline(tmp_path, source, sink).run()
-    for name in tmp_path.glob("cut-*"):
+    for name in tmp_path.glob("boundary-*"):
         name.unlink()
     pipeline(tmp_path, source, sink).run(savepoint="early")
     anew = [batch for batch in sink.deliveries if batch >= 10**9]

@@ -13,6 +13,7 @@ from scstream.cli.store import version_names
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
 from scstream.stream.checkpoint_log import SAVEPOINT, VERSION, CheckpointLog
+from scstream.stream.progress import Progress
 from scstream.stream.store import Store
 
 _CLAIM = b"{"  # first byte of a claim: a version that an instance wrote when it started
@@ -24,7 +25,7 @@ class CheckpointInfo:
     """Header of one checkpoint; `progress` is None if the header is damaged."""
 
     name: str
-    progress: dict[str, Any] | None
+    progress: Progress | None
     clusters: int | None
     n_bytes: int
 
@@ -37,16 +38,16 @@ class CheckpointInfo:
 
     def to_dict(self, owners: dict[int, str], *, now: float) -> dict[str, Any]:
         """Return it for JSON."""
-        progress = self.progress or {}
-        epoch = progress.get("epoch")
+        progress = self.progress
+        epoch = None if progress is None else progress.epoch
         is_version = self.name.startswith(VERSION)
         return {
             **({"version": int(self.label)} if is_version else {"savepoint": self.label}),
-            "batch": progress.get("batch"),
-            "rows": progress.get("rows"),
-            "rejected": progress.get("rejected"),
+            "batch": progress and progress.batch,
+            "rows": progress and progress.rows,
+            "rejected": progress and progress.rejected,
             "clusters": self.clusters,
-            "age": round(now - progress["at"], 1) if "at" in progress else None,
+            "age": progress and round(now - progress.time, 1),
             "bytes": self.n_bytes,
             "epoch": epoch,
             "owner": owners.get(epoch) if epoch is not None else None,
@@ -118,11 +119,11 @@ def _table_row(info: CheckpointInfo, owners: dict[int, str], now: float) -> list
     progress = info.progress
     if progress is None:
         return [info.label, "damaged", "", "", "", format_size(info.n_bytes), ""]
-    epoch = progress["epoch"]
+    epoch = progress.epoch
     owner = f" ({owners[epoch]})" if epoch in owners else ""
     clusters = "" if info.clusters is None else f"{info.clusters:,}"
-    age = duration(max(now - progress["at"], 0.0))
-    counts = [f"{progress['batch']:,}", f"{progress['rows']:,}", clusters]
+    age = duration(max(now - progress.time, 0.0))
+    counts = [f"{progress.batch:,}", f"{progress.rows:,}", clusters]
     return [info.label, *counts, age, format_size(info.n_bytes), f"{epoch}{owner}"]
 
 
@@ -142,7 +143,7 @@ def _read_info(store: Store, name: str) -> CheckpointInfo | None:
             for key, entry in json.loads(content[8:]).items()
             if key != "__metadata__"
         ]
-        progress = header["pipeline"]["progress"]
+        progress = Progress.from_header(header)
         n_bytes = len(content) + max(ends, default=0)
         return CheckpointInfo(name, progress, header.get("n_clusters"), n_bytes)
     except (ValueError, LookupError, TypeError, AttributeError):

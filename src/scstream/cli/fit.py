@@ -20,12 +20,12 @@ from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.io.disk import write_atomically
 from scstream.model import checkpoint_bytes
-from scstream.stream.batcher import Batcher, SourceBatch
+from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
 from scstream.stream.processor import Learned
+from scstream.stream.progress import Progress as StreamProgress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
-from scstream.stream.schema import Schema
 from scstream.stream.source import Resume, SourceWrapper
 
 _START = "start"  # name of the savepoint in memory
@@ -176,28 +176,24 @@ def _start_from(place: str, given: Mapping[str, Any], store: MemoryStore) -> dic
             "without --resume."
         )
     loaded = load_model(place)
-    known = loaded.progress
-    settings = {**known.get("settings", {}), **given}
+    known = loaded.progress or StreamProgress(loaded.version.batch, schema=loaded.schema)
+    settings = {**known.settings, **given}
     settings.pop("keys", None)
-    schema = known.get("schema") or vars(loaded.schema)
-    progress = {
-        "job": settings.get("job", "scstream"),
-        "settings": build(settings, store=MemoryStore()).settings,
-        "identity": {},
-        "watermark": known.get("watermark", Batcher.watermark),
-        "schema": vars(replace(Schema(**schema), key=None)),
-        "digest": known.get("digest", ""),
-        "rows": known.get("rows", 0),
-        "rejected": known.get("rejected", 0),
-        "alerts": known.get("alerts", {}),
-        "batch": loaded.version.batch,
-        "mark": {},
-        "sinks": {},
-        "epoch": 0,
-        "at": loaded.version.at,
-    }
+    progress = replace(
+        known,
+        job=settings.get("job", "scstream"),
+        settings=build(settings, store=MemoryStore()).settings,
+        identity={},
+        offsets={},
+        sinks={},
+        schema=replace(known.schema, key=None),
+        batch=loaded.version.batch,
+        epoch=0,
+        time=loaded.version.at,
+    )
     steps = loaded.version.pipeline.get("steps", {"options": [], "learned": []})
-    content = checkpoint_bytes(loaded.model, {"progress": progress, "steps": steps})
+    pipeline = {"progress": progress.to_dict(), "steps": steps}
+    content = checkpoint_bytes(loaded.model, pipeline)
     store.put(SAVEPOINT + _START, content)
     return settings
 

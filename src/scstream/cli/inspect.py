@@ -104,7 +104,7 @@ def describe_model(loaded: LoadedModel) -> dict[str, Any]:
     model, progress = loaded.model, loaded.progress
     state, table = model.state, cluster_table(loaded)
     density = model.info.mean_log_density
-    fields = ("job", "batch", "rows", "rejected", "at", "mark")
+    fields = ("job", "batch", "rows", "rejected", "time", "offsets")
     return {
         "model": loaded.place,
         "bytes": loaded.n_bytes,
@@ -121,7 +121,7 @@ def describe_model(loaded: LoadedModel) -> dict[str, Any]:
         "log_density": density if math.isfinite(density) else None,
         "novel": model.info.n_novel,
         "steps": loaded.version.steps.options(),
-        "pipeline": {name: progress.get(name) for name in fields} if progress else None,
+        "pipeline": progress and {name: progress.to_dict()[name] for name in fields},
         "clusters": [
             {
                 "id": each.id,

@@ -25,6 +25,7 @@ from scstream.core.state import Event
 from scstream.core.window import Box, Exponential
 from scstream.families.base import Array, Labels
 from scstream.io.clusters import ClusterTable
+from scstream.stream.batcher import Offsets
 
 _MIN_DATE, _MAX_DATE = 1e8, 1e11  # numbers between them are taken for seconds since 1970
 _BAR_WIDTH = 16
@@ -115,8 +116,8 @@ def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
     named = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
     n_features = model.family.n_features
     yield "family", f"{model.family.name}, {_count(n_features, 'feature')}{named}"
-    rows = f"{_count(progress['rows'], 'row')} in " if progress.get("rows") else ""
-    refused = f", {progress['rejected']:,} refused" if progress.get("rejected") else ""
+    rows = f"{_count(progress.rows, 'row')} in " if progress and progress.rows else ""
+    refused = f", {progress.rejected:,} refused" if progress and progress.rejected else ""
     batches = _count(state.n_batches, "batch")
     yield "learned", f"{rows}{batches}, up to time {format_time(state.time)}{refused}"
     density = model.info.mean_log_density
@@ -128,8 +129,8 @@ def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
         yield f"step {number}", f"{step['step']}: {', '.join(options)}"
     if progress:
         age = render.duration(max(time.time() - loaded.version.at, 0.0))
-        yield "pipeline", f"job {progress['job']}, {age} ago, before batch {progress['batch']:,}"
-        yield from (("position", text) for text in _format_offsets(progress["mark"]))
+        yield "pipeline", f"job {progress.job}, {age} ago, before batch {progress.batch:,}"
+        yield from (("position", text) for text in _format_offsets(progress.offsets))
 
 
 def _format_window(kernel: Any) -> str:
@@ -139,8 +140,9 @@ def _format_window(kernel: Any) -> str:
     return f"window of {kernel.length:g}" if isinstance(kernel, Box) else "a kernel of its own"
 
 
-def _format_offsets(offsets: Any) -> Iterator[str]:
-    for partition, (position, row) in offsets.items():
+def _format_offsets(offsets: Offsets) -> Iterator[str]:
+    for partition, offset in offsets.items():
+        position, row = offset.position, offset.row
         parts = position if isinstance(position, dict) else {"": position}
         texts = [
             f"{name} {value}".lstrip() for name, value in parts.items() if name != "fingerprint"

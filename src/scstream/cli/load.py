@@ -18,6 +18,7 @@ from scstream.model import Model
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
+from scstream.stream.progress import Progress
 from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.schema import Schema
 
@@ -40,18 +41,17 @@ class LoadedModel:
         return self.version.model
 
     @property
-    def progress(self) -> Mapping[str, Any]:
-        """Progress of the pipeline that wrote it; empty if none did."""
-        progress: Mapping[str, Any] = self.version.pipeline.get("progress", {})
-        return progress
+    def progress(self) -> Progress | None:
+        """Progress of the pipeline that wrote it; None if none did."""
+        return self.version.progress
 
     @property
     def schema(self) -> Schema:
         """Columns that rows need for a prediction; event times and keys are not needed."""
         family = self.model.family
-        if "schema" not in self.progress:
+        if self.progress is None:
             return Schema(features=self.version.columns, missing=family.handles_missing)
-        known = Schema(**self.progress["schema"])
+        known = self.progress.schema
         return Schema(features=known.features, text=known.text, missing=family.handles_missing)
 
 

@@ -14,8 +14,9 @@ from scstream.cli.checkpoints import list_checkpoints
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
-from scstream.stream.checkpoint_log import DIGEST, SAVEPOINT, VERSION, CheckpointLog
+from scstream.stream.checkpoint_log import BOUNDARY, DIGEST, SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.config import build
+from scstream.stream.progress import Progress
 from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, SourceWrapper
@@ -48,7 +49,7 @@ class _ComparingLog(CheckpointLog):
     agreed: list[int] = field(default_factory=list)
     last_batch: int = -1
 
-    def confirm(self, batch: int, digest: str) -> None:
+    def record_digest(self, batch: int, digest: str) -> None:
         self.last_batch = batch
         if batch not in self.expected:
             return
@@ -84,7 +85,7 @@ def replay_batches(
     Raises `NonDeterministicReplay` if labels differ. The store is only read.
     """
     content = _read_start(store, start)
-    first = int(read_header(content)["pipeline"]["progress"]["batch"])
+    first = Progress.from_header(read_header(content)).batch
     expected = _known_digests(store, first, to)
     memory = MemoryStore(store)
     memory.put(SAVEPOINT + _START, content)
@@ -120,8 +121,8 @@ def _known_digests(store: Store, first: int, to: int | None) -> dict[int, str]:
         int(name.removeprefix(DIGEST)): store.get(name).decode() for name in store.names(DIGEST)
     }
     for info in list_checkpoints(store):
-        if info.progress is not None and info.progress["batch"] > 0:
-            known[info.progress["batch"] - 1] = info.progress["digest"]
+        if info.progress is not None and info.progress.batch > 0:
+            known[info.progress.batch - 1] = info.progress.digest
     later = {batch: digest for batch, digest in known.items() if batch >= first}
     if to is not None and later and to > max(later) + 1:
         raise InputError(
@@ -160,9 +161,10 @@ def _check_boundaries(pipeline: Pipeline, store: Store, first: int) -> None:
         partition
         for info in list_checkpoints(store)
         if info.progress
-        for partition in info.progress["mark"]
+        for partition in info.progress.offsets
     }
-    if pipeline.batching.is_logged(partitions) and not store.names(f"cut-{first:015d}"):
+    recorded = pipeline.batching.records_boundaries(partitions)
+    if recorded and not store.names(f"{BOUNDARY}{first:015d}"):
         raise InputError(
             f"batch {first} ended by the clock or spans several partitions, and its boundary is no "
             "longer kept; start from a newer checkpoint."

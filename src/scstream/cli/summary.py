@@ -16,6 +16,7 @@ from scstream.errors import ScStreamError, StreamError
 from scstream.model import Model, read_checkpoint
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import NONE, Follower
+from scstream.stream.progress import Progress
 
 MAX_SUMMARIES = 600
 _PAST_SECONDS = 3600.0  # age up to which existing checkpoints are read
@@ -56,16 +57,17 @@ class Summary:
         cls, model: Model, pipeline: Mapping[str, Any], *, version: int, n_bytes: int | None = None
     ) -> Summary:
         """Summarize a checkpoint."""
-        state, progress = model.state, pipeline.get("progress", {})
+        state, known = model.state, pipeline.get("progress")
+        progress = Progress.from_dict(known) if known else Progress(state.n_batches)
         n_rows = float(state.current[:, :, 0].sum()) + state.unassigned_now  # of the last batch
-        at = float(progress.get("at", 0.0))
+        at = progress.time
         share, weight = state.share, state.weight
         order = np.argsort(-weight, kind="stable").tolist()
         return cls(
             at=at,
             learned=at,
             version=version,
-            batch=int(progress.get("batch", state.n_batches)),
+            batch=progress.batch,
             n_clusters=state.n_clusters,
             clusters=tuple(
                 ClusterSummary(
@@ -77,12 +79,12 @@ class Summary:
                 for k in order
             ),
             events=model.events[-MAX_SUMMARIES:],
-            rows=progress.get("rows"),
-            rejected=progress.get("rejected"),
+            rows=progress.rows or None,
+            rejected=progress.rejected if progress.rows else None,
             novelty=state.unassigned_now / n_rows if n_rows > 0 else math.nan,
             log_density=model.info.mean_log_density,
             n_bytes=n_bytes,
-            job=str(progress.get("job", "")),
+            job=progress.job,
         )
 
     def to_dict(self) -> dict[str, Any]:

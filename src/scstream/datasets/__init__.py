@@ -1,6 +1,6 @@
-"""Drifting streams whose truth is known, each with its Bayes oracle.
+"""Generators of drifting streams with known labels and a Bayes oracle.
 
-A stream is a population (what the clusters are) and a kind of drift (how they change).
+A stream has a population (the initial clusters) and a kind of drift (how they change).
 """
 
 from scstream.datasets.base import LabelledBatch, Stream

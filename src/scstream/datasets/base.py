@@ -1,4 +1,4 @@
-"""Streams of labelled batches, drawn lazily from a truth that is known at every moment."""
+"""Streams of labelled batches, generated lazily from known parameters."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from scstream.datasets.checks import check_at_least
-from scstream.datasets.scene import FloatArray, IntArray, Population, Rows, Scene
+from scstream.datasets.truth import BatchTruth, FloatArray, IntArray, Population, Rows
 
 RandomState = int | np.random.Generator | None
+DrawPopulation = Callable[[np.random.Generator], Population[Any]]
+Drift = Callable[[np.random.Generator, Population[Any]], Iterator[BatchTruth]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class LabelledBatch:
     X: Rows
     y: IntArray
     time: float
-    truth: Scene = field(repr=False)
+    truth: BatchTruth = field(repr=False)
 
     @property
     def row_times(self) -> FloatArray:
@@ -54,8 +56,8 @@ class LabelledBatch:
     def oracle(self) -> IntArray:
         """Return the labels of the Bayes classifier.
 
-        It knows the true parameters and weights at each row's own time, so that on average no
-        method labels more rows correctly.
+        It uses the true parameters and weights at the time of each row, so no method labels more
+        rows correctly on average.
 
         Returns
         -------
@@ -67,23 +69,23 @@ class LabelledBatch:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A stream of labelled batches that can be read again and again.
+    """A stream of labelled batches that can be iterated several times.
 
-    Batches are drawn while they are read; nothing is stored, and every reading gives the same
-    batches. Streams come from the generators of `scstream.datasets`.
+    Batches are generated during iteration; nothing is stored, and every iteration gives the same
+    batches. The functions of `scstream.datasets` return streams.
 
     Attributes
     ----------
     population
         Draws the clusters at the beginning.
     drift
-        Turns them into one scene per batch.
+        Yields the true parameters of each batch.
     n_batches
-        Length of the stream; None for a stream without end.
+        Length of the stream; None for an infinite stream.
     batch_size
         Rows per batch.
     seed
-        Seed of everything random in the stream.
+        Seed of the stream.
 
     Examples
     --------
@@ -95,32 +97,32 @@ class Stream:
     [0.0, 1.0, 2.0]
     """
 
-    population: Callable[[np.random.Generator], Population[Any]] = field(repr=False)
-    drift: Callable[[np.random.Generator, Population[Any]], Iterator[Scene]] = field(repr=False)
+    population: DrawPopulation = field(repr=False)
+    drift: Drift = field(repr=False)
     n_batches: int | None
     batch_size: int
     seed: int
 
     def __len__(self) -> int:
         if self.n_batches is None:
-            raise TypeError("an endless stream has no length: cut it with take(n_batches)")
+            raise TypeError("an infinite stream has no length; limit it with take(n_batches)")
         return self.n_batches
 
     def __iter__(self) -> Iterator[LabelledBatch]:
-        # Rows and drift have generators of their own: the batch size does not change the drift.
+        # Rows and drift have separate generators, so the batch size does not change the drift.
         rows_rng = np.random.default_rng(self.seed).spawn(2)[1]
         offsets = np.arange(self.batch_size) / self.batch_size
-        for number, scene in self._scenes():
-            X, y = scene.draw(rows_rng, number + offsets)
-            yield LabelledBatch(X, y, float(number), scene)
+        for number, truth in self._truths():
+            X, y = truth.draw(rows_rng, number + offsets)
+            yield LabelledBatch(X, y, float(number), truth)
 
     def take(self, n_batches: int) -> Stream:
-        """Return the stream of the first batches.
+        """Return the first batches as a stream.
 
         Parameters
         ----------
         n_batches
-            How many; a stream that is shorter already stays as it is.
+            Maximum number of batches.
 
         Returns
         -------
@@ -133,45 +135,45 @@ class Stream:
 
     @property
     def births(self) -> list[tuple[int, int]]:
-        """Batch and label of each cluster that was not there from the beginning."""
-        seen: set[int] = set()
+        """Batch and label of the first appearance of each cluster after batch 0."""
+        known: set[int] = set()
         born = []
-        for number, scene in self._finite_scenes():
-            fresh = [label for label in scene.labels.tolist() if label not in seen]
-            seen.update(fresh)
-            born += [(number, label) for label in fresh if number > 0]
+        for number, truth in self._finite_truths():
+            new = [label for label in truth.labels.tolist() if label not in known]
+            known.update(new)
+            born += [(number, label) for label in new if number > 0]
         return born
 
     @property
     def deaths(self) -> list[tuple[int, int]]:
-        """Batch and label of each departure: the first batch in which the cluster is absent."""
+        """Batch and label of each death: the first batch in which the cluster is absent."""
         alive: set[int] = set()
         died = []
-        for number, scene in self._finite_scenes():
-            now = set(scene.labels.tolist())
+        for number, truth in self._finite_truths():
+            now = set(truth.labels.tolist())
             died += [(number, label) for label in sorted(alive - now)]
             alive = now
         return died
 
-    def _scenes(self) -> Iterator[tuple[int, Scene]]:
+    def _truths(self) -> Iterator[tuple[int, BatchTruth]]:
         rng = np.random.default_rng(self.seed).spawn(2)[0]
         numbers = count() if self.n_batches is None else range(self.n_batches)
-        # Numbers first: zip then asks for no scene beyond the last batch.
+        # Numbers first: zip then computes nothing beyond the last batch.
         return zip(numbers, self.drift(rng, self.population(rng)), strict=False)
 
-    def _finite_scenes(self) -> Iterator[tuple[int, Scene]]:
+    def _finite_truths(self) -> Iterator[tuple[int, BatchTruth]]:
         len(self)
-        return self._scenes()
+        return self._truths()
 
 
 def make_stream(
-    population: Callable[[np.random.Generator], Population[Any]],
-    drift: Callable[[np.random.Generator, Population[Any]], Iterator[Scene]],
+    population: DrawPopulation,
+    drift: Drift,
     n_batches: int | None,
     batch_size: int,
     random_state: RandomState,
 ) -> Stream:
-    """Return a stream with checked sizes and a seed that is fixed now."""
+    """Check the sizes, fix the seed and return the stream."""
     check_at_least(1, batch_size=batch_size)
     if n_batches is not None:
         check_at_least(0, n_batches=n_batches)
@@ -179,7 +181,7 @@ def make_stream(
 
 
 def _seed_of(random_state: RandomState) -> int:
-    # An int, never a generator: a generator would advance and the second reading would differ.
+    # An int, not a generator: a generator would advance, and the next iteration would differ.
     if random_state is None:
         random_state = np.random.default_rng()
     if isinstance(random_state, np.random.Generator):

@@ -1,4 +1,4 @@
-"""What the generators reject at the door, with a sentence."""
+"""Checks of the arguments of the generators."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from scstream.errors import InputError
 
 
 def check_at_least(least: float, **values: float) -> None:
-    """Reject the first value below ``least``, by name."""
+    """Raise if a value is below ``least``."""
     for name, value in values.items():
         if not value >= least:
             raise InputError(f"{name} must be at least {least:g}, not {value!r}")
 
 
 def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Reject a word that is not among the allowed ones."""
+    """Raise if the value is not allowed."""
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
 
 
 def check_recurrence(n_clusters: int, n_active: int, phase: int, swap: int) -> None:
-    """Reject a change of the active set that cannot be made."""
+    """Raise if the active set cannot change as specified."""
     check_at_least(1, n_active=n_active, phase=phase)
     check_at_least(0, swap=swap)
     if n_active > n_clusters:
         raise InputError(f"n_active={n_active} clusters cannot be active among {n_clusters}")
     if swap > min(n_active, n_clusters - n_active):
         raise InputError(
-            f"swap={swap} clusters cannot change places between {n_active} active and "
-            f"{n_clusters - n_active} resting ones"
+            f"swap={swap} clusters cannot be swapped between {n_active} active and "
+            f"{n_clusters - n_active} inactive ones"
         )
 
 
@@ -40,7 +40,7 @@ def check_births(
     deaths: bool,
     n_batches: int | None,
 ) -> None:
-    """Reject births without weight or place, and an endless stream that would grow for ever."""
+    """Raise for invalid options of births, and for an infinite stream without deaths."""
     check_one_of("distance", distance, ("far", "near"))
     check_at_least(1, birth_every=birth_every)
     if not 0.0 < weight < 1.0:
@@ -48,7 +48,7 @@ def check_births(
     if deaths and n_clusters < 2:
         raise InputError("deaths=True needs at least 2 clusters at the beginning")
     if n_batches is None and not deaths:
-        raise InputError("a stream of births without end needs deaths=True, or it grows for ever")
+        raise InputError("an infinite stream of births needs deaths=True")
 
 
 def periods(

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from scstream.datasets import drift
-from scstream.datasets.base import RandomState, Stream, make_stream
+from scstream.datasets.base import Drift, RandomState, Stream, make_stream
 from scstream.datasets.checks import check_births, check_one_of, check_recurrence, periods
-from scstream.datasets.populations import Urns
-from scstream.datasets.scene import Population, Scene
+from scstream.datasets.populations import RandomMultinomials
 
 KINDS = ("gradual", "incremental", "abrupt", "recurring", "births", "stationary")
 
 Kind = Literal["gradual", "incremental", "abrupt", "recurring", "births", "stationary"]
-Drift = Callable[[np.random.Generator, Population[Any]], Iterator[Scene]]
 
 
 def drifting_multinomials(
@@ -39,7 +34,7 @@ def drifting_multinomials(
     deaths: bool = False,
     random_state: RandomState = None,
 ) -> Stream:
-    """Draw a stream of counts with one kind of drift.
+    """Generate a stream of counts with one kind of drift.
 
     The probabilities of a cluster are Dirichlet with concentrations uniform in 1..20, and in
     30..100 for one outcome of its own. A change replaces them by a new draw; the label stays.
@@ -56,26 +51,26 @@ def drifting_multinomials(
         ``"gradual"``: in a transition a row comes from the old or the new version, the new one
         with a probability that rises from 0 to 1. ``"incremental"``: the probabilities move from
         the old to the new ones. ``"abrupt"``: all clusters change at once in the middle of each
-        period. ``"recurring"``: clusters rest and return. ``"births"``: clusters are born.
-        ``"stationary"``: nothing changes.
+        period. ``"recurring"``: clusters become inactive and return. ``"births"``: clusters are
+        born. ``"stationary"``: nothing changes.
     n_batches
-        Number of batches; None for a stream without end.
+        Number of batches; None for an infinite stream.
     batch_size
         Rows per batch.
     period
-        In every period of so many batches each cluster changes once; None for the whole stream,
-        or 50 in a stream without end (gradual, incremental, abrupt).
+        Each cluster changes once in every period of this many batches; None for the whole stream,
+        or 50 in an infinite stream (gradual, incremental, abrupt).
     transition
-        Batches that one change takes; None for 20, or 40 % of a period shorter than 50 (gradual,
+        Duration of a change in batches; None for 20, or 40 % of a period shorter than 50 (gradual,
         incremental).
     n_active
-        How many clusters are active at a time; None for a third (recurring).
+        Number of clusters that are active at a time; None for a third (recurring).
     phase
         Batches between two changes of the active set (recurring).
     swap
-        How many active clusters are replaced at each change; None for half (recurring).
+        Number of active clusters that are replaced at each change; None for half (recurring).
     weight
-        Share of the rows that a newborn cluster takes (births).
+        Share of the rows of a newborn cluster (births).
     distance
         Whether a newborn is ``"far"`` from all or ``"near"`` one of the others, 4 standard
         deviations of a row (births).
@@ -100,12 +95,12 @@ def drifting_multinomials(
     ((1000, 10), {60})
     """
     check_one_of("kind", kind, KINDS)
-    urns = Urns(n_clusters, n_features, n_trials)
+    population = RandomMultinomials(n_clusters, n_features, n_trials)
     chosen: Drift
     if kind == "stationary":
-        chosen = drift.stay
+        chosen = drift.stationary
     elif kind == "recurring":
-        chosen = _recurrence(n_clusters, n_active, phase, swap)
+        chosen = _recurring(n_clusters, n_active, phase, swap)
     elif kind == "births":
         check_births(
             n_clusters=n_clusters,
@@ -118,25 +113,25 @@ def drifting_multinomials(
         near = distance == "near"
         chosen = partial(drift.births, weight=weight, near=near, every=birth_every, deaths=deaths)
     else:
-        chosen = _turnover(kind, n_batches, period, transition)
-    return make_stream(urns, chosen, n_batches, batch_size, random_state)
+        chosen = _replacement(kind, n_batches, period, transition)
+    return make_stream(population, chosen, n_batches, batch_size, random_state)
 
 
-def _recurrence(n_clusters: int, n_active: int | None, phase: int, swap: int | None) -> Drift:
+def _recurring(n_clusters: int, n_active: int | None, phase: int, swap: int | None) -> Drift:
     if n_active is None:
         n_active = max(1, n_clusters // 3)
     if swap is None:
         swap = min(max(1, n_active // 2), n_clusters - n_active)
     check_recurrence(n_clusters, n_active, phase, swap)
-    return partial(drift.recur, n_active=n_active, phase=phase, swap=swap)
+    return partial(drift.recurring, n_active=n_active, phase=phase, swap=swap)
 
 
-def _turnover(
+def _replacement(
     kind: str, n_batches: int | None, period: int | None, transition: float | None
 ) -> Drift:
     period, width = periods(n_batches, period, transition)
     if kind == "abrupt":
         together = partial(drift.middle_of_period, period=period)
-        return partial(drift.turnover, schedule=together, width=0.0, blend=False)
+        return partial(drift.replacement, schedule=together, width=0.0, blend=False)
     one_by_one = partial(drift.every_period, period=period, width=width)
-    return partial(drift.turnover, schedule=one_by_one, width=width, blend=kind == "incremental")
+    return partial(drift.replacement, schedule=one_by_one, width=width, blend=kind == "incremental")

@@ -1,4 +1,4 @@
-"""The kinds of drift. Each turns a population into an endless sequence of scenes, one per batch."""
+"""The kinds of drift: each yields the true parameters of one batch after the other."""
 
 from __future__ import annotations
 
@@ -9,63 +9,65 @@ import numpy as np
 import numpy.typing as npt
 
 from scstream.datasets.emissions import Gaussians
-from scstream.datasets.populations import N_CANDIDATES, roomiest
-from scstream.datasets.scene import E, FloatArray, IntArray, Population, Scene
+from scstream.datasets.populations import N_CANDIDATES, most_isolated
+from scstream.datasets.truth import BatchTruth, E, FloatArray, IntArray, Population
 from scstream.errors import InputError
 
 Schedule = Callable[[np.random.Generator, int], Iterator[FloatArray]]
 
-HEADING_SD = 0.05  # radians per batch in each orthogonal direction
+HEADING_STD = 0.05  # radians per batch in each orthogonal direction
 NEAR = 4.0  # distance of a near newborn from its neighbour, in standard deviations
 
 
-def stay(rng: np.random.Generator, population: Population[E]) -> Iterator[Scene]:
-    """Nothing ever changes."""
-    scene = Scene.still(
-        population.emission, population.labels, population.weights, population.places
+def stationary(rng: np.random.Generator, population: Population[E]) -> Iterator[BatchTruth]:
+    """Nothing changes."""
+    truth = BatchTruth.static(
+        population.emission, population.labels, population.weights, population.centres
     )
     while True:
-        yield scene
+        yield truth
 
 
-def wander(
+def incremental(
     rng: np.random.Generator, population: Population[Gaussians], *, speed: float, half_width: float
-) -> Iterator[Scene]:
-    """Incremental drift: means move all the time, at constant speed, inside a box."""
-    labels, old = population.labels, population.places
-    strides = speed * population.emission.scales(labels)[:, None]
-    headings = _unit(rng.standard_normal(old.shape))
+) -> Iterator[BatchTruth]:
+    """Incremental drift: means move at constant speed inside a cube."""
+    labels, old = population.labels, population.centres
+    steps = speed * population.emission.scales(labels)[:, None]
+    headings = _normalise(rng.standard_normal(old.shape))
     for batch in count():
         noise = rng.standard_normal(old.shape)
         sideways = noise - (noise * headings).sum(axis=1, keepdims=True) * headings
-        headings = _unit(headings + HEADING_SD * sideways)
-        new, mirrored = _fold(old + strides * headings, half_width)
+        headings = _normalise(headings + HEADING_STD * sideways)
+        new, mirrored = _reflect(old + steps * headings, half_width)
         starts = np.full(len(labels), float(batch))
-        yield Scene(
+        yield BatchTruth(
             population.emission, labels, population.weights, old, new, starts, 1.0, blend=True
         )
         old, headings = new, np.where(mirrored, -headings, headings)
 
 
-def turnover(
+def replacement(
     rng: np.random.Generator,
     population: Population[E],
     *,
     schedule: Schedule,
     width: float,
     blend: bool,
-) -> Iterator[Scene]:
-    """Abrupt (width 0), gradual (no blend) or incremental (blend) replacement by fresh versions."""
+) -> Iterator[BatchTruth]:
+    """Abrupt (width 0), gradual (no blend) or incremental (blend) replacement of centres."""
     labels = population.labels
     changes = schedule(rng, len(labels))
     never = np.full(len(labels), np.inf)
-    old = new = population.places
+    old = new = population.centres
     starts = -never
     for batch in count():
         while batch >= starts.max() + width:
-            old, new = new, population.fresh(rng, labels)
+            old, new = new, population.redraw(rng, labels)
             starts = next(changes, never)
-        yield Scene(population.emission, labels, population.weights, old, new, starts, width, blend)
+        yield BatchTruth(
+            population.emission, labels, population.weights, old, new, starts, width, blend
+        )
 
 
 def at_batches(
@@ -79,7 +81,7 @@ def at_batches(
 def every_period(
     rng: np.random.Generator, n_clusters: int, *, period: int, width: float
 ) -> Iterator[FloatArray]:
-    """Each cluster changes once in every period, at a moment of its own.
+    """Each cluster changes once in every period, at its own time.
 
     A transition ends before its period does, so two of the same cluster never overlap.
     """
@@ -95,17 +97,17 @@ def middle_of_period(
         yield np.full(n_clusters, float(batch))
 
 
-def recur(
+def recurring(
     rng: np.random.Generator, population: Population[E], *, n_active: int, phase: int, swap: int
-) -> Iterator[Scene]:
-    """Recurring drift: every ``phase`` batches ``swap`` active clusters rest, others return."""
+) -> Iterator[BatchTruth]:
+    """Recurring drift: every ``phase`` batches ``swap`` active clusters are replaced by others."""
     active = rng.choice(population.labels, size=n_active, replace=False)
     for batch in count():
         if batch % phase == 0:
             if batch > 0:
                 active = _swapped(rng, active, population.labels, swap)
             weights = rng.dirichlet(np.full(n_active, 10.0))
-        yield Scene.still(population.emission, active, weights, population.places[active])
+        yield BatchTruth.static(population.emission, active, weights, population.centres[active])
 
 
 def births(
@@ -116,75 +118,82 @@ def births(
     near: bool,
     every: int,
     deaths: bool,
-) -> Iterator[Scene]:
+) -> Iterator[BatchTruth]:
     """Every ``every`` batches a cluster is born; with ``deaths`` the oldest one dies then."""
-    scene = Scene.still(
-        population.emission, population.labels, population.weights, population.places
+    truth = BatchTruth.static(
+        population.emission, population.labels, population.weights, population.centres
     )
     newborn = len(population.labels)
     for batch in count():
         if batch > 0 and batch % every == 0:
             if deaths:
-                scene = _without_oldest(scene)
-            place = _newborn_place(rng, population, scene, newborn, near=near)
-            scene = _with_newborn(scene, newborn, place, weight)
+                truth = _without_oldest(truth)
+            centre = _newborn_centre(rng, population, truth, newborn, near=near)
+            truth = _with_newborn(truth, newborn, centre, weight)
             newborn += 1
-        yield scene
+        yield truth
 
 
 def _swapped(rng: np.random.Generator, active: IntArray, labels: IntArray, swap: int) -> IntArray:
-    resting = np.setdiff1d(labels, active)
+    inactive = np.setdiff1d(labels, active)
     swapped = active.copy()
     out = rng.choice(len(active), size=swap, replace=False)
-    swapped[out] = rng.choice(resting, size=swap, replace=False)
+    swapped[out] = rng.choice(inactive, size=swap, replace=False)
     return swapped
 
 
-def _without_oldest(scene: Scene) -> Scene:
-    weights = scene.weights[1:] / scene.weights[1:].sum()
-    return Scene.still(scene.emission, scene.labels[1:], weights, scene.old[1:])
+def _without_oldest(truth: BatchTruth) -> BatchTruth:
+    weights = truth.weights[1:] / truth.weights[1:].sum()
+    return BatchTruth.static(truth.emission, truth.labels[1:], weights, truth.old[1:])
 
 
-def _with_newborn(scene: Scene, label: int, place: FloatArray, weight: float) -> Scene:
-    labels = np.append(scene.labels, label)
-    weights = np.append((1.0 - weight) * scene.weights, weight)
-    return Scene.still(scene.emission, labels, weights, np.vstack([scene.old, place]))
+def _with_newborn(truth: BatchTruth, label: int, centre: FloatArray, weight: float) -> BatchTruth:
+    labels = np.append(truth.labels, label)
+    weights = np.append((1.0 - weight) * truth.weights, weight)
+    return BatchTruth.static(truth.emission, labels, weights, np.vstack([truth.old, centre]))
 
 
-def _newborn_place(
-    rng: np.random.Generator, population: Population[E], scene: Scene, label: int, *, near: bool
+def _newborn_centre(
+    rng: np.random.Generator,
+    population: Population[E],
+    truth: BatchTruth,
+    label: int,
+    *,
+    near: bool,
 ) -> FloatArray:
-    """Return the roomiest of some candidates: anywhere, or NEAR one of the clusters."""
-    tried = population.fresh(rng, np.full(N_CANDIDATES, label))  # (C,D)
-    gaps = scene.emission.distances(tried, label, scene.old, scene.labels)  # (C,M)
+    """Return the most isolated candidate: anywhere, or NEAR one of the clusters."""
+    candidates = population.redraw(rng, np.full(N_CANDIDATES, label))  # (C,D)
+    distances = truth.emission.distances(candidates, label, truth.old, truth.labels)  # (C,M)
     if near:
-        parent = int(rng.integers(len(scene.labels)))
-        tried = _drawn_near(tried[gaps[:, parent] >= NEAR], scene, label, parent)
-        gaps = scene.emission.distances(tried, label, scene.old, scene.labels)
-    return roomiest(tried, gaps)
+        parent = int(rng.integers(len(truth.labels)))
+        candidates = _pulled_near(candidates[distances[:, parent] >= NEAR], truth, label, parent)
+        distances = truth.emission.distances(candidates, label, truth.old, truth.labels)
+    return most_isolated(candidates, distances)
 
 
-def _drawn_near(tried: FloatArray, scene: Scene, label: int, parent: int) -> FloatArray:
+def _pulled_near(candidates: FloatArray, truth: BatchTruth, label: int, parent: int) -> FloatArray:
     """Pull candidates towards the parent until they are NEAR it."""
-    if not len(tried):
+    if not len(candidates):
         raise InputError(
-            f"no place {NEAR:g} standard deviations from cluster {scene.labels[parent]} was found: "
-            "the clusters are too crowded, raise separation or n_trials"
+            f"no centre {NEAR:g} standard deviations from cluster {truth.labels[parent]} found; "
+            "the clusters are too crowded; increase separation or n_trials"
         )
-    home, home_label = scene.old[[parent]], scene.labels[[parent]]
-    for _ in range(5):  # a fixed point: Gaussians arrive in one round, counts in a few
-        gaps = scene.emission.distances(tried, label, home, home_label)  # (C,1)
-        tried = home + (NEAR / gaps) * (tried - home)
-    return tried
+    parent_centre, parent_label = truth.old[[parent]], truth.labels[[parent]]
+    for _ in range(5):  # fixed-point iteration: Gaussians need one step, counts a few
+        distances = truth.emission.distances(
+            candidates, label, parent_centre, parent_label
+        )  # (C,1)
+        candidates = parent_centre + (NEAR / distances) * (candidates - parent_centre)
+    return candidates
 
 
-def _unit(vectors: FloatArray) -> FloatArray:
+def _normalise(vectors: FloatArray) -> FloatArray:
     lengths: FloatArray = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / lengths
 
 
-def _fold(places: FloatArray, half_width: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Mirror places at the walls of the box; also say which coordinates turned."""
-    unfolded = np.mod(places + half_width, 4.0 * half_width)
+def _reflect(centres: FloatArray, half_width: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Reflect centres at the walls of the cube; also return which coordinates were reflected."""
+    unfolded = np.mod(centres + half_width, 4.0 * half_width)
     mirrored = unfolded > 2.0 * half_width
     return np.where(mirrored, 4.0 * half_width - unfolded, unfolded) - half_width, mirrored

@@ -1,4 +1,4 @@
-"""What a true cluster emits: Gaussian vectors or multinomial counts."""
+"""Distributions of the rows of a true cluster: Gaussian or multinomial."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scstream.datasets.scene import FloatArray, IntArray
+from scstream.datasets.truth import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussians:
-    """Gaussian rows about a mean, with covariance ``F F'`` where F is the factor of the label.
+    """Gaussian rows with covariance ``F F'``, where F is the factor of the label.
 
-    Shapes are reused in rotation (label modulo their number), so that an endless stream of births
-    needs no more of them.
+    Factors are reused (label modulo their number), so that an infinite stream needs no more.
     """
 
     factors: FloatArray  # (S,D,D)
@@ -23,7 +22,7 @@ class Gaussians:
 
     @classmethod
     def from_factors(cls, factors: FloatArray) -> Gaussians:
-        """Return the emission with everything the density needs computed once."""
+        """Return the emission with the inverse factors and determinants."""
         whiteners: FloatArray = np.asarray(np.linalg.inv(factors), dtype=np.float64)
         return cls(factors, whiteners, np.linalg.slogdet(factors)[1])
 
@@ -34,14 +33,14 @@ class Gaussians:
         """Draw covariances from the inverse Wishart law with mean I."""
         # Bartlett: the precision is A A' / scale, so a root of the covariance is sqrt(scale) A'^-1.
         A = np.tril(rng.standard_normal((n_shapes, n_features, n_features)), -1)
-        ladder = df - np.arange(n_features)
-        diagonal = np.sqrt(rng.chisquare(ladder, size=(n_shapes, n_features)))
+        degrees = df - np.arange(n_features)
+        diagonal = np.sqrt(rng.chisquare(degrees, size=(n_shapes, n_features)))
         A[:, np.arange(n_features), np.arange(n_features)] = diagonal
         scale = df - n_features - 1.0
         return cls.from_factors(np.sqrt(scale) * np.linalg.inv(np.swapaxes(A, 1, 2)))
 
     def scaled(self, sd: FloatArray) -> Gaussians:
-        """Return the same shapes with feature d stretched by ``sd[d]``."""
+        """Return the same shapes with feature d scaled by ``sd[d]``."""
         return Gaussians.from_factors(sd[:, None] * self.factors)
 
     def scales(self, labels: IntArray) -> FloatArray:
@@ -50,31 +49,31 @@ class Gaussians:
         scales: FloatArray = np.sqrt(squares.sum(axis=(1, 2)) / squares.shape[1])
         return scales
 
-    def draw(self, rng: np.random.Generator, places: FloatArray, labels: IntArray) -> FloatArray:
-        """Return one Gaussian row per place and label."""
-        noise = rng.standard_normal(places.shape)
-        X = places.copy()
+    def draw(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> FloatArray:
+        """Return one Gaussian row per centre and label."""
+        noise = rng.standard_normal(centres.shape)
+        X = centres.copy()
         for label in np.unique(labels):
             rows = labels == label
             X[rows] += noise[rows] @ self._of(self.factors, label).T
         return X
 
-    def log_density(self, X: FloatArray, place: FloatArray, label: int) -> FloatArray:
+    def log_density(self, X: FloatArray, centre: FloatArray, label: int) -> FloatArray:
         """Return (N,) log densities, without the constant in pi."""
-        white = (X - place) @ self._of(self.whiteners, label).T
+        white = (X - centre) @ self._of(self.whiteners, label).T
         log_density: FloatArray = -0.5 * (white**2).sum(axis=1) - self._of(self.log_dets, label)
         return log_density
 
     def distances(
-        self, places: FloatArray, label: int, others: FloatArray, their_labels: IntArray
+        self, centres: FloatArray, label: int, others: FloatArray, other_labels: IntArray
     ) -> FloatArray:
         """Return (C,M) Mahalanobis distances under the mean of both covariances."""
         own = self._of(self.factors, label)
-        theirs = self._of(self.factors, their_labels)
-        pooled = 0.5 * (own @ own.T + theirs @ np.swapaxes(theirs, 1, 2))  # (M,D,D)
-        gaps = places[:, None, :] - others  # (C,M,D)
-        solved = np.linalg.solve(pooled, gaps[..., None])[..., 0]
-        distances: FloatArray = np.sqrt((gaps * solved).sum(axis=-1))
+        others_factors = self._of(self.factors, other_labels)
+        pooled = 0.5 * (own @ own.T + others_factors @ np.swapaxes(others_factors, 1, 2))  # (M,D,D)
+        differences = centres[:, None, :] - others  # (C,M,D)
+        solved = np.linalg.solve(pooled, differences[..., None])[..., 0]
+        distances: FloatArray = np.sqrt((differences * solved).sum(axis=-1))
         return distances
 
     def _of(self, table: FloatArray, label: IntArray | int) -> FloatArray:
@@ -84,26 +83,26 @@ class Gaussians:
 
 @dataclass(frozen=True)
 class Multinomials:
-    """Rows of ``n_trials`` counts; the place of a cluster is its vector of probabilities."""
+    """Rows of ``n_trials`` counts; the centre of a cluster is its vector of probabilities."""
 
     n_trials: int
 
-    def draw(self, rng: np.random.Generator, places: FloatArray, labels: IntArray) -> IntArray:
-        """Return one row of counts per place."""
-        return rng.multinomial(self.n_trials, places)
+    def draw(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> IntArray:
+        """Return one row of counts per centre."""
+        return rng.multinomial(self.n_trials, centres)
 
-    def log_density(self, X: FloatArray, place: FloatArray, label: int) -> FloatArray:
+    def log_density(self, X: FloatArray, centre: FloatArray, label: int) -> FloatArray:
         """Return (N,) log probabilities, without the multinomial coefficient."""
         log_density: FloatArray = (
-            X @ np.log(place) if place.ndim == 1 else (X * np.log(place)).sum(axis=1)
+            X @ np.log(centre) if centre.ndim == 1 else (X * np.log(centre)).sum(axis=1)
         )
         return log_density
 
     def distances(
-        self, places: FloatArray, label: int, others: FloatArray, their_labels: IntArray
+        self, centres: FloatArray, label: int, others: FloatArray, other_labels: IntArray
     ) -> FloatArray:
         """Return (C,M) chi distances of one row's counts."""
-        gaps = places[:, None, :] - others  # (C,M,D)
-        middle = 0.5 * (places[:, None, :] + others)
-        distances: FloatArray = np.sqrt(self.n_trials * (gaps**2 / middle).sum(axis=-1))
+        differences = centres[:, None, :] - others  # (C,M,D)
+        middle = 0.5 * (centres[:, None, :] + others)
+        distances: FloatArray = np.sqrt(self.n_trials * (differences**2 / middle).sum(axis=-1))
         return distances

@@ -12,7 +12,7 @@ from typing import Literal
 from scstream.datasets import drift
 from scstream.datasets.base import RandomState, Stream, make_stream
 from scstream.datasets.checks import check_at_least, check_births, check_recurrence, periods
-from scstream.datasets.populations import Box, Cloud
+from scstream.datasets.populations import StandardGaussians, UniformGaussians
 
 SEPARATION = 10.5  # 20 clusters in the plane then have an oracle ARI of about .95
 
@@ -26,7 +26,7 @@ def stationary_gaussians(
     separation: float = SEPARATION,
     random_state: RandomState = None,
 ) -> Stream:
-    """Draw a stream in which nothing changes; with one cluster, the null stream.
+    """Generate a stream in which nothing changes; with one cluster, the null stream.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ def stationary_gaussians(
     n_features
         Number of features.
     n_batches
-        Number of batches; None for a stream without end.
+        Number of batches; None for an infinite stream.
     batch_size
         Rows per batch.
     separation
-        Room for each cluster, in standard deviations: means are uniform in a cube of side
+        Space for each cluster, in standard deviations: means are uniform in a cube of side
         ``separation * n_clusters**(1 / n_features) * (2 / n_features)**0.5``.
     random_state
         Seed.
@@ -56,8 +56,8 @@ def stationary_gaussians(
     >>> [int(batch.y.max()) for batch in null]
     [0, 0]
     """
-    box = Box(n_clusters, n_features, separation)
-    return make_stream(box, drift.stay, n_batches, batch_size, random_state)
+    population = UniformGaussians(n_clusters, n_features, separation)
+    return make_stream(population, drift.stationary, n_batches, batch_size, random_state)
 
 
 def drifting_gaussians(
@@ -70,7 +70,7 @@ def drifting_gaussians(
     separation: float = SEPARATION,
     random_state: RandomState = None,
 ) -> Stream:
-    """Draw a stream with incremental drift: every mean moves all the time.
+    """Generate a stream with incremental drift: every mean moves all the time.
 
     Each cluster moves at constant speed. Its heading is a random walk (.05 radians per batch)
     and it is reflected at the walls of a cube; clusters may cross. Inside a batch the drift is
@@ -83,14 +83,14 @@ def drifting_gaussians(
     n_features
         Number of features.
     n_batches
-        Number of batches; None for a stream without end.
+        Number of batches; None for an infinite stream.
     batch_size
         Rows per batch.
     speed
         Standard deviations that a mean moves per batch, in units of the cluster's own root mean
         square standard deviation.
     separation
-        Room for each cluster, in standard deviations; see `stationary_gaussians`.
+        Space for each cluster, in standard deviations; see `stationary_gaussians`.
     random_state
         Seed.
 
@@ -110,9 +110,9 @@ def drifting_gaussians(
     2.0 (200, 2) True
     """
     check_at_least(0.0, speed=speed)
-    box = Box(n_clusters, n_features, separation)
-    kind = partial(drift.wander, speed=speed, half_width=box.half_width)
-    return make_stream(box, kind, n_batches, batch_size, random_state)
+    population = UniformGaussians(n_clusters, n_features, separation)
+    kind = partial(drift.incremental, speed=speed, half_width=population.half_width)
+    return make_stream(population, kind, n_batches, batch_size, random_state)
 
 
 def gradual_gaussians(
@@ -126,9 +126,10 @@ def gradual_gaussians(
     separation: float = SEPARATION,
     random_state: RandomState = None,
 ) -> Stream:
-    """Draw a stream with gradual drift: old and new place alternate, the new one ever more often.
+    """Generate a stream with gradual drift: clusters move to new means, row by row.
 
-    During a transition a cluster lives at two places; its label stays the same.
+    During a transition a row comes from the old or the new mean, with a rising probability of the
+    new one. The label stays the same.
 
     Parameters
     ----------
@@ -137,16 +138,16 @@ def gradual_gaussians(
     n_features
         Number of features.
     n_batches
-        Number of batches; None for a stream without end.
+        Number of batches; None for an infinite stream.
     batch_size
         Rows per batch.
     period
-        In every period of so many batches each cluster changes once, at a random moment; None
-        for the whole stream, or 50 in a stream without end.
+        Each cluster changes once in every period of this many batches, at a random moment; None
+        for the whole stream, or 50 in an infinite stream.
     transition
-        Batches that one change takes; None for 20, or 40 % of a period shorter than 50.
+        Duration of a change in batches; None for 20, or 40 % of a period shorter than 50.
     separation
-        Room for each cluster, in standard deviations; see `stationary_gaussians`.
+        Space for each cluster, in standard deviations; see `stationary_gaussians`.
     random_state
         Seed.
 
@@ -164,9 +165,9 @@ def gradual_gaussians(
     """
     period, width = periods(n_batches, period, transition)
     schedule = partial(drift.every_period, period=period, width=width)
-    kind = partial(drift.turnover, schedule=schedule, width=width, blend=False)
-    box = Box(n_clusters, n_features, separation)
-    return make_stream(box, kind, n_batches, batch_size, random_state)
+    kind = partial(drift.replacement, schedule=schedule, width=width, blend=False)
+    population = UniformGaussians(n_clusters, n_features, separation)
+    return make_stream(population, kind, n_batches, batch_size, random_state)
 
 
 def abrupt_gaussians(
@@ -179,7 +180,7 @@ def abrupt_gaussians(
     separation: float = SEPARATION,
     random_state: RandomState = None,
 ) -> Stream:
-    """Draw a stream with abrupt drift: all means jump at once.
+    """Generate a stream with abrupt drift: all means jump at once.
 
     Parameters
     ----------
@@ -190,11 +191,11 @@ def abrupt_gaussians(
     jumps
         Numbers of the batches that begin with a jump.
     n_batches
-        Number of batches; None for a stream without end.
+        Number of batches; None for an infinite stream.
     batch_size
         Rows per batch.
     separation
-        Room for each cluster, in standard deviations; see `stationary_gaussians`.
+        Space for each cluster, in standard deviations; see `stationary_gaussians`.
     random_state
         Seed.
 
@@ -212,9 +213,9 @@ def abrupt_gaussians(
     [False, True, False]
     """
     schedule = partial(drift.at_batches, batches=tuple(jumps))
-    kind = partial(drift.turnover, schedule=schedule, width=0.0, blend=False)
-    box = Box(n_clusters, n_features, separation)
-    return make_stream(box, kind, n_batches, batch_size, random_state)
+    kind = partial(drift.replacement, schedule=schedule, width=0.0, blend=False)
+    population = UniformGaussians(n_clusters, n_features, separation)
+    return make_stream(population, kind, n_batches, batch_size, random_state)
 
 
 def recurring_gaussians(
@@ -229,7 +230,7 @@ def recurring_gaussians(
     between: tuple[float, float, float] = (0.05, 0.80, 10.0),
     random_state: RandomState = None,
 ) -> Stream:
-    """Draw a stream with recurring drift: clusters rest and return, nothing moves.
+    """Generate a stream with recurring drift: clusters become inactive and return, nothing moves.
 
     Total variance is 1 in every feature, as after standardising; the share that lies between
     the clusters falls from feature to feature, as after a principal component analysis.
@@ -237,17 +238,17 @@ def recurring_gaussians(
     Parameters
     ----------
     n_clusters
-        Number of clusters, active and resting.
+        Number of clusters, active and inactive.
     n_features
         Number of features.
     n_active
-        How many clusters are active at a time; their weights change with the phase.
+        Number of clusters that are active at a time; their weights change with the phase.
     phase
         Batches between two changes of the active set.
     swap
-        How many active clusters are replaced by resting ones at each change.
+        Number of active clusters that are replaced by inactive ones at each change.
     n_batches
-        Number of batches; None for a stream without end.
+        Number of batches; None for an infinite stream.
     batch_size
         Rows per batch.
     between
@@ -271,9 +272,9 @@ def recurring_gaussians(
     2
     """
     check_recurrence(n_clusters, n_active, phase, swap)
-    cloud = Cloud(n_clusters, n_features, between)
-    kind = partial(drift.recur, n_active=n_active, phase=phase, swap=swap)
-    return make_stream(cloud, kind, n_batches, batch_size, random_state)
+    population = StandardGaussians(n_clusters, n_features, between)
+    kind = partial(drift.recurring, n_active=n_active, phase=phase, swap=swap)
+    return make_stream(population, kind, n_batches, batch_size, random_state)
 
 
 def births_and_deaths(
@@ -289,32 +290,32 @@ def births_and_deaths(
     separation: float = SEPARATION,
     random_state: RandomState = None,
 ) -> Stream:
-    """Draw a stream in which clusters are born, and die if wanted; nothing moves.
+    """Generate a stream in which clusters are born, and optionally die; no cluster moves.
 
-    The clusters of the beginning lie apart from each other. ``births`` of the stream lists batch
-    and label of each newborn, ``deaths`` those of each departure.
+    The initial clusters are well separated. ``births`` of the stream lists batch
+    and label of each newborn, ``deaths`` those of each death.
 
     Parameters
     ----------
     n_clusters
-        Number of clusters at the beginning.
+        Initial number of clusters.
     n_features
         Number of features.
     weight
-        Share of the rows that a newborn cluster takes.
+        Share of the rows of a newborn cluster.
     distance
-        ``"far"``: a newborn has room on all sides. ``"near"``: it lies 4 standard deviations from
+        ``"far"``: a newborn is far from all others. ``"near"``: it lies 4 standard deviations from
         one of the living clusters.
     birth_every
         Batches between two births; the first comes at batch ``birth_every``.
     deaths
         Whether the oldest cluster dies at each birth.
     n_batches
-        Number of batches; None for a stream without end, which needs ``deaths=True``.
+        Number of batches; None for an infinite stream, which needs ``deaths=True``.
     batch_size
         Rows per batch.
     separation
-        Room for each cluster of the beginning; see `stationary_gaussians`.
+        Space for each initial cluster; see `stationary_gaussians`.
     random_state
         Seed.
 
@@ -340,8 +341,8 @@ def births_and_deaths(
         deaths=deaths,
         n_batches=n_batches,
     )
-    box = Box(n_clusters, n_features, separation, spread_out=True)
+    population = UniformGaussians(n_clusters, n_features, separation, spread_out=True)
     kind = partial(
         drift.births, weight=weight, near=distance == "near", every=birth_every, deaths=deaths
     )
-    return make_stream(box, kind, n_batches, batch_size, random_state)
+    return make_stream(population, kind, n_batches, batch_size, random_state)

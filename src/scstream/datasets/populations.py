@@ -1,4 +1,4 @@
-"""The clusters at the beginning of a stream. Each class draws a `Population` when it is called."""
+"""The initial clusters of a stream. Each class draws a `Population` when it is called."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from scstream.datasets.checks import check_at_least
 from scstream.datasets.emissions import Gaussians, Multinomials
-from scstream.datasets.scene import E, FloatArray, IntArray, Population
+from scstream.datasets.truth import E, FloatArray, IntArray, Population
 from scstream.errors import InputError
 
-N_CANDIDATES = 64  # places tried for a cluster that wants room
+N_CANDIDATES = 64  # candidates for the centre of an isolated cluster
 
 
 @dataclass(frozen=True)
-class Box:
-    """Gaussian clusters with means uniform in a cube about the origin."""
+class UniformGaussians:
+    """Gaussian clusters with means uniform in a cube around the origin."""
 
     n_clusters: int
     n_features: int
@@ -34,11 +34,11 @@ class Box:
     def half_width(self) -> float:
         """Half the side of the cube.
 
-        A distance grows like the root of the number of features: the last factor keeps the
-        separation of two clusters about the same in all of them.
+        Distances grow with the root of the number of features; the last factor keeps the separation
+        of two clusters about constant.
         """
-        crowd = math.pow(self.n_clusters, 1.0 / self.n_features)
-        return 0.5 * self.separation * crowd * math.sqrt(2.0 / self.n_features)
+        per_axis = math.pow(self.n_clusters, 1.0 / self.n_features)
+        return 0.5 * self.separation * per_axis * math.sqrt(2.0 / self.n_features)
 
     def __call__(self, rng: np.random.Generator) -> Population[Gaussians]:
         """Draw covariances IW with mean I, weights Dirichlet(5), means uniform."""
@@ -47,15 +47,15 @@ class Box:
         shapes = Gaussians.inverse_wishart(
             rng, self.n_clusters, self.n_features, df=3.0 * self.n_features
         )
-        fresh = partial(_uniform, n_features=self.n_features, half_width=self.half_width)
-        places = fresh(rng, np.arange(self.n_clusters))
-        population = Population(shapes, places, weights, fresh)
+        redraw = partial(_uniform, n_features=self.n_features, half_width=self.half_width)
+        centres = redraw(rng, np.arange(self.n_clusters))
+        population = Population(shapes, centres, weights, redraw)
         return _spread_out(rng, population) if self.spread_out else population
 
 
 @dataclass(frozen=True)
-class Cloud:
-    """Gaussian clusters with means from a Gaussian, standardised: total variance 1 per feature."""
+class StandardGaussians:
+    """Gaussian clusters with Gaussian means; the total variance is 1 in every feature."""
 
     n_clusters: int
     n_features: int
@@ -74,17 +74,17 @@ class Cloud:
         """Draw correlations from IW(D + 40) with mean I, weights equal, means Gaussian."""
         floor, height, length = self.between
         variance = floor + height * np.exp(-np.arange(self.n_features) / length)  # (D,) between
-        fresh = partial(_normal, sd=np.sqrt(variance))
-        places = fresh(rng, np.arange(self.n_clusters))
+        redraw = partial(_normal, sd=np.sqrt(variance))
+        centres = redraw(rng, np.arange(self.n_clusters))
         correlations = Gaussians.inverse_wishart(
             rng, self.n_clusters, self.n_features, df=self.n_features + 40.0
         )
         weights = np.full(self.n_clusters, 1.0 / self.n_clusters)
-        return Population(correlations.scaled(np.sqrt(1.0 - variance)), places, weights, fresh)
+        return Population(correlations.scaled(np.sqrt(1.0 - variance)), centres, weights, redraw)
 
 
 @dataclass(frozen=True)
-class Urns:
+class RandomMultinomials:
     """Multinomial clusters; in each of them the outcome ``label modulo D`` is frequent."""
 
     n_clusters: int
@@ -98,25 +98,27 @@ class Urns:
     def __call__(self, rng: np.random.Generator) -> Population[Multinomials]:
         """Draw probabilities Dirichlet with random concentrations, weights Dirichlet(10)."""
         weights = rng.dirichlet(np.full(self.n_clusters, 10.0))
-        fresh = partial(_probabilities, n_features=self.n_features)
-        places = fresh(rng, np.arange(self.n_clusters))
-        return Population(Multinomials(self.n_trials), places, weights, fresh)
+        redraw = partial(_probabilities, n_features=self.n_features)
+        centres = redraw(rng, np.arange(self.n_clusters))
+        return Population(Multinomials(self.n_trials), centres, weights, redraw)
 
 
-def roomiest(places: FloatArray, gaps: FloatArray) -> FloatArray:
-    """Return the place (C,D) whose nearest neighbour, by the distances (C,M), is farthest."""
-    best: FloatArray = places[gaps.min(axis=1).argmax()]
+def most_isolated(centres: FloatArray, distances: FloatArray) -> FloatArray:
+    """Return the centre (C,D) with the largest distance (C,M) to its nearest neighbour."""
+    best: FloatArray = centres[distances.min(axis=1).argmax()]
     return best
 
 
 def _spread_out(rng: np.random.Generator, population: Population[E]) -> Population[E]:
-    """Place the clusters anew, one after the other, each far from those before it."""
-    places = population.places[:1]
-    for label in range(1, len(population.places)):
-        tried = population.fresh(rng, np.full(N_CANDIDATES, label))
-        gaps = population.emission.distances(tried, label, places, population.labels[:label])
-        places = np.vstack([places, roomiest(tried, gaps)])
-    return replace(population, places=places)
+    """Redraw the centres one after the other, each far from those before it."""
+    centres = population.centres[:1]
+    for label in range(1, len(population.centres)):
+        candidates = population.redraw(rng, np.full(N_CANDIDATES, label))
+        distances = population.emission.distances(
+            candidates, label, centres, population.labels[:label]
+        )
+        centres = np.vstack([centres, most_isolated(candidates, distances)])
+    return replace(population, centres=centres)
 
 
 def _uniform(

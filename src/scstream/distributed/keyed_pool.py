@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from scstream.core.state import Info
-from scstream.distributed.keyed_worker import PartResult, locations
+from scstream.distributed.keyed_worker import Locations, PartResult, locations
 from scstream.distributed.keyed_workers import KeyedWorkers, number_of
 from scstream.distributed.partitions import (
     N_PARTITIONS,
@@ -30,10 +30,11 @@ from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.entries import KeyedEntry, unpacked
+from scstream.stream.entries import KeyedEntry, PoolState
 from scstream.stream.keyed import KeyedModel, KeyOptions, read_size, rows_by_key
 from scstream.stream.pool import ModelPool, index_bytes
 from scstream.stream.processor import Learned
+from scstream.stream.progress import Progress
 from scstream.stream.segments import Segment, extent_of
 from scstream.stream.store import FolderStore, Store
 
@@ -200,7 +201,7 @@ class RayPool(ModelPool):
         block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
-    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+    def freeze(self) -> Callable[[Progress], bytes]:
         """Write the models, on all workers in parallel; the index is made later."""
         self._snapshot()
         return partial(index_bytes, self._frozen(self._limit))
@@ -211,11 +212,11 @@ class RayPool(ModelPool):
         self._active: tuple[str, ...] = ()
         self._owners = [_NO_WORKER] * N_PARTITIONS  # the worker that has each partition
 
-    def _begin(self, *state: Any) -> None:
-        super()._begin(*state)
+    def _begin(self, state: PoolState) -> None:
+        super()._begin(state)
         self.close()
         self._tasks: list[BatchTask] = []  # batches since the last snapshot
-        self._n_bytes = 0  # of those batches
+        self._task_bytes = 0  # of those batches
         self._clusters: dict[str, int] = {}  # by worker
         # Segments that are written from now on have numbers from `_first` on.
         self._limit, self._first = 0, 1 + max(map(_segment_of, self._index.values()), default=-1)
@@ -264,8 +265,8 @@ class RayPool(ModelPool):
     def _record(self, task: BatchTask) -> None:
         self._n_clusters = sum(self._clusters[name] for name in self._active)
         self._tasks.append(task)
-        self._n_bytes += task.n_bytes
-        if self._n_bytes > self._replay:
+        self._task_bytes += task.n_bytes
+        if self._task_bytes > self._replay:
             self._snapshot()
 
     def _call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -345,17 +346,17 @@ class RayPool(ModelPool):
                 return self._record_snapshot(reports)
         raise _lost_too_often()
 
-    def _record_snapshot(self, reports: Mapping[str, Any]) -> None:
+    def _record_snapshot(self, reports: Mapping[str, Locations]) -> None:
         self._limit, numbers = self._first, [self._first - 1]
-        for held, index in reports.values():
-            segments = [Segment(*each) for each in zip(held["held"], held["sizes"], strict=True)]
-            entries, _, _ = unpacked(segments, index)
+        for written, index in reports.values():
+            segments = [Segment(*each) for each in zip(written.numbers, written.sizes, strict=True)]
+            entries = index.to_state(segments).index
             # Entries are replaced, not changed: a checkpoint in progress may use the old ones.
             # Keys that are missing here have just expired.
             self._index.update((key, entries[key]) for key in entries if key in self._index)
-            numbers += held["held"]
+            numbers += written.numbers
         self._first = max(numbers) + 1
-        self._tasks, self._n_bytes = [], 0
+        self._tasks, self._task_bytes = [], 0
 
     def _first_of(self, name: str) -> int:
         """Return the number of the first segment that a worker may write."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,16 @@ from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.entries import KeyedEntry, PoolState, packed, unpacked
+from scstream.stream.entries import KeyedEntry, PoolIndex, PoolState
 from scstream.stream.keyed import KeyOptions
 from scstream.stream.pool import ModelPool
-from scstream.stream.segments import Extent, known_segments
+from scstream.stream.segments import Extent, SegmentList
 from scstream.stream.store import Store
 
 TOKEN_NAME = "workers"  # object in the store by which a worker checks that it is the same store
 _UNLIMITED = 1 << 62
 
-Locations = tuple[Mapping[str, Any], Mapping[str, Any]]  # of models in the store, as in checkpoints
+Locations = tuple[SegmentList, PoolIndex]  # of models in the store, as in checkpoints
 
 
 class PartResult(NamedTuple):
@@ -90,9 +90,7 @@ class KeyedWorker(ModelPool):
         self._log.start_at(first)
         self._drop([key for key in self._index if partition_of(key) in drop])
         segments, index = add
-        entries, _, _ = unpacked(
-            known_segments(segments["held"], segments["sizes"], self._log.store), index
-        )
+        entries = index.to_state(segments.open(self._log.store)).index
         self._index.update(entries)
         self._reported.update((key, entry.extent) for key, entry in entries.items())
         self._n_clusters += sum(entry.n_clusters for entry in entries.values())
@@ -119,4 +117,4 @@ class KeyedWorker(ModelPool):
 
 def locations(index: Mapping[str, KeyedEntry]) -> Locations:
     """Return the locations of models in the store."""
-    return packed(PoolState(index, {}, {}, None, 0, 0))
+    return PoolState(index, {}, {}, None, 0, 0).to_arrays()

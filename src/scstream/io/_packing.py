@@ -158,7 +158,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, np.ndarray) and value.dtype == get_args(kinds[1])[0]
     if isinstance(value, bool):
         return hint is bool
-    return isinstance(value, int | float if hint is float else hint)
+    return isinstance(value, int | float if hint is float else origin or hint)
 
 
 def _digest(values: NDArray[Any]) -> Json:

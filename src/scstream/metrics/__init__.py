@@ -1,4 +1,4 @@
-"""Scores of a clustering against the truth, batch by batch and over a whole stream."""
+"""Scores of a clustering against true labels, batch by batch and over a whole stream."""
 
 from scstream.metrics.agreement import (
     FullStreamScore,

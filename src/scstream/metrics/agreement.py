@@ -1,4 +1,4 @@
-"""How well predicted labels agree with true ones: scores of a contingency table."""
+"""Scores of predicted against true labels, computed from a contingency table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Table:
         return _grouped_sum(self.predicted, self.cells)
 
     def pairs(self) -> Pairs:
-        """Count ordered pairs of rows, exactly however long the stream."""
+        """Count ordered pairs of rows, without rounding for streams of any length."""
         n = self.n_rows
         together = _sum_of_squares(self.cells)
         in_truth, in_prediction = map(_sum_of_squares, (self.true_sizes, self.predicted_sizes))
@@ -172,7 +172,7 @@ def normalized_mutual_info(labels_true: npt.ArrayLike, labels_pred: npt.ArrayLik
 def purity(labels_true: npt.ArrayLike, labels_pred: npt.ArrayLike) -> float:
     """Return the share of rows that belong to the largest true cluster of their predicted one.
 
-    Purity rewards many small clusters: read it beside the others.
+    Purity rewards many small clusters: use it together with other scores.
 
     Parameters
     ----------
@@ -216,10 +216,10 @@ def pairwise_f(labels_true: npt.ArrayLike, labels_pred: npt.ArrayLike) -> float:
 
 
 class FullStreamScore:
-    """Agreement over a whole stream at once, so that a change of ids in mid-stream costs.
+    """Agreement over a whole stream, which penalises ids that change during the stream.
 
-    The scores of single batches do not see whether a cluster keeps its id from batch to batch;
-    those of the pooled table do. Memory grows with the number of pairs of ids, not of rows.
+    Scores of single batches do not show whether a cluster keeps its id from batch to batch; the
+    score of all rows together does. Memory grows with the number of pairs of ids, not of rows.
 
     Examples
     --------

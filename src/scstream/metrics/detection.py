@@ -1,4 +1,4 @@
-"""How soon a new cluster is found."""
+"""The delay until a new cluster is found."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class DetectionDelay:
     """Count the batches from the birth of each true cluster until the model has found it.
 
     A cluster is found in the first batch in which one predicted id covers more than half of its
-    rows while it makes up more than half of the rows of that id. A label of -1 (no cluster) finds
-    nothing.
+    rows while it makes up more than half of the rows of that id. A label of -1 (no cluster) does
+    not count.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ class DetectionDelay:
     Examples
     --------
     >>> from scstream.metrics import DetectionDelay
-    >>> watch = DetectionDelay([(1, 5)])
-    >>> watch.update(0, [0, 0, 0], [0, 0, 0])
-    >>> watch.update(1, [0, 0, 5], [0, 0, 0])
-    >>> watch.missed
+    >>> delay = DetectionDelay([(1, 5)])
+    >>> delay.update(0, [0, 0, 0], [0, 0, 0])
+    >>> delay.update(1, [0, 0, 5], [0, 0, 0])
+    >>> delay.missed
     [5]
-    >>> watch.update(2, [0, 5, 5], [0, 1, 1])
-    >>> watch.delays, watch.missed, watch.mean()
+    >>> delay.update(2, [0, 5, 5], [0, 1, 1])
+    >>> delay.delays, delay.missed, delay.mean()
     ({5: 1}, [], 1.0)
     """
 
@@ -54,7 +54,7 @@ class DetectionDelay:
         return float(np.mean(list(self.delays.values()))) if self.delays else float("nan")
 
     def update(self, batch: int, labels_true: npt.ArrayLike, labels_pred: npt.ArrayLike) -> None:
-        """Look at the labels that the model gave to one batch.
+        """Add the labels that the model gave to one batch.
 
         Parameters
         ----------
@@ -98,16 +98,16 @@ def detection_delay(
     >>> detection_delay([(1, 5)], history).delays
     {5: 1}
     """
-    watch = DetectionDelay(births)
+    delay = DetectionDelay(births)
     for batch, (labels_true, labels_pred) in enumerate(history):
-        watch.update(batch, labels_true, labels_pred)
-    return watch
+        delay.update(batch, labels_true, labels_pred)
+    return delay
 
 
 def _found(labels_true: npt.ArrayLike, labels_pred: npt.ArrayLike) -> set[int]:
-    """Return the true labels that some predicted id stands for in this batch."""
+    """Return the true labels that some predicted id matches in this batch."""
     table, true_ids, predicted_ids = tabulate(labels_true, labels_pred)
     covers = 2 * table.cells > table.true_sizes[table.true]
-    stands = 2 * table.cells > table.predicted_sizes[table.predicted]
+    is_majority = 2 * table.cells > table.predicted_sizes[table.predicted]
     named = predicted_ids[table.predicted] != -1
-    return set(true_ids[table.true[covers & stands & named]].tolist())
+    return set(true_ids[table.true[covers & is_majority & named]].tolist())

@@ -32,7 +32,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 class Model(Protocol):
-    """Anything that predicts and learns batch by batch."""
+    """The interface of a model that predicts and learns batch by batch."""
 
     def predict(self, X: Any, /) -> npt.ArrayLike:
         """Return a label for each row."""
@@ -43,7 +43,7 @@ class Model(Protocol):
 
 
 class Batch(Protocol):
-    """What the loop reads of a batch; ``oracle()`` only if the oracle is asked for."""
+    """The interface of a batch; ``oracle()`` is needed only with ``oracle=True``."""
 
     @property
     def X(self) -> Any:
@@ -60,7 +60,7 @@ class Batch(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PrequentialStep:
-    """What a callback sees after a batch has been learned.
+    """The argument of the callback, after a batch has been learned.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class PrequentialResult:
     scores
         The columns of scores, by name, each of shape (B,).
     oracle
-        The same scores of the Bayes oracle; empty if it was not asked for.
+        The same scores of the Bayes oracle; empty without ``oracle=True``.
     k
         Clusters of the model (``n_clusters_``) after learning each batch; nan if it has none.
     k_true
@@ -202,8 +202,8 @@ def prequential(
     """Run a model over a stream: predict each batch, score the prediction, then learn the batch.
 
     The first batch is learned without being scored. The time of a batch is given to
-    ``model.partial_fit`` if that has an argument ``time``. Every prediction counts: -1 is one
-    more label.
+    ``model.partial_fit`` if that has an argument ``time``. A prediction of -1 counts
+    as one more label.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def prequential(
     >>> 0 < summary["fraction_of_oracle"] <= 1
     True
     """
-    ledger = _Ledger(metrics, oracle)
+    recorder = _Recorder(metrics, oracle)
     takes_time = "time" in inspect.signature(model.partial_fit).parameters
     for number, batch in enumerate(stream):
         begin = time.perf_counter()
@@ -241,14 +241,14 @@ def prequential(
         model.partial_fit(batch.X, **({"time": batch.time} if takes_time else {}))
         seconds = time.perf_counter() - begin
         if predicted is not None:
-            ledger.enter(batch, predicted, k=_n_clusters(model), seconds=seconds)
+            recorder.add(batch, predicted, k=_n_clusters(model), seconds=seconds)
         if callback is not None:
             callback(PrequentialStep(number, batch, predicted, model))
-    return ledger.close()
+    return recorder.result()
 
 
-class _Ledger:
-    """The lines of a result while the loop runs."""
+class _Recorder:
+    """Collects the scores of the batches."""
 
     def __init__(self, metrics: Mapping[str, Metric], oracle: bool) -> None:
         self._metrics = dict(metrics)
@@ -260,7 +260,7 @@ class _Ledger:
         self._full = FullStreamScore()
         self._oracle_full = FullStreamScore()
 
-    def enter(self, batch: Batch, predicted: npt.NDArray[Any], *, k: float, seconds: float) -> None:
+    def add(self, batch: Batch, predicted: npt.NDArray[Any], *, k: float, seconds: float) -> None:
         """Score one batch."""
         k_true = float(len(np.unique(batch.y)))
         self._batches.append((float(batch.time), k, k_true, seconds))
@@ -272,11 +272,11 @@ class _Ledger:
             self._oracle_full.update(batch.y, best)
             self._oracle.append([metric(batch.y, best) for metric in self._metrics.values()])
 
-    def close(self) -> PrequentialResult:
-        """Turn lines into columns."""
-        moments, k, k_true, seconds = _columns(self._batches, 4)
+    def result(self) -> PrequentialResult:
+        """Return the scores by column."""
+        time, k, k_true, seconds = _columns(self._batches, 4)
         return PrequentialResult(
-            time=moments,
+            time=time,
             scores=self._named(self._scores),
             oracle=self._named(self._oracle) if self._wants_oracle else {},
             k=k,

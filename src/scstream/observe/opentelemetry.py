@@ -53,7 +53,7 @@ class Spans:
     --------
     >>> from scstream.observe.opentelemetry import Spans
     >>> spans = Spans(job="demo")
-    >>> spans.emit("batch", batch=3, rows=1000, seconds={"learn": 0.02}, at=1.7e9)
+    >>> spans.emit("batch", batch=3, rows=1000, seconds={"learn": 0.02}, time=1.7e9)
     """
 
     def __init__(self, *, provider: TracerProvider | None = None, **attributes: Any) -> None:
@@ -64,9 +64,9 @@ class Spans:
         """Record a batch or a checkpoint that has just end."""
         if kind == "batch":
             events = {f"events.{name}": n for name, n in values.get("events", {}).items()}
-            self._record(kind, _chosen(values, _BATCH) | events, values, end=values["at"])
+            self._record(kind, _chosen(values, _BATCH) | events, values, end=values["time"])
         elif kind == "checkpoint":
-            # `at` is the time of the state, which may have been written later.
+            # `time` is the time of the state, which may have been written later.
             self._record(kind, _chosen(values, _CHECKPOINT), values, end=time.time())
 
     def _record(

@@ -200,11 +200,11 @@ class Metrics:
         self._set("scstream_clusters", values["clusters"])
         self._set("scstream_buffered_rows", values.get("waiting"))
         self._set("scstream_mean_log_density", values.get("log_density"))
-        self._set("scstream_last_batch_timestamp_seconds", values.get("at"))
+        self._set("scstream_last_batch_timestamp_seconds", values.get("time"))
 
     def _checkpoint(self, values: Mapping[str, Any]) -> None:
         self._observe_phases(values.get("seconds", {}))
-        self._set("scstream_checkpoint_timestamp_seconds", values["at"])
+        self._set("scstream_checkpoint_timestamp_seconds", values["time"])
         self._set("scstream_checkpoint_bytes", values["bytes"])
         self._set("scstream_checkpoint_version", values["version"])
 

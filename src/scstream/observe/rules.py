@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import isfinite, isnan, nan, sqrt
 from statistics import fmean, median
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from scstream.observe.drift import Adwin, Detector, PageHinkley
 
-BatchSummary = Mapping[str, Any]  # see `scstream.stream.deliveries.batch_summary`
+
+class BatchSummary(TypedDict, total=False):
+    """The result of a batch in plain numbers."""
+
+    batch: int
+    rows: int
+    rejected: int
+    clusters: int
+    novel: int
+    log_density: float
+    events: dict[str, int]  # number of events by kind
+
+
 Found = tuple[float, str]  # the measured value, and a message
 
 SAVED = (PageHinkley, Adwin)  # detectors whose state is saved

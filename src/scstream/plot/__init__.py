@@ -1,7 +1,7 @@
-"""Pictures of a model and of its history; extra ``plot``.
+"""Plots of a model and of its history; they need the extra ``plot``.
 
-Every function takes Axes and returns them, or makes its own. Colour and marker belong to the id of
-a cluster, so that a cluster looks the same in every picture of every batch.
+Every function takes Axes, or makes new ones, and returns them. The id of a cluster determines its
+colour and marker, so a cluster looks the same in every plot.
 """
 
 from scstream.errors import missing_extra
@@ -11,14 +11,14 @@ try:
 except ImportError as error:
     raise missing_extra("matplotlib", "plot") from error
 
-from scstream.plot.bands import weights
-from scstream.plot.lives import lineage
-from scstream.plot.looks import colour_of, marker_of
-from scstream.plot.movie import Frame, animate, frame
-from scstream.plot.quantiles import boxes
-from scstream.plot.record import History
-from scstream.plot.scatter import clusters
-from scstream.plot.surprises import novelty
+from scstream.plot.animation import Frame, animate, frame
+from scstream.plot.box_plot import boxes
+from scstream.plot.cluster_plot import clusters
+from scstream.plot.history import History
+from scstream.plot.lineage_plot import lineage
+from scstream.plot.novelty_plot import novelty
+from scstream.plot.share_plot import weights
+from scstream.plot.style import colour_of, marker_of
 
 __all__ = [
     "Frame",

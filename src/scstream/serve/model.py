@@ -21,7 +21,9 @@ from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
 from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.processor import learn_block
+from scstream.stream.progress import Progress
 from scstream.stream.runner import EventCallback, ignore_event
+from scstream.stream.schema import Schema
 
 _LONGEST_PAUSE = 60.0  # seconds
 
@@ -158,10 +160,9 @@ def content_of(reading: ModelVersion, *, steps: Steps | None = None) -> bytes:
     """
     pipeline: dict[str, Any] = {}
     if reading.steps.steps or reading.pipeline:
-        columns = None if reading.columns is None else list(reading.columns)
-        schema = {"features": columns, "text": text_of(reading)}
-        progress = {"batch": reading.batch, "at": reading.at, "schema": schema}
-        pipeline = {"progress": progress, "steps": (steps or reading.steps).save()}
+        schema = Schema(reading.columns, text=text_of(reading))
+        progress = Progress(reading.batch, reading.at, schema=schema)
+        pipeline = {"progress": progress.to_dict(), "steps": (steps or reading.steps).save()}
     return reading.model.to_bytes(pipeline)
 
 

@@ -1,16 +1,17 @@
-"""Where one batch ends and the next begins: a cut, which must fall in the same place in a replay.
+"""Where one batch ends and the next begins: a boundary, which must be the same in a replay.
 
-Cuts by count, and by event time, follow from the rows alone. A cut by the wall clock, or one whose
-place depends on which of several partitions was faster, does not: `Batching.is_logged` says that the
-pipeline must write it down before it acts on it.
+Boundaries by count and by event time follow from the rows alone. A boundary by the wall clock, or
+one that depends on which of several partitions was faster, does not: the pipeline records it before
+it learns the batch (`Batching.records_boundaries`).
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,12 @@ from scstream.errors import InputError, TimeError
 from scstream.preprocess.block import Block, Reject, join
 from scstream.stream.source import Position, Record
 
-_NEVER = float("-inf")
+NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
 class Offset:
-    """Where the next row of a partition is: a message, and the row within it."""
+    """Where the next row of a partition is: the position of a message, and the row within it."""
 
     position: Position
     row: int = 0
@@ -35,25 +36,23 @@ Offsets = Mapping[str, Offset]  # by partition
 
 @dataclass(frozen=True)
 class BatchBoundary:
-    """The end of a batch, and the time that the model is told.
+    """The end of a batch, and the time of the batch that the model is given.
 
-    It counts rows, not messages: a source may hand out the same rows in other messages next time.
-
-    Examples
-    --------
-    >>> from scstream.stream.batcher import BatchBoundary
-    >>> cut = BatchBoundary(3, {"": 250}, time=None)
-    >>> BatchBoundary(**cut.plain()) == cut
-    True
+    It counts rows, not messages: a source may group the same rows into other messages next time.
     """
 
     batch: int
-    rows: Mapping[str, int]  # by partition, behind the batch before
+    rows: Mapping[str, int]  # by partition, since the batch before
     time: float | None
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {"batch": self.batch, "rows": dict(self.rows), "time": self.time}
+    def to_json(self) -> bytes:
+        """Return the boundary as JSON."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        """Undo `to_json`."""
+        return cls(**json.loads(content))
 
 
 @dataclass(frozen=True)
@@ -64,44 +63,44 @@ class SourceBatch:
     stop: Offsets
     time: float | None
     block: Block
-    spans: tuple[tuple[int, str, Offset], ...]  # first row, partition, and place of that row
+    spans: tuple[tuple[int, str, Offset], ...]  # first row, partition, and offset of that row
 
     def origin(self, row: int) -> tuple[str, Offset]:
-        """Partition and place of a row."""
-        first, partition, place = max(
+        """Return partition and offset of a row."""
+        first, partition, offset = max(
             (span for span in self.spans if span[0] <= row), key=lambda span: span[0]
         )
-        return partition, replace(place, row=place.row + row - first)
+        return partition, replace(offset, row=offset.row + row - first)
 
 
 @dataclass(frozen=True)
 class Batching:
-    """How rows are put into batches.
+    """How rows are grouped into batches.
 
     Parameters
     ----------
     rows : int
-        Most rows in a batch.
+        Maximum number of rows in a batch.
     first : int or None
         Rows of the first batch, from which priors and preprocessing are learned; neither a timer
         nor a window makes it shorter. By default the first batch is like the others.
     seconds : float or None
-        Cut what is there after so many seconds, even if it is less.
+        End a batch after this many seconds, even if it has fewer rows.
     time : {"batch", "processing", "event"}
-        What the model is told as the time of a batch: its number, the clock of the machine when it
-        was cut, or the times that the rows carry.
+        Time of a batch that the model is given: its number, the clock of the machine when the batch
+        ended, or the times in the rows.
     window : float or None
-        With event time: cut whenever it has gone on by so many seconds.
+        With event time: end a batch whenever event time has advanced by this many seconds.
     lateness : float
-        With event time: how many seconds a row may come after rows that are newer. The time of a
-        batch is the newest time seen less this, and never goes back.
+        With event time: how many seconds a row may come after newer rows. The time of a batch is
+        the newest time seen minus this value, and never goes back.
     late : {"add", "drop", "error"}
-        What to do with a row that is older than the batch before.
+        What to do with a row that is older than the previous batch.
 
     Examples
     --------
     >>> from scstream.stream.batcher import Batching
-    >>> Batching(rows=500).is_logged([""]), Batching(seconds=2.0).is_logged([""])
+    >>> Batching(rows=500).records_boundaries([""]), Batching(seconds=2).records_boundaries([""])
     (False, True)
     """
 
@@ -133,11 +132,11 @@ class Batching:
         if self.window is not None and self.time != "event":
             raise InputError("batch.window needs batch.time = 'event' and schema.time, a column.")
 
-    def is_logged(self, partitions: Iterable[str]) -> bool:
-        """Whether a cut depends on more than the rows, and must be written down.
+    def records_boundaries(self, partitions: Iterable[str]) -> bool:
+        """Whether boundaries depend on more than the rows, so that they must be recorded.
 
-        A source with parts names its partitions, and which of them was faster is chance, also while
-        only one of them was seen.
+        Partitions have names if the source may have several. Which of them is faster is chance,
+        even while only one of them was seen.
         """
         by_clock = self.seconds is not None or self.time == "processing"
         return by_clock or any(partition != "" for partition in partitions)
@@ -148,54 +147,30 @@ class _Piece:
     """Rows of one message that are not in a batch yet."""
 
     partition: str
-    place: Offset
+    offset: Offset
     after: Position
     block: Block
-    newest: NDArray[np.float64] | None  # (G,) newest event time up to and with each sound row
+    newest: NDArray[np.float64] | None  # (G,) newest event time up to each valid row
 
 
 @dataclass
 class Batcher:
-    """Rows that wait, and the next cut through them.
+    """Holds the rows that are not in a batch yet, and finds the next boundary.
 
-    Parameters
-    ----------
-    batching : Batching
-        Where to cut.
-    time_column : str or None
-        The column of event times.
-    batch : int
-        Number of the next batch.
-    mark : mapping
-        Where the next rows are, by partition.
-    watermark : float
-        Time of the last batch, where batches have times.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.batcher import Batcher, Batching
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.source import Record
-    >>> batcher = Batcher(Batching(rows=3))
-    >>> batcher.add(Record(0, 1, b""), Block.of(np.ones((5, 1))), elapsed=0.0)
-    >>> cut = batcher.propose(elapsed=0.0, now=0.0)
-    >>> cut.rows
-    {'': 3}
-    >>> batcher.take(cut).stop
-    {'': Offset(position=0, row=3)}
+    `offsets` are where the next rows are, by partition; `watermark` is the time of the last batch,
+    if batches have times.
     """
 
     batching: Batching
     time_column: str | None = None
     batch: int = 0
-    mark: dict[str, Offset] = field(default_factory=dict)
-    watermark: float = _NEVER
+    offsets: dict[str, Offset] = field(default_factory=dict)
+    watermark: float = NEVER
     is_first: bool = True
     n_waiting: int = 0
     _pieces: deque[_Piece] = field(default_factory=deque)
-    _newest: float = _NEVER
-    _since: float | None = None  # when the oldest row that waits came
+    _newest: float = NEVER
+    _since: float | None = None  # arrival of the oldest row
 
     def __post_init__(self) -> None:
         if self.batching.time == "event" and self.time_column is None:
@@ -203,12 +178,12 @@ class Batcher:
         self._newest = self.watermark + self.batching.lateness
 
     def add(self, record: Record, block: Block, *, elapsed: float) -> None:
-        """Take in the rows of a message; those before the mark are left out."""
-        start = self.mark.setdefault(record.partition, Offset(record.position))
+        """Add the rows of a message; skip those before the offset of its partition."""
+        start = self.offsets.setdefault(record.partition, Offset(record.position))
         skipped = start.row if start.position == record.position else 0
-        if skipped >= block.n_rows:  # nothing of it is left, also where messages are cut anew
+        if skipped >= block.n_rows:  # all rows are known, also if messages are grouped anew
             if skipped:
-                self.mark[record.partition] = Offset(record.after, skipped - block.n_rows)
+                self.offsets[record.partition] = Offset(record.after, skipped - block.n_rows)
             return
         first = Offset(record.position, skipped)
         block = block.slice(skipped, block.n_rows)
@@ -219,58 +194,62 @@ class Batcher:
         )
         self.n_waiting += block.n_rows
 
-    def propose(self, *, elapsed: float, now: float, final: bool = False) -> BatchBoundary | None:
-        """Return the next cut, or None if more rows must come; `final` if no more will."""
+    def next_boundary(
+        self, *, elapsed: float, now: float, final: bool = False
+    ) -> BatchBoundary | None:
+        """Return the next boundary, or None if more rows must come; `final` if none will come."""
         n_rows = self._n_ready()
         if n_rows is None:
             seconds, since = self.batching.seconds, self._since
             due = seconds is not None and since is not None and elapsed - since >= seconds
-            if not self.n_waiting or not (final or (due and not self._is_long)):
+            if not self.n_waiting or not (final or (due and not self._is_first_of_own_size)):
                 return None
             n_rows = self.n_waiting
-        return BatchBoundary(self.batch, self._lanes_of(n_rows), self._time_at(n_rows, now))
+        return BatchBoundary(
+            self.batch, self._rows_by_partition(n_rows), self._time_at(n_rows, now)
+        )
 
-    def covers(self, cut: BatchBoundary) -> bool:
-        """Whether all rows of a planned cut are here."""
+    def has_rows_of(self, boundary: BatchBoundary) -> bool:
+        """Whether all rows before a boundary have come."""
         here: Counter[str] = Counter()
         for piece in self._pieces:
             here[piece.partition] += piece.block.n_rows
-        return all(here[partition] >= n_rows for partition, n_rows in cut.rows.items())
+        return all(here[partition] >= n_rows for partition, n_rows in boundary.rows.items())
 
-    def take(self, cut: BatchBoundary) -> SourceBatch:
-        """Return the rows of a cut, partition by partition, and go on behind it."""
+    def take(self, boundary: BatchBoundary) -> SourceBatch:
+        """Return the rows before a boundary, partition by partition, and continue after it."""
         inside: list[tuple[_Piece, int]] = []
         rest: deque[_Piece] = deque()
-        left = dict(cut.rows)
+        left = dict(boundary.rows)
         for piece in self._pieces:
             n_rows = min(left.get(piece.partition, 0), piece.block.n_rows)
             if n_rows:
                 left[piece.partition] -= n_rows
                 inside.append((piece, n_rows))
             if n_rows < piece.block.n_rows:
-                rest.append(_behind(piece, n_rows))
+                rest.append(_rest_of(piece, n_rows))
         inside.sort(key=lambda pair: pair[0].partition)
-        return self._handed_over(cut, inside, rest)
+        return self._advance(boundary, inside, rest)
 
-    def _handed_over(
-        self, cut: BatchBoundary, inside: list[tuple[_Piece, int]], rest: deque[_Piece]
+    def _advance(
+        self, boundary: BatchBoundary, inside: list[tuple[_Piece, int]], rest: deque[_Piece]
     ) -> SourceBatch:
         starts = np.cumsum([0, *(n for _, n in inside)]).tolist()
         spans = tuple(
-            (start, piece.partition, piece.place)
+            (start, piece.partition, piece.offset)
             for start, (piece, _) in zip(starts, inside, strict=False)
         )
         block = join([piece.block.slice(0, n) for piece, n in inside] or [Block.empty()])
         block = self._without_late(block)
         self._pieces, self.n_waiting = rest, self.n_waiting - starts[-1]
-        self.mark |= {piece.partition: _place_behind(piece, n) for piece, n in inside}
-        self.batch, self.is_first = cut.batch + 1, False
-        if cut.time is not None:
-            self.watermark = cut.time
-        return SourceBatch(cut.batch, dict(self.mark), cut.time, block, spans)
+        self.offsets |= {piece.partition: _offset_after(piece, n) for piece, n in inside}
+        self.batch, self.is_first = boundary.batch + 1, False
+        if boundary.time is not None:
+            self.watermark = boundary.time
+        return SourceBatch(boundary.batch, dict(self.offsets), boundary.time, block, spans)
 
     def restart_timer(self, elapsed: float) -> None:
-        """Count the seconds of the next batch from now, if rows of it are here already."""
+        """Count the seconds of the next batch from now, if rows of it have come already."""
         self._since = elapsed if self._pieces else None
 
     def _times(self, block: Block) -> NDArray[np.float64] | None:
@@ -284,20 +263,20 @@ class Batcher:
         return newest
 
     def _n_ready(self) -> int | None:
-        """How many rows make a batch by count or by event time; None if it takes more."""
-        limit = (self.batching.first if self._is_long else None) or self.batching.rows
-        closed = None if self._is_long else self._n_in_window()
+        """Number of rows of a batch by count or event time; None if more rows are needed."""
+        limit = (self.batching.first if self._is_first_of_own_size else None) or self.batching.rows
+        closed = None if self._is_first_of_own_size else self._n_in_window()
         if closed is not None and closed <= limit:
             return closed
         return limit if self.n_waiting >= limit else None
 
     @property
-    def _is_long(self) -> bool:
-        """Whether the next batch is a first one with a length of its own."""
+    def _is_first_of_own_size(self) -> bool:
+        """Whether the next batch is the first and `batching.first` sets its size."""
         return self.is_first and self.batching.first is not None
 
     def _n_in_window(self) -> int | None:
-        """How many rows come before the one that closes the window; None while it is open."""
+        """Number of rows before the one that closes the window; None while it is open."""
         if self.batching.window is None:
             return None
         close, before = None, 0
@@ -312,7 +291,7 @@ class Batcher:
         return None
 
     def _close_after(self, newest: float) -> float:
-        """Newest time that closes the window of a row."""
+        """Event time that closes the window of a row."""
         window, lateness = self.batching.window or 1.0, self.batching.lateness
         return float((np.floor((newest - lateness) / window) + 1.0) * window + lateness)
 
@@ -331,7 +310,7 @@ class Batcher:
                     newest = float(piece.newest[n_sound - 1])
             before += piece.block.n_rows
         time = max(newest - self.batching.lateness, self.watermark)
-        return time if time > _NEVER else None
+        return time if time > NEVER else None
 
     def _without_late(self, block: Block) -> Block:
         if self.batching.time != "event" or self.batching.late == "add" or not len(block.row):
@@ -355,8 +334,8 @@ class Batcher:
             ]
         )
 
-    def _lanes_of(self, n_rows: int) -> dict[str, int]:
-        """How many of the next rows each partition has."""
+    def _rows_by_partition(self, n_rows: int) -> dict[str, int]:
+        """Number of rows of each partition among the next rows."""
         partitions: Counter[str] = Counter()
         for piece in self._pieces:
             taken = min(n_rows, piece.block.n_rows)
@@ -367,36 +346,17 @@ class Batcher:
         return dict(partitions)
 
 
-def offsets_to_dict(mark: Offsets) -> dict[str, Any]:
-    """Return a mark as JSON.
-
-    Examples
-    --------
-    >>> from scstream.stream.batcher import Offset, offsets_from_dict, offsets_to_dict
-    >>> offsets_to_dict({"": Offset(4, 2)})
-    {'': [4, 2]}
-    >>> offsets_from_dict(offsets_to_dict({"": Offset(4, 2)}))
-    {'': Offset(position=4, row=2)}
-    """
-    return {partition: [place.position, place.row] for partition, place in mark.items()}
-
-
-def offsets_from_dict(values: Mapping[str, Any]) -> dict[str, Offset]:
-    """Undo `offsets_to_dict`."""
-    return {partition: Offset(position, row) for partition, (position, row) in values.items()}
-
-
-def _place_behind(piece: _Piece, n_rows: int) -> Offset:
+def _offset_after(piece: _Piece, n_rows: int) -> Offset:
     if n_rows == piece.block.n_rows:
         return Offset(piece.after)
-    return replace(piece.place, row=piece.place.row + n_rows)
+    return replace(piece.offset, row=piece.offset.row + n_rows)
 
 
-def _behind(piece: _Piece, n_rows: int) -> _Piece:
-    """Rows of a piece after the first `n_rows`."""
+def _rest_of(piece: _Piece, n_rows: int) -> _Piece:
+    """Return the rows of a piece after the first `n_rows`."""
     if not n_rows:
         return piece
     block = piece.block.slice(n_rows, piece.block.n_rows)
-    place = replace(piece.place, row=piece.place.row + n_rows)
+    offset = replace(piece.offset, row=piece.offset.row + n_rows)
     newest = None if piece.newest is None else piece.newest[len(piece.newest) - len(block.row) :]
-    return replace(piece, place=place, block=block, newest=newest)
+    return replace(piece, offset=offset, block=block, newest=newest)

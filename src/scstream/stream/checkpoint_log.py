@@ -1,8 +1,8 @@
-"""What a pipeline has decided, written down where a crash or a second instance cannot undo it.
+"""What a pipeline has decided, recorded so that neither a crash nor a second instance can undo it.
 
-Everything is a name in a `Store` that is written once: versions (checkpoints, and claims of an
-instance that starts), cuts, digests and savepoints. To publish is to take the next version; who
-finds it taken has been overtaken and must stop.
+Everything is a name in a `Store` that is written once: versions (checkpoints, and claims of
+instances that started), batch boundaries, digests and savepoints. Publishing a checkpoint takes the
+next version; an instance that finds it taken is fenced off and must stop.
 """
 
 from __future__ import annotations
@@ -10,20 +10,48 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple, Self
 
 from scstream.errors import CheckpointCorrupt, Fenced, InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
 from scstream.stream.batcher import BatchBoundary
 from scstream.stream.segments import PREFIX as _SEGMENT
+from scstream.stream.segments import SegmentList
+from scstream.stream.source import Plain
 from scstream.stream.store import Store, checked_name
 
-VERSION, _CUT, DIGEST, SAVEPOINT = "version-", "cut-", "digest-", "savepoint-"
-_NO_SEGMENTS: Mapping[str, Any] = {"held": [], "next": 0}
+VERSION, BOUNDARY, DIGEST, SAVEPOINT = "version-", "boundary-", "digest-", "savepoint-"
 _HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The version that an instance takes when it starts."""
+
+    claim: int
+    host: str
+    pid: int
+    time: float
+
+    def to_json(self) -> bytes:
+        """Return the claim as JSON."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        """Undo `to_json`."""
+        return cls(**json.loads(content))
+
+
+class _Kept(NamedTuple):
+    """A checkpoint in the store; `batch` is the next batch."""
+
+    version: int
+    time: float
+    batch: int
 
 
 @dataclass
@@ -33,11 +61,11 @@ class CheckpointLog:
     Parameters
     ----------
     store : Store
-        Where it is kept.
+        Where the log is stored.
     newest : int
-        Checkpoints to keep, the newest ones.
+        How many of the newest checkpoints are kept.
     hourly : int
-        Hours for each of which one more is kept.
+        Number of hours for each of which one more checkpoint is kept.
 
     Examples
     --------
@@ -45,9 +73,9 @@ class CheckpointLog:
     >>> from scstream.stream.checkpoint_log import CheckpointLog
     >>> from scstream.stream.store import FolderStore
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ours, theirs = CheckpointLog(FolderStore(folder)), CheckpointLog(FolderStore(folder))
-    ...     _ = ours.claim(at=0.0), theirs.claim(at=0.0)
-    ...     ours.publish(b"labels of an instance that was overtaken", at=1.0, batch=1)
+    ...     first, second = CheckpointLog(FolderStore(folder)), CheckpointLog(FolderStore(folder))
+    ...     _ = first.claim(time=0.0), second.claim(time=0.0)
+    ...     first.publish(b"labels of an instance that was fenced off", time=1.0, batch=1)
     Traceback (most recent call last):
     ...
     scstream.errors.Fenced: another instance has taken over ...
@@ -58,27 +86,26 @@ class CheckpointLog:
     hourly: int = 24
     version: int = -1
     epoch: int = -1
-    _kept: list[tuple[int, float, int]] = field(default_factory=list)  # version, time, batch
-    _written: bytes = b""  # the newest checkpoint, until it was re-read
-    _held: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # segments, by version
+    _kept: list[_Kept] = field(default_factory=list)
+    _written: bytes = b""  # the newest checkpoint, until it is read back
+    _segments: dict[str, SegmentList] = field(default_factory=dict)  # by name of the checkpoint
 
-    def claim(self, *, at: float) -> int:
-        """Become the one writer: whoever was it before finds the next version taken."""
+    def claim(self, *, time: float) -> int:
+        """Become the only writer: the writer before finds the next version taken."""
         self.store.sweep()
-        taken = self._versions()
-        self.version = taken[-1] + 1 if taken else 0
-        claim = {"claim": self.version, "host": socket.gethostname(), "pid": os.getpid(), "at": at}
-        self._take(json.dumps(claim).encode())
+        versions = self._versions()
+        self.version = versions[-1] + 1 if versions else 0
+        self._take(Claim(self.version, socket.gethostname(), os.getpid(), time).to_json())
         self.epoch = self.version
-        self._kept = [entry for version in taken for entry in self._entries(version)]
+        self._kept = [kept for version in versions for kept in self._described(version)]
         return self.epoch
 
-    def publish(self, content: bytes, *, at: float, batch: int) -> int:
+    def publish(self, content: bytes, *, time: float, batch: int) -> int:
         """Write a checkpoint as the next version."""
         self.version += 1
         self._take(content)
         self._written = content
-        self._kept.append((self.version, at, batch))
+        self._kept.append(_Kept(self.version, time, batch))
         return self.version
 
     def checkpoints(self) -> Iterator[tuple[str, bytes]]:
@@ -88,59 +115,59 @@ class CheckpointLog:
             if not _is_claim(self.store.get(name, 0, 1)):
                 yield name, self.store.get(name)
 
-    def forget(self, name: str) -> None:
-        """Count a checkpoint no more: it is damaged."""
-        self._kept = [entry for entry in self._kept if _name(VERSION, entry[0]) != name]
+    def discard(self, name: str) -> None:
+        """Do not count a damaged checkpoint as kept."""
+        self._kept = [kept for kept in self._kept if _name(VERSION, kept.version) != name]
 
-    def agree(self, cut: BatchBoundary) -> BatchBoundary:
-        """Write a cut down before it is acted on; return the one that holds."""
-        name, content = _name(_CUT, cut.batch), json.dumps(cut.plain()).encode()
-        if self.store.put_new(name, content):
-            return cut
-        return BatchBoundary(**json.loads(self.store.get(name)))
+    def record_boundary(self, boundary: BatchBoundary) -> BatchBoundary:
+        """Record a boundary before it is used; return the recorded one, which may be older."""
+        name = _name(BOUNDARY, boundary.batch)
+        if self.store.put_new(name, boundary.to_json()):
+            return boundary
+        return BatchBoundary.from_json(self.store.get(name))
 
-    def planned(self, *, after: int) -> dict[int, BatchBoundary]:
-        """Cuts of batches from `after` on that were written down already."""
-        names = [name for name in self.store.names(_CUT) if _number(_CUT, name) >= after]
-        cuts = [BatchBoundary(**json.loads(self.store.get(name))) for name in names]
-        return {cut.batch: cut for cut in cuts}
+    def boundaries(self, *, start: int) -> dict[int, BatchBoundary]:
+        """Return the recorded boundaries of batches from `start` on."""
+        names = [name for name in self.store.names(BOUNDARY) if _number(BOUNDARY, name) >= start]
+        found = [BatchBoundary.from_json(self.store.get(name)) for name in names]
+        return {boundary.batch: boundary for boundary in found}
 
-    def confirm(self, batch: int, digest: str) -> None:
-        """Write the digest of a batch down, or compare it with the one that is there."""
+    def record_digest(self, batch: int, digest: str) -> None:
+        """Record the digest of a batch, or compare it with the recorded one."""
         name = _name(DIGEST, batch)
         if self.store.put_new(name, digest.encode()):
             return
         before = self.store.get(name).decode()
         if before != digest:
             raise NonDeterministicReplay(
-                f"batch {batch} was learned again and gave the digest {digest[:12]} in place of "
+                f"batch {batch} was learned again and gave the digest {digest[:12]} instead of "
                 f"{before[:12]}; the machine, the libraries or the rows are not those of the first "
-                "time. Put them back, or start a new job with checkpoints and a sink of its own."
+                "time. Restore them, or start a new job with checkpoints and a sink of its own."
             )
 
     def digest(self, batch: int) -> str | None:
-        """Digest of a batch, if it was written down and is still kept."""
+        """Return the recorded digest of a batch, if there is one."""
         try:
             return self.store.get(_name(DIGEST, batch)).decode()
         except KeyError:
             return None
 
-    def prune(self, *, at: float) -> None:
-        """Delete what no promise needs: the newest is re-read before older ones go."""
-        if not self._kept or self._kept[-1][0] != self.version:
+    def prune(self, *, time: float) -> None:
+        """Delete what is not needed any more; the newest checkpoint is read back before."""
+        if not self._kept or self._kept[-1].version != self.version:
             return
-        self._read_again(_name(VERSION, self.version))
-        wanted = self._wanted(at) | {self.epoch}
+        self._read_back(_name(VERSION, self.version))
+        wanted = self._wanted(time) | {self.epoch}
         for version in self._versions():
             if version not in wanted and version < self.version:
                 self.store.delete(_name(VERSION, version))
-        self._kept = [entry for entry in self._kept if entry[0] in wanted]
-        oldest = min(batch for _, _, batch in self._kept[-self.newest :])
-        for prefix in (_CUT, DIGEST):
+        self._kept = [kept for kept in self._kept if kept.version in wanted]
+        oldest = min(kept.batch for kept in self._kept[-self.newest :])
+        for prefix in (BOUNDARY, DIGEST):
             for name in self.store.names(prefix):
                 if _number(prefix, name) < oldest:
                     self.store.delete(name)
-        self._collect()
+        self._prune_segments()
 
     def savepoint(self, name: str) -> None:
         """Keep the newest checkpoint for ever, under a name."""
@@ -155,57 +182,56 @@ class CheckpointLog:
         raise InputError("there is no checkpoint yet to make a savepoint of.")
 
     def read_savepoint(self, name: str) -> bytes:
-        """Content of a savepoint."""
+        """Return the content of a savepoint."""
         try:
             return self.store.get(checked_name(SAVEPOINT + name))
         except KeyError:
-            there = [full.removeprefix(SAVEPOINT) for full in self.store.names(SAVEPOINT)]
+            known = [full.removeprefix(SAVEPOINT) for full in self.store.names(SAVEPOINT)]
             raise InputError(
-                f"there is no savepoint {name!r}; there are: {', '.join(there) or 'none'}."
+                f"there is no savepoint {name!r}; there are: {', '.join(known) or 'none'}."
             ) from None
 
-    def is_overtaken(self) -> bool:
+    def is_fenced(self) -> bool:
         """Whether another instance has claimed the pipeline since."""
         try:
             versions = self._versions()
-        except OSError:  # of a store that fails nothing can be said
+        except OSError:  # unknown while the store fails
             return False
         return self.epoch >= 0 and bool(versions) and versions[-1] > self.version
 
-    def overtaken(self) -> Fenced:
+    def fenced(self) -> Fenced:
         """Return the error to stop with."""
         return Fenced(
             "another instance has taken over this pipeline; this one stops and has committed "
-            "nothing since. If that was not meant, look for a second `scstream run` with the same "
-            f"checkpoints: {self.owner()}."
+            "nothing since. If you did not intend that, look for a second `scstream run` with the "
+            f"same checkpoints: {self.owner()}."
         )
 
-    def owner(self) -> dict[str, Any] | None:
-        """Who claimed the pipeline last."""
+    def owner(self) -> Claim | None:
+        """Return the newest claim."""
         for version in reversed(self._versions()):
             with suppress(KeyError):  # pruned meanwhile
                 content = self.store.get(_name(VERSION, version), 0, 4096)
                 if _is_claim(content):
-                    found: dict[str, Any] = json.loads(content)
-                    return found
+                    return Claim.from_json(content)
         return None
 
     def _take(self, content: bytes) -> None:
         name = _name(VERSION, self.version)
         mine = self.store.put_new(name, content) or self._is_mine(name, content)
-        # A name that was pruned may be free again; it is ours only if nothing is newer.
+        # A pruned name may be free again; it is ours only if no version is newer.
         if mine and self._versions()[-1] == self.version:
             return
-        raise self.overtaken()
+        raise self.fenced()
 
     def _is_mine(self, name: str, content: bytes) -> bool:
-        """Whether a write that seemed to fail had come through after all."""
+        """Whether a write that seemed to fail was successful."""
         try:
             return self.store.get(name) == content
         except KeyError:
             return False
 
-    def _read_again(self, name: str) -> None:
+    def _read_back(self, name: str) -> None:
         written, self._written = self._written, b""
         if self.store.get(name) != written:
             raise CheckpointCorrupt(
@@ -213,56 +239,53 @@ class CheckpointLog:
                 "kept. Check the disk or the object store."
             )
 
-    def _entries(self, version: int) -> Iterator[tuple[int, float, int]]:
-        """When a checkpoint was written, and the batch that follows it; nothing for a claim."""
-        progress = self._pipeline(_name(VERSION, version)).get("progress")
-        if progress is not None:
-            yield version, float(progress["at"]), int(progress["batch"])
+    def _described(self, version: int) -> Iterator[_Kept]:
+        """Time and batch of a checkpoint; nothing for a claim or a damaged checkpoint."""
+        with suppress(ValueError, LookupError, TypeError):
+            progress = self._header(_name(VERSION, version))["pipeline"]["progress"]
+            yield _Kept(version, float(progress["time"]), int(progress["batch"]))
 
-    def _pipeline(self, name: str) -> Mapping[str, Any]:
-        """What the header of a checkpoint says; nothing for a claim, or where it is damaged."""
-        try:
-            start = self.store.get(name, 0, 8)
-            if _is_claim(start):
-                return {}
-            header = read_header(self.store.get(name, 0, 8 + int.from_bytes(start, "little")))
-            pipeline: Mapping[str, Any] = header["pipeline"]
-        except (ValueError, LookupError, TypeError):
-            return {}  # a damaged one is nothing to go back to
-        return pipeline
+    def _header(self, name: str) -> Plain:
+        """Return the header of a checkpoint; raises ValueError for a claim or if it is damaged."""
+        start = self.store.get(name, 0, 8)
+        if _is_claim(start):
+            raise ValueError(f"{name} is a claim")
+        return read_header(self.store.get(name, 0, 8 + int.from_bytes(start, "little")))
 
-    def _collect(self) -> None:
+    def _prune_segments(self) -> None:
         """Delete segments that no checkpoint or savepoint refers to.
 
-        Those from the limit of the newest checkpoint on may be in use by what comes after it.
+        Segments from the limit of the newest checkpoint on may be in use by what comes after it.
         """
         segments = self.store.names(_SEGMENT)
         if not segments:
             return
         kept = [_name(VERSION, version) for version, _, _ in self._kept]
-        self._held = {name: self._held.get(name) or self._segments(name) for name in kept}
-        savepoints = [self._segments(name) for name in self.store.names(SAVEPOINT)]
-        held = {n for part in (*self._held.values(), *savepoints) for n in part["held"]}
-        limit = self._held[kept[-1]]["next"]
+        self._segments = {n: self._segments.get(n) or self._segments_of(n) for n in kept}
+        savepoints = [self._segments_of(name) for name in self.store.names(SAVEPOINT)]
+        referenced = {n for part in (*self._segments.values(), *savepoints) for n in part.numbers}
+        limit = self._segments[kept[-1]].limit
         for name in segments:
-            if _number(_SEGMENT, name) < limit and _number(_SEGMENT, name) not in held:
+            if _number(_SEGMENT, name) < limit and _number(_SEGMENT, name) not in referenced:
                 self.store.delete(name)
 
-    def _segments(self, name: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._pipeline(name).get("segments", _NO_SEGMENTS)
-        return found
+    def _segments_of(self, name: str) -> SegmentList:
+        try:
+            return SegmentList(**self._header(name)["pipeline"]["segments"])
+        except (ValueError, LookupError, TypeError):
+            return SegmentList()
 
-    def _versions(self) -> list[int]:
+    def _versions(self) -> Sequence[int]:
         return [_number(VERSION, name) for name in self.store.names(VERSION)]
 
-    def _wanted(self, at: float) -> set[int]:
-        wanted = {version for version, _, _ in self._kept[-self.newest :]}
-        hours = {
-            int(time // _HOUR): version
-            for version, time, _ in self._kept
-            if at - time < self.hourly * _HOUR
+    def _wanted(self, now: float) -> set[int]:
+        newest = {kept.version for kept in self._kept[-self.newest :]}
+        hourly = {
+            int(kept.time // _HOUR): kept.version
+            for kept in self._kept
+            if now - kept.time < self.hourly * _HOUR
         }
-        return wanted | set(hours.values())
+        return newest | set(hourly.values())
 
 
 def _name(prefix: str, number: int) -> str:

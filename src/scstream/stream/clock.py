@@ -1,4 +1,4 @@
-"""Time as an argument: the clock of the machine, or one that a test moves by hand."""
+"""Time as an argument: the clock of the machine, or one that a test moves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a pipeline asks for the time."""
+    """The clock of a pipeline."""
 
     def now(self) -> float:
-        """Seconds since 1970: may jump; for what people read, and for time by processing."""
+        """Seconds since 1970; may jump. For timestamps and processing time."""
         ...
 
     def elapsed(self) -> float:
-        """Seconds since some moment: never goes back; for timers."""
+        """Seconds since some moment; never goes back. For timers."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -24,15 +24,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the machine.
-
-    Examples
-    --------
-    >>> from scstream.stream.clock import SystemClock
-    >>> clock = SystemClock()
-    >>> clock.elapsed() <= clock.elapsed()
-    True
-    """
+    """The clock of the machine."""
 
     def now(self) -> float:
         """Seconds since 1970."""
@@ -49,45 +41,25 @@ class SystemClock:
 
 @dataclass
 class ManualClock:
-    """A clock that goes on only when it is told to, or when somebody sleeps.
-
-    Examples
-    --------
-    >>> from scstream.stream.clock import ManualClock
-    >>> clock = ManualClock()
-    >>> clock.sleep(2.5)
-    >>> clock.elapsed()
-    2.5
-    """
+    """A clock for tests that advances only when `seconds` is set or `sleep` is called."""
 
     seconds: float = 0.0
 
     def now(self) -> float:
-        """Seconds since the clock was made, and what it was set to then."""
+        """Return `seconds`."""
         return self.seconds
 
     def elapsed(self) -> float:
-        """Return the same as `now`."""
+        """Return `seconds`."""
         return self.seconds
 
     def sleep(self, seconds: float) -> None:
-        """Go on by so many seconds at once."""
+        """Advance the clock."""
         self.seconds += seconds
 
 
 class Stopwatch:
-    """How long each part of something took.
-
-    Examples
-    --------
-    >>> from scstream.stream.clock import ManualClock, Stopwatch
-    >>> clock = ManualClock()
-    >>> watch = Stopwatch(clock)
-    >>> clock.sleep(2.5)
-    >>> watch.lap("learn")
-    >>> watch.laps
-    {'learn': 2.5}
-    """
+    """Measures how long each part of something takes."""
 
     def __init__(self, clock: Clock) -> None:
         self.laps: dict[str, float] = {}

@@ -1,18 +1,17 @@
-"""How a batch becomes final, in five steps whose order is the whole promise.
+"""How a batch becomes final, in five steps. Exactly-once delivery follows from their order.
 
-Labels are made to last, then the checkpoint that knows of them, and only then is the source told
-that it may forget. A crash between two steps repeats work; it never loses or doubles a row.
+Labels are made durable first, then the checkpoint that covers them, and only then does the source
+get its acknowledgement. A crash between two steps repeats work; it never loses or doubles a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from scstream.stream.batcher import Offsets, offsets_to_dict
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch
+from scstream.stream.progress import Progress
 from scstream.stream.sink import Sink, SinkPosition
 from scstream.stream.source import Source
 
@@ -21,82 +20,62 @@ from scstream.stream.source import Source
 class PendingCommit:
     """Everything that a checkpoint needs, as it was after one batch.
 
-    Parameters
-    ----------
-    write : callable
-        Takes the progress and returns the content of the checkpoint; see `Processor.freeze`.
-    batch : int
-        Number of the next batch.
-    mark : mapping
-        Where its rows are, by partition.
-    progress : mapping
-        What else the pipeline must know to go on: digest, watermark, schema, counts.
-    at : float
-        When, in seconds since 1970.
+    `write` turns the progress into the content of the checkpoint; see `Processor.freeze`. The
+    progress has no positions of sinks yet: they are known once the sinks are flushed.
     """
 
-    write: Callable[[Mapping[str, Any]], bytes]
-    batch: int
-    mark: Offsets
-    progress: Mapping[str, Any]
-    at: float
+    write: Callable[[Progress], bytes]
+    progress: Progress
 
 
 def commit(
-    work: PendingCommit,
+    pending: PendingCommit,
     *,
     sinks: Mapping[str, Sink],
-    checkpoint_log: CheckpointLog,
+    log: CheckpointLog,
     source: Source,
     emit: Callable[..., None],
     clock: Clock,
 ) -> None:
     """Make everything up to a batch final."""
     watch = Stopwatch(clock)
-    ends = flush(sinks)
+    positions = flush(sinks)
     watch.lap("flush")
-    n_bytes = publish(work, ends, checkpoint_log)
+    n_bytes = publish(pending, positions, log)
     watch.lap("publish")
-    acknowledge(work, source)
-    prune(work, checkpoint_log)
+    acknowledge(pending, source)
+    prune(pending, log)
     watch.lap("prune")
     emit(
         "checkpoint",
-        batch=work.batch,
-        version=checkpoint_log.version,
-        at=work.at,
+        batch=pending.progress.batch,
+        version=log.version,
+        time=pending.progress.time,
         bytes=n_bytes,
         seconds=watch.laps,
     )
 
 
 def flush(sinks: Mapping[str, Sink]) -> dict[str, SinkPosition]:
-    """Make all labels last; return where each sink ends."""
+    """Make all labels durable; return the position of each sink."""
     return {name: sink.flush() for name, sink in sinks.items()}
 
 
 def publish(
-    work: PendingCommit, ends: Mapping[str, SinkPosition], checkpoint_log: CheckpointLog
+    pending: PendingCommit, positions: Mapping[str, SinkPosition], log: CheckpointLog
 ) -> int:
-    """Write the checkpoint as the next version, or find that another instance has; its size."""
-    progress = {
-        **work.progress,
-        "batch": work.batch,
-        "mark": offsets_to_dict(work.mark),
-        "sinks": dict(ends),
-        "epoch": checkpoint_log.epoch,
-        "at": work.at,
-    }
-    content = work.write(progress)
-    checkpoint_log.publish(content, at=work.at, batch=work.batch)
+    """Write the checkpoint as the next version, unless another instance has; return its size."""
+    progress = pending.progress.committed(positions, epoch=log.epoch)
+    content = pending.write(progress)
+    log.publish(content, time=progress.time, batch=progress.batch)
     return len(content)
 
 
-def acknowledge(work: PendingCommit, source: Source) -> None:
-    """Tell the source what it may forget: messages whose every row is in the checkpoint."""
-    source.acknowledge({partition: place.position for partition, place in work.mark.items()})
+def acknowledge(pending: PendingCommit, source: Source) -> None:
+    """Tell the source what it may delete: messages whose every row is in the checkpoint."""
+    source.acknowledge(pending.progress.positions)
 
 
-def prune(work: PendingCommit, checkpoint_log: CheckpointLog) -> None:
-    """Delete checkpoints that nobody will go back to."""
-    checkpoint_log.prune(at=work.at)
+def prune(pending: PendingCommit, log: CheckpointLog) -> None:
+    """Delete old checkpoints."""
+    log.prune(time=pending.progress.time)

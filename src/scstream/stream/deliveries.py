@@ -1,39 +1,37 @@
-"""What a batch sends out: labels, dead letters, alerts, news, and a digest of all labels."""
+"""What a batch delivers: labels, dead letters, alerts, a summary, and a digest of all labels."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scstream.observe.alerts import Alert
+from scstream.observe.rules import BatchSummary
 from scstream.preprocess.block import Columns
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.processor import Learned
 from scstream.stream.sink import Delivery
 
 
-def label_delivery(
-    job: str, source_batch: SourceBatch, learned: Learned, passed: Iterable[str]
-) -> Delivery:
-    """Return the labels of a batch, with the columns that are passed on."""
+def label_delivery(job: str, batch: int, learned: Learned, names: Iterable[str]) -> Delivery:
+    """Return the labels of a batch, with the columns of these names."""
     block = learned.block
-    columns = {name: block.extra[name] for name in passed if name in block.extra}
-    return _delivery(job, source_batch.batch, block.row, {"cluster": learned.labels, **columns})
+    columns = {name: block.extra[name] for name in names if name in block.extra}
+    return _delivery(job, batch, block.row, {"cluster": learned.labels, **columns})
 
 
 def dead_letter_delivery(job: str, source_batch: SourceBatch, learned: Learned) -> Delivery:
-    """Return the rows of a batch that could not be used, with their places and reasons."""
+    """Return the rejected rows of a batch, with their offsets and reasons."""
     rejects = learned.block.rejects
-    places = [source_batch.origin(reject.row) for reject in rejects]
+    origins = [source_batch.origin(reject.row) for reject in rejects]
     columns = {
-        "partition": _texts(partition for partition, _ in places),
-        "position": _texts(str(place.position) for _, place in places),
-        "row": np.array([place.row for _, place in places], dtype=np.int64),
+        "partition": _texts(partition for partition, _ in origins),
+        "position": _texts(str(offset.position) for _, offset in origins),
+        "row": np.array([offset.row for _, offset in origins], dtype=np.int64),
         "reason": _texts(reject.reason for reject in rejects),
         "content": _texts(reject.content for reject in rejects),
     }
@@ -41,21 +39,21 @@ def dead_letter_delivery(job: str, source_batch: SourceBatch, learned: Learned) 
     return _delivery(job, source_batch.batch, index, columns)
 
 
-def alert_delivery(job: str, source_batch: SourceBatch, alerts: Sequence[Alert]) -> Delivery:
-    """Return what somebody should look at, one row for each alert of a batch."""
+def alert_delivery(job: str, batch: int, alerts: Sequence[Alert]) -> Delivery:
+    """Return the alerts of a batch, one row each."""
     columns = {
         "kind": _texts(alert.kind for alert in alerts),
         "value": np.array([alert.value for alert in alerts], dtype=np.float64),
         "detail": _texts(alert.detail for alert in alerts),
     }
-    return _delivery(job, source_batch.batch, np.arange(len(alerts), dtype=np.int64), columns)
+    return _delivery(job, batch, np.arange(len(alerts), dtype=np.int64), columns)
 
 
-def batch_summary(source_batch: SourceBatch, learned: Learned) -> dict[str, Any]:
-    """Return what became of a batch in plain numbers, for logs, metrics and alarms."""
+def batch_summary(batch: int, learned: Learned) -> BatchSummary:
+    """Return the result of a batch in plain numbers, for logs, metrics and alerts."""
     info, block = learned.info, learned.block
     return {
-        "batch": source_batch.batch,
+        "batch": batch,
         "rows": block.n_rows,
         "rejected": len(block.rejects),
         "clusters": learned.n_clusters,
@@ -66,17 +64,7 @@ def batch_summary(source_batch: SourceBatch, learned: Learned) -> dict[str, Any]
 
 
 def chain_digest(before: str, labels: Delivery) -> str:
-    """Return the digest of all labels so far, from that of the batches before.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.deliveries import chain_digest
-    >>> from scstream.stream.sink import Delivery
-    >>> columns = {"index": np.arange(2), "cluster": np.array([3, 4])}
-    >>> chain_digest("", Delivery("demo", 0, columns))[:8]
-    'd942d909'
-    """
+    """Return the digest of all labels so far, from that of the batches before."""
     digest = hashlib.sha256(f"{before}/{labels.batch}/".encode())
     for name in ("index", "cluster"):
         digest.update(np.ascontiguousarray(labels.columns[name], dtype="<i8").tobytes())

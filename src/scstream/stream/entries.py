@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scstream.stream.keyed import KeyedModel
-from scstream.stream.segments import Extent, Segment, extent_of, used
+from scstream.stream.segments import Extent, Segment, SegmentList, extent_of, segments_of
 
 
 class KeyedEntry:
     """One state of the model of a key: in memory, in a segment, or both.
 
-    Checkpoints that are not written yet share entries with the pool. The model is changed by the
-    thread that learns; the extent is set once, under a lock, and then moved by the writer only.
-
-    Examples
-    --------
-    >>> from scstream.stream.entries import KeyedEntry
-    >>> KeyedEntry(n_clusters=3).extent is None
-    True
+    Checkpoints that are not written yet share entries with the pool. The learning thread changes
+    the model; the extent is set once, under a lock, and then moved by the writer only.
     """
 
     __slots__ = ("extent", "model", "n_bytes", "n_clusters", "n_freezes")
@@ -38,108 +31,83 @@ class KeyedEntry:
 
 @dataclass(frozen=True)
 class PoolState:
-    """Everything that a checkpoint of a pool says, as it was after one batch.
+    """What a checkpoint stores of a pool, as it was after one batch."""
 
-    Parameters
-    ----------
-    index : mapping of str to Entry
-        The newest state of every key.
-    failures : mapping of str to int
-        Failures in a row, of keys that have any.
-    seen : mapping of str to int
-        The batch of the newest rows, where that matters.
-    names : tuple of str or None
-        Names of the columns.
-    n_batches : int
-        Number of batches so far.
-    limit : int
-        What `SegmentLog.limit` said then: from there on segments may be in use all the same.
-    """
-
-    index: Mapping[str, KeyedEntry]
-    failures: Mapping[str, int]
-    seen: Mapping[str, int]
-    names: tuple[str, ...] | None
+    index: Mapping[str, KeyedEntry]  # the newest state of every key
+    failures: Mapping[str, int]  # consecutive failures, of keys that have any
+    last_seen: Mapping[str, int]  # batch of the newest rows, if keys expire
+    names: Sequence[str] | None  # of the columns
     n_batches: int
-    limit: int
+    limit: int  # `SegmentLog.limit` at that time
+
+    def to_arrays(self) -> tuple[SegmentList, PoolIndex]:
+        """Return which segments are in use, and where every model is, in a few arrays."""
+        entries = list(self.index.values())
+        segments, which = segments_of(entries)
+        extents = [extent_of(entry) for entry in entries]
+        texts = [key.encode("utf-8", "surrogatepass") for key in self.index]
+        order = {key: i for i, key in enumerate(self.index)} if self.failures else {}
+        last_seen = [self.last_seen.get(key, 0) for key in self.index] if self.last_seen else None
+        numbers = [-1 if segment.number is None else segment.number for segment in segments]
+        in_use = SegmentList(numbers, [segment.size for segment in segments], self.limit)
+        return in_use, PoolIndex(
+            names=None if self.names is None else list(self.names),
+            n_batches=self.n_batches,
+            n_keys=len(entries),
+            text=_words(b"".join(texts)),
+            width=_narrow(len(text) for text in texts),
+            segment=_narrow(which),
+            start=_narrow(extent.start for extent in extents),
+            length=_narrow(extent.length for extent in extents),
+            clusters=_narrow(entry.n_clusters for entry in entries),
+            failing=np.array([order[key] for key in self.failures], dtype=np.int64),
+            failures=np.array(list(self.failures.values()), dtype=np.int64),
+            last_seen=None if last_seen is None else np.array(last_seen, dtype=np.int64),
+        )
 
 
-def packed(frozen: PoolState) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return which segments are held, and where every model is, in few arrays.
+@dataclass(frozen=True)
+class PoolIndex:
+    """The state of a pool as arrays of a model file, whose words have 8 bytes."""
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> from scstream.stream.entries import KeyedEntry, PoolState, packed, unpacked
-    >>> from scstream.stream.segments import SegmentLog, known_segments
-    >>> from scstream.stream.store import FolderStore
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     log, entry = SegmentLog(FolderStore(folder), size=100), KeyedEntry(n_clusters=3)
-    ...     entry.extent = log.append(b"model")
-    ...     log.flush()
-    ...     held, index = packed(PoolState({"a": entry}, {}, {}, None, 7, log.limit()))
-    ...     segments = known_segments(held["held"], held["sizes"], FolderStore(folder))
-    ...     entries, _, _ = unpacked(segments, index)
-    ...     held["held"], log.read(entries["a"].extent), entries["a"].n_clusters
-    ([0], b'model', 3)
-    """
-    entries = list(frozen.index.values())
-    segments, which = used(entries)
-    extents = [extent_of(entry) for entry in entries]
-    texts = [key.encode("utf-8", "surrogatepass") for key in frozen.index]
-    order = {key: i for i, key in enumerate(frozen.index)} if frozen.failures else {}
-    held = {
-        "held": [segment.number for segment in segments],
-        "sizes": [segment.size for segment in segments],
-        "next": frozen.limit,
-    }
-    return held, {
-        "names": frozen.names,
-        "n_batches": frozen.n_batches,
-        "n_keys": len(entries),
-        "text": _words(b"".join(texts)),
-        "width": _narrow(len(text) for text in texts),
-        "segment": _narrow(which),
-        "start": _narrow(extent.start for extent in extents),
-        "length": _narrow(extent.length for extent in extents),
-        "clusters": _narrow(entry.n_clusters for entry in entries),
-        "failing": np.array([order[key] for key in frozen.failures], dtype=np.int64),
-        "failures": np.array(list(frozen.failures.values()), dtype=np.int64),
-        "seen": np.array([frozen.seen.get(key, 0) for key in frozen.index], dtype=np.int64)
-        if frozen.seen
-        else None,
-    }
+    names: list[str] | None
+    n_batches: int
+    n_keys: int
+    text: NDArray[np.int64]  # the keys, one after the other
+    width: NDArray[np.int64]  # bytes of each key
+    segment: NDArray[np.int64]  # index of its segment
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    clusters: NDArray[np.int64]
+    failing: NDArray[np.int64]  # indices of keys with failures
+    failures: NDArray[np.int64]
+    last_seen: NDArray[np.int64] | None
 
-
-def unpacked(
-    segments: Sequence[Segment], index: Mapping[str, Any]
-) -> tuple[dict[str, KeyedEntry], dict[str, int], dict[str, int]]:
-    """Undo `packed`: entries, failures and newest batches by key, the oldest of these first."""
-    n_keys = index["n_keys"]
-    columns = [
-        index[name].view("<u4")[:n_keys].tolist()
-        for name in ("width", "segment", "start", "length", "clusters")
-    ]
-    text, entries, place = index["text"].tobytes(), {}, 0
-    for width, segment, start, length, n_clusters in zip(*columns, strict=True):
-        key = text[place : place + width].decode("utf-8", "surrogatepass")
-        place += width
-        entry = entries[key] = KeyedEntry(n_clusters=n_clusters)
-        entry.extent = Extent(segments[segment], start, length)
-    if len(entries) != n_keys:
-        raise ValueError("its keys are not as many as it says")
-    keys = list(entries)
-    failing = (keys[i] for i in index["failing"].tolist())
-    failures = dict(zip(failing, index["failures"].tolist(), strict=True))
-    if index["seen"] is None:
-        return entries, failures, {}
-    newest = index["seen"].tolist()
-    by_age = sorted(range(n_keys), key=newest.__getitem__)
-    return entries, failures, {keys[i]: newest[i] for i in by_age}
+    def to_state(self, segments: Sequence[Segment], *, limit: int = 0) -> PoolState:
+        """Undo `PoolState.to_arrays`; the keys of `last_seen` come in order of batches."""
+        columns = [
+            column.view("<u4")[: self.n_keys].tolist()
+            for column in (self.width, self.segment, self.start, self.length, self.clusters)
+        ]
+        text, index, position = self.text.tobytes(), {}, 0
+        for width, segment, start, length, n_clusters in zip(*columns, strict=True):
+            key = text[position : position + width].decode("utf-8", "surrogatepass")
+            position += width
+            entry = index[key] = KeyedEntry(n_clusters=n_clusters)
+            entry.extent = Extent(segments[segment], start, length)
+        if len(index) != self.n_keys:
+            raise ValueError("the number of keys is wrong")
+        keys, last_seen = list(index), {}
+        failing = (keys[i] for i in self.failing.tolist())
+        failures = dict(zip(failing, self.failures.tolist(), strict=True))
+        if self.last_seen is not None:
+            batches = self.last_seen.tolist()
+            last_seen = {keys[i]: batches[i] for i in np.argsort(batches, kind="stable").tolist()}
+        return PoolState(index, failures, last_seen, self.names, self.n_batches, limit)
 
 
 def _narrow(values: Iterable[int]) -> NDArray[np.int64]:
-    """Numbers below 2**32, two in each word; a tensor of a model file has words of 8 bytes."""
+    """Return numbers below 2**32, two in each word."""
     return _words(np.fromiter(values, dtype="<u4").tobytes())
 
 

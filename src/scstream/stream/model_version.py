@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
@@ -19,6 +19,8 @@ from scstream.model import Model, read_checkpoint, thread_executor
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.scale import Standardise
+from scstream.stream.progress import Progress
+from scstream.stream.source import Plain
 
 Request: TypeAlias = Literal["labels", "log_density", "probabilities", "predict"]
 
@@ -80,7 +82,12 @@ class ModelVersion:
     columns: tuple[str, ...] | None
     model: Model
     steps: Steps
-    pipeline: Mapping[str, Any] = field(default_factory=dict)
+    pipeline: Plain = field(default_factory=dict)
+
+    @property
+    def progress(self) -> Progress | None:
+        """Progress of the pipeline that wrote the checkpoint; None if none did."""
+        return Progress.from_dict(self.pipeline["progress"]) if self.pipeline else None
 
     @classmethod
     def of(cls, content: bytes, *, name: str, version: int = 0) -> Self | None:
@@ -101,25 +108,26 @@ class ModelVersion:
         return found
 
     @classmethod
-    def after(cls, model: Model, pipeline: Mapping[str, Any], *, name: str, version: int) -> Self:
+    def after(cls, model: Model, pipeline: Plain, *, name: str, version: int) -> Self:
         """Build from the content of a model file, written by a pipeline or by `ScStream.save`."""
-        steps, progress = Steps(), {}
+        steps, progress = Steps(), Progress(model.state.n_batches)
         columns: Sequence[str] | None = model.settings.feature_names
         try:
             if pipeline:
-                steps, progress = frozen(Steps.load(pipeline["steps"])), pipeline["progress"]
-                columns = progress["schema"]["features"]
+                steps = frozen(Steps.load(pipeline["steps"]))
+                progress = Progress.from_dict(pipeline["progress"])
+                columns = progress.schema.features
             return cls(
                 version=version,
-                batch=int(progress.get("batch", model.state.n_batches)),
-                at=float(progress.get("at", 0.0)),
+                batch=progress.batch,
+                at=progress.time,
                 columns=None if columns is None else tuple(columns),
                 model=model,
                 steps=steps,
                 pipeline=pipeline,
             )
         except DAMAGE as error:
-            raise CheckpointCorrupt(f"{name} holds no sound pipeline: {error!r}.") from error
+            raise CheckpointCorrupt(f"{name} holds no valid pipeline: {error!r}.") from error
 
     def compute(self, request: Request, rows: Any, *, time: Any = None, n_jobs: int = 1) -> Answer:
         """Preprocess rows as the pipeline would, without learning, and predict."""

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from scstream.core.state import Info
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
+from scstream.io._packing import record
 from scstream.io.model_file import DAMAGE, pack_pipeline, unpack_pipeline
 from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.entries import KeyedEntry, PoolState, packed, unpacked
+from scstream.stream.entries import KeyedEntry, PoolIndex, PoolState
 from scstream.stream.keyed import (
     KeyedModel,
     KeyOptions,
@@ -35,7 +36,8 @@ from scstream.stream.keyed import (
     seed_of,
 )
 from scstream.stream.processor import Learned, learn_block
-from scstream.stream.segments import SegmentLog, known_segments, segment_name
+from scstream.stream.progress import Progress
+from scstream.stream.segments import SegmentList, SegmentLog, segment_name
 from scstream.stream.store import Store
 
 
@@ -97,7 +99,7 @@ class ModelPool:
         self._log = SegmentLog(store, size=self._limits.segment_bytes)
         self._saving = Lock()
         self._n_written = 0  # bytes of the log when the last checkpoint was written
-        self._begin({}, {}, {}, None, 0)
+        self._begin(PoolState({}, {}, {}, None, 0, 0))
 
     @classmethod
     def build(
@@ -171,13 +173,13 @@ class ModelPool:
         block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
-    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+    def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state: entries are shared, and none is changed in a way that shows."""
         limit = self._log.limit()
         self._n_freezes += 1
         return partial(self._write, self._frozen(limit))
 
-    def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
+    def restore(self, content: bytes, *, name: str) -> Progress:
         """Go on from a checkpoint; models are read when rows of their keys come."""
         pipeline = unpack_pipeline(content, name=name)
         if pipeline is None or "pool" not in pipeline:
@@ -186,42 +188,31 @@ class ModelPool:
                 "checkpoint folder of its own."
             )
         try:
-            held = pipeline["segments"]
-            segments = known_segments(held["held"], held["sizes"], self._log.store)
-            index, failures, seen = unpacked(segments, pipeline["pool"])
-            names, n_batches = pipeline["pool"]["names"], pipeline["pool"]["n_batches"]
-            progress: Mapping[str, Any] = pipeline["progress"]
+            segments = SegmentList(**pipeline["segments"]).open(self._log.store)
+            state = record(PoolIndex, pipeline["pool"]).to_state(segments)
+            progress = Progress.from_dict(pipeline["progress"])
         except DAMAGE as error:
             raise CheckpointCorrupt(f"{name} is no sound checkpoint of keys: {error!r}.") from error
-        if self._limits.retry:
-            failures = {}
-        self._begin(index, failures, seen, None if names is None else tuple(names), n_batches)
+        self._begin(replace(state, failures={}) if self._limits.retry else state)
         self.set_columns(self._names)
         return progress
 
     def close(self) -> None:
         """Do nothing: what is not in a checkpoint is learned again from it."""
 
-    def _begin(
-        self,
-        index: dict[str, KeyedEntry],
-        failures: dict[str, int],
-        seen: Mapping[str, int],
-        names: tuple[str, ...] | None,
-        n_batches: int,
-    ) -> None:
-        self._index = index
-        self._failures = failures  # in a row, of keys that have any
-        self._seen = OrderedDict(seen)  # batch of the newest rows; the longest silent key first
-        self._names = names
-        self._n_batches = n_batches
+    def _begin(self, state: PoolState) -> None:
+        self._index = dict(state.index)
+        self._failures = dict(state.failures)  # consecutive, of keys that have any
+        self._last_seen = OrderedDict(state.last_seen)  # batch of the newest rows; oldest first
+        self._names = None if state.names is None else tuple(state.names)
+        self._n_batches = state.n_batches
         self._resident: OrderedDict[str, KeyedEntry] = OrderedDict()  # least recently used first
         self._ghosts: deque[tuple[str, KeyedEntry]] = (
             deque()
         )  # old states that a checkpoint waits for
         self._n_bytes = self._ghost_bytes = 0
         self._n_freezes = 0
-        self._n_clusters = sum(entry.n_clusters for entry in index.values())
+        self._n_clusters = sum(entry.n_clusters for entry in self._index.values())
         self.n_loaded = self.n_evicted = 0
 
     def _admitted(
@@ -236,8 +227,8 @@ class ModelPool:
                 continue
             self._index.setdefault(key, KeyedEntry(n_freezes=self._n_freezes))
             if limits.forget_after is not None:
-                self._seen[key] = self._n_batches
-                self._seen.move_to_end(key)
+                self._last_seen[key] = self._n_batches
+                self._last_seen.move_to_end(key)
             if self._failures.get(key, 0) >= limits.patience:
                 why = f"key {key!r} is set aside: it failed {self._failures[key]} times in a row"
                 refused += _refused(block, places, f"{why}; keys.retry gives it another chance")
@@ -332,11 +323,11 @@ class ModelPool:
     def _forget(self) -> list[str]:
         """Drop keys that have been silent for too long, and say which."""
         longest, forgotten = self._limits.forget_after, []
-        while longest is not None and self._seen:
-            key, batch = next(iter(self._seen.items()))
+        while longest is not None and self._last_seen:
+            key, batch = next(iter(self._last_seen.items()))
             if self._n_batches - batch < longest:
                 break
-            del self._seen[key]
+            del self._last_seen[key]
             self._failures.pop(key, None)
             self._release(key, self._index.pop(key))
             forgotten.append(key)
@@ -382,16 +373,16 @@ class ModelPool:
         return PoolState(
             index=dict(self._index),
             failures=dict(self._failures),
-            seen=dict(self._seen),
+            last_seen=dict(self._last_seen),
             names=self._names,
             n_batches=self._n_batches,
             limit=limit,
         )
 
-    def _write(self, frozen: PoolState, progress: Mapping[str, Any]) -> bytes:
+    def _write(self, state: PoolState, progress: Progress) -> bytes:
         """Write the models, and return where they are."""
-        self._put_away(frozen.index, below=frozen.limit)
-        return index_bytes(frozen, progress)
+        self._put_away(state.index, below=state.limit)
+        return index_bytes(state, progress)
 
     def _put_away(self, index: Mapping[str, KeyedEntry], *, below: int) -> None:
         """Write what is not in a segment yet, and tidy up a little."""
@@ -405,10 +396,10 @@ class ModelPool:
         self._n_written = self._log.n_appended
 
 
-def index_bytes(frozen: PoolState, progress: Mapping[str, Any]) -> bytes:
+def index_bytes(state: PoolState, progress: Progress) -> bytes:
     """Return the content of a checkpoint of models that are all in segments."""
-    segments, index = packed(frozen)
-    return pack_pipeline({"progress": progress, "segments": segments, "pool": index})
+    segments, index = state.to_arrays()
+    return pack_pipeline({"progress": progress.to_dict(), "segments": segments, "pool": index})
 
 
 def _refused(block: Block, places: NDArray[np.intp], why: str) -> list[Reject]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import fsum, nan
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from scstream.model import Model, Settings, checkpoint_bytes, read_checkpoint
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.progress import Progress
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
 _FREE = ("n_jobs", "executor", "max_events")  # may differ from what the checkpoint has
@@ -84,11 +85,11 @@ class Processor(Protocol):
         """Learn a batch."""
         ...
 
-    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+    def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state as it is now; the result writes it out later, with the progress."""
         ...
 
-    def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
+    def restore(self, content: bytes, *, name: str) -> Progress:
         """Go on from what was written; return the progress. Raises `CheckpointCorrupt`."""
         ...
 
@@ -146,17 +147,18 @@ class OneModel:
         infos = [(len(labels), self.model.info)] if len(labels) else []
         return Learned(block, labels, self.model.state.n_clusters, infos)
 
-    def freeze(self) -> Callable[[Mapping[str, Any]], bytes]:
+    def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state; everything in it is immutable, so that this costs nothing."""
         model = self.model if isinstance(self.model, Model) else None
         steps = self.steps
 
-        def write(progress: Mapping[str, Any]) -> bytes:
-            return checkpoint_bytes(model, {"progress": progress, "steps": steps.save()})
+        def write(progress: Progress) -> bytes:
+            pipeline = {"progress": progress.to_dict(), "steps": steps.save()}
+            return checkpoint_bytes(model, pipeline)
 
         return write
 
-    def restore(self, content: bytes, *, name: str) -> Mapping[str, Any]:
+    def restore(self, content: bytes, *, name: str) -> Progress:
         """Continue from a checkpoint, or from the beginning if it holds no model yet."""
         model, pipeline = read_checkpoint(content, name=name)
         if model is not None:
@@ -164,10 +166,9 @@ class OneModel:
             self.model = model.with_parameters(**free)
         try:
             self.steps = Steps.load(pipeline["steps"])
-            progress: Mapping[str, Any] = pipeline["progress"]
+            return Progress.from_dict(pipeline["progress"])
         except DAMAGE as error:
-            raise CheckpointCorrupt(f"{name} holds no sound pipeline: {error!r}.") from error
-        return progress
+            raise CheckpointCorrupt(f"{name} holds no valid pipeline: {error!r}.") from error
 
     def close(self) -> None:
         """Do nothing: the model is in this process."""

@@ -1,4 +1,4 @@
-"""The pipeline: read, batch, learn, deliver, commit; over and over, until it is told to stop.
+"""The pipeline: read, batch, learn, deliver, commit; repeated until it is stopped.
 
 `Pipeline.run` is the page to read. Reading ahead and writing behind are two threads with short
 queues; without them (`threads=False`) everything happens in order on one thread, as in a simulator,
@@ -7,7 +7,7 @@ and the labels are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from threading import Event
@@ -16,13 +16,12 @@ from typing import Any
 from scstream.errors import (
     CheckpointCorrupt,
     Fenced,
-    InputError,
     SourceChanged,
     SourceGap,
     SourceRegressed,
 )
 from scstream.observe.alerts import AlertRules
-from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch, offsets_from_dict
+from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch, SystemClock
 from scstream.stream.commit import PendingCommit, commit
@@ -34,22 +33,16 @@ from scstream.stream.deliveries import (
     label_delivery,
 )
 from scstream.stream.processor import Learned, Processor
-from scstream.stream.queues import (
-    AsyncWriter,
-    Feed,
-    Outlet,
-    PrefetchingReader,
-    SyncReader,
-    SyncWriter,
-)
-from scstream.stream.schema import Reader, Schema
+from scstream.stream.progress import Progress
+from scstream.stream.queues import AsyncWriter, PrefetchingReader, SyncReader, SyncWriter
+from scstream.stream.schema import Reader
 from scstream.stream.sink import NullSink, Sink
-from scstream.stream.source import Resume, Source
+from scstream.stream.source import Plain, Source
 
 EventCallback = Callable[..., None]  # kind of event, and its values by name
 BatchCallback = Callable[[SourceBatch, Learned], None]
 _GAPS = (SourceChanged, SourceGap, SourceRegressed)
-_LINEAGE = 1_000_000_000  # batches; what cannot be the same as before has other numbers
+_LINEAGE = 1_000_000_000  # batches that may differ from earlier ones get numbers from here on
 
 
 def ignore_event(kind: str, /, **values: Any) -> None:
@@ -62,7 +55,7 @@ def ignore_batch(source_batch: SourceBatch, learned: Learned) -> None:
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """When to write a checkpoint: after so many batches, or seconds, whichever comes first.
+    """When to write a checkpoint: after `batches` or `seconds`, whichever comes first.
 
     Parameters
     ----------
@@ -84,10 +77,16 @@ class CheckpointPolicy:
     seconds: float = 10.0
     digests: int = 100
 
+    def records_digest(self, batch: int) -> bool:
+        """Whether the digest after a batch is recorded."""
+        return self.digests > 0 and batch % self.digests == self.digests - 1
+
 
 @dataclass
 class Pipeline:
-    """From a source to labels in a sink.
+    """Reads rows from a source, learns them and writes their labels to a sink.
+
+    `scstream.stream.config.build` makes one from settings.
 
     Parameters
     ----------
@@ -98,33 +97,30 @@ class Pipeline:
     reader : Reader
         Reads messages into rows.
     processor : Processor
-        What learns them.
-    sink, dead : Sink
+        Learns the rows: one model, or one for every key.
+    sink, dead_letters : Sink
         Where labels, and rows that cannot be used, go.
-    ledger : Ledger
-        Where checkpoints are kept.
+    checkpoint_log : CheckpointLog
+        Where checkpoints are stored.
     batching : Batching
         Where batches end.
-    pace : Pace
+    checkpoint_policy : CheckpointPolicy
         When checkpoints are written.
     clock : Clock
-        What time it is.
+        The time.
     emit : callable
-        Is told what happens: ``emit("batch", batch=3, rows=1000, ...)``.
+        Called with every event: ``emit("batch", batch=3, rows=1000, ...)``.
     on_batch : callable
-        Is shown every batch: where it came from, and what became of its rows.
+        Called with every batch: its rows and where they came from, and what was learned.
     alert_rules : AlertRules
-        Hears of every batch, and says what somebody should look at.
+        The alert rules.
     alerts : Sink
-        Where that goes.
+        Where alerts go.
     threads : bool
         Read ahead and write behind on threads of their own.
     settings : mapping
-        What the labels depend on, as the user wrote it; a checkpoint of other settings is refused.
-
-    Examples
-    --------
-    See the tutorial, docs/tutorials/broker-to-table.md.
+        The settings that labels depend on, as the user wrote them; a checkpoint that was written
+        with other settings is rejected.
     """
 
     job: str
@@ -142,7 +138,7 @@ class Pipeline:
     alert_rules: AlertRules = field(default_factory=AlertRules)
     alerts: Sink = field(default_factory=NullSink)
     threads: bool = True
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Plain = field(default_factory=dict)
 
     def run(
         self,
@@ -153,18 +149,18 @@ class Pipeline:
         stop: Event | None = None,
         until: int | None = None,
     ) -> int:
-        """Run until the source ends, `stop` is set, or batch `until` is next; return batches done.
+        """Run until the source ends, `stop` is set, or batch `until` is next.
 
         Parameters
         ----------
         savepoint : str, optional
-            Start from there, and not from the newest sound checkpoint or the beginning.
+            Start from this savepoint instead of the newest valid checkpoint or the beginning.
         accept_gap : bool
-            Go on where the source has lost messages.
+            Continue although the source has lost messages.
         take_over : bool
-            Start although another instance on this machine seems to run; it is fenced off.
+            Start although another instance on this machine seems to run; that one is fenced off.
         stop : Event, optional
-            Set it to end after the batch in hand, with everything committed.
+            Set it to end after the current batch, with everything committed.
         until : int, optional
             End before this batch.
 
@@ -178,24 +174,24 @@ class Pipeline:
             try:
                 return self._run(savepoint, accept_gap, stop, until)
             except Exception as error:
-                # Who was overtaken may stumble over anything: the other has tidied up meanwhile.
-                if isinstance(error, Fenced) or not self.checkpoint_log.is_overtaken():
+                # A fenced instance may fail in any way: the other one has pruned its files.
+                if isinstance(error, Fenced) or not self.checkpoint_log.is_fenced():
                     raise
-                raise self.checkpoint_log.overtaken() from error
+                raise self.checkpoint_log.fenced() from error
             finally:
                 self.close()
 
     def _run(self, savepoint: str | None, accept_gap: bool, stop: Event, until: int | None) -> int:
-        epoch = self.checkpoint_log.claim(at=self.clock.now())
+        epoch = self.checkpoint_log.claim(time=self.clock.now())
         self._restore(savepoint, accept_gap=accept_gap)
         self.emit("started", epoch=epoch, batch=self._batcher.batch, job=self.job)
         first = self._batcher.batch
-        with self._feed(stop) as feed, self._outlet() as outlet:
+        with self._open_reader(stop) as reader, self._open_writer() as writer:
             self._since = self.clock.elapsed()
             while not stop.is_set() and (until is None or self._batcher.batch < until):
                 is_first = self._batcher.is_first
                 watch = Stopwatch(self.clock)
-                source_batch = self._next_parcel(feed, outlet, stop)
+                source_batch = self._next_batch(reader, writer, stop)
                 if source_batch is None:
                     break
                 watch.lap("wait")
@@ -203,89 +199,71 @@ class Pipeline:
                     self.processor.set_columns(self.reader.schema.features)
                 learned = self.processor.learn(source_batch)
                 watch.lap("learn")
-                self._deliver(source_batch, learned, outlet)
+                self._deliver(source_batch, learned, writer)
                 watch.lap("deliver")
-                self._tell(source_batch, learned, outlet, watch)
+                self._report(source_batch, learned, writer, watch)
                 if self._is_due():
-                    self._commit(outlet)
-            self._commit(outlet)
+                    self._commit(writer)
+            self._commit(writer)
         self.emit("stopped", batch=self._batcher.batch, drained=stop.is_set())
         return self._batcher.batch - first
 
     def close(self) -> None:
         """Close source, sinks and processor; `run` has done so."""
-        for end in (self.source, self.sink, self.dead_letters, self.alerts, self.processor):
-            end.close()
+        self.source.close()
+        for sink in self._sinks.values():
+            sink.close()
+        self.processor.close()
 
     def _restore(self, savepoint: str | None, *, accept_gap: bool) -> None:
         progress = self._last_progress(savepoint)
-        batching, column = self.batching, self.reader.schema.time
-        self._digest = progress.get("digest", "")
-        self._n_rows, self._n_rejected = progress.get("rows", 0), progress.get("rejected", 0)
-        self._batcher = Batcher(batching, column)
-        if progress:
-            self._batcher = Batcher(
-                batching,
-                column,
-                batch=progress["batch"],
-                mark=offsets_from_dict(progress["mark"]),
-                watermark=progress["watermark"],
-                is_first=progress["rows"] == 0,
-            )
-            self.reader.schema = Schema(**progress["schema"])
-            self.alert_rules.restore(progress.get("alerts", {}))
-        self._planned = self.checkpoint_log.planned(after=self._batcher.batch)
-        if savepoint is not None and self._has_lost_cuts():
+        known = progress or Progress(0)
+        self._digest, self._n_rows, self._n_rejected = known.digest, known.rows, known.rejected
+        self._batcher = Batcher(
+            self.batching,
+            self.reader.schema.time,
+            batch=known.batch,
+            offsets=dict(known.offsets),
+            watermark=known.watermark,
+            is_first=known.rows == 0,
+        )
+        if progress is not None:
+            self.reader.schema = progress.schema
+            self.alert_rules.restore(progress.alerts)
+        self._boundaries = self.checkpoint_log.boundaries(start=self._batcher.batch)
+        if savepoint is not None and self._has_lost_boundaries():
             self._start_lineage()
         self._open_source(progress, accept_gap=accept_gap)
         for name, sink in self._sinks.items():
-            sink.open(progress["sinks"].get(name) if progress else None)
-        self._committed = self._batcher.batch if progress else -1
-        with SyncWriter(self._sinks, self._finish) as outlet:
-            self._commit(outlet)  # before anything is written, so that sinks know where they began
+            sink.open(known.sinks.get(name))
+        self._committed = -1 if progress is None else self._batcher.batch
+        with SyncWriter(self._sinks, self._finish) as writer:
+            self._commit(writer)  # before anything is written, so that sinks know where they began
 
-    def _last_progress(self, savepoint: str | None) -> Mapping[str, Any]:
-        """Restore the processor from the newest sound checkpoint; return the progress in it."""
+    def _last_progress(self, savepoint: str | None) -> Progress | None:
+        """Restore the processor from the newest valid checkpoint; return the progress in it."""
         if savepoint is not None:
             content = self.checkpoint_log.read_savepoint(savepoint)
-            return self._checked(self.processor.restore(content, name=savepoint))
+            return self._restore_processor(content, savepoint)
         damage: CheckpointCorrupt | None = None
         for name, content in self.checkpoint_log.checkpoints():
             try:
-                return self._checked(self.processor.restore(content, name=name))
+                return self._restore_processor(content, name)
             except CheckpointCorrupt as error:
                 damage = error
                 self.emit("damaged", name=name, reason=str(error))
-                self.checkpoint_log.forget(name)
+                self.checkpoint_log.discard(name)
         if damage is not None:
             raise damage
-        return {}
+        return None
 
-    def _checked(self, progress: Mapping[str, Any]) -> Mapping[str, Any]:
-        if progress["job"] != self.job:
-            raise InputError(
-                f"these checkpoints are of the job {progress['job']!r}, not {self.job!r}; give "
-                "every job a folder of its own."
-            )
-        changed = [
-            name
-            for name in {**progress["settings"], **self.settings}
-            if progress["settings"].get(name) != self.settings.get(name)
-        ]
-        if changed:
-            raise InputError(
-                f"the checkpoint was written with other settings of {', '.join(sorted(changed))}; "
-                "put them back, or start a new job with checkpoints of its own."
-            )
+    def _restore_processor(self, content: bytes, name: str) -> Progress:
+        progress = self.processor.restore(content, name=name)
+        progress.check(self.job, self.settings)
         return progress
 
-    def _open_source(self, progress: Mapping[str, Any], *, accept_gap: bool) -> None:
-        resume = None
-        if progress:
-            positions = {
-                partition: place.position for partition, place in self._batcher.mark.items()
-            }
-            resume = Resume(progress["identity"], positions)
+    def _open_source(self, progress: Progress | None, *, accept_gap: bool) -> None:
+        resume = None if progress is None else progress.resume
         try:
             self.source.open(resume)
         except _GAPS as error:
@@ -295,148 +273,143 @@ class Pipeline:
             self.source.open(resume, accept_gap=True)
             self._start_lineage()
             if not isinstance(error, SourceGap):
-                self._batcher.mark.clear()
+                self._batcher.offsets.clear()
 
-    def _has_lost_cuts(self) -> bool:
-        """Whether batches after an old savepoint cannot be cut as they were the first time."""
-        logged = self.batching.is_logged(self._batcher.mark)
-        return logged and self._batcher.batch not in self._planned
+    def _has_lost_boundaries(self) -> bool:
+        """Whether batches after an old savepoint cannot end where they ended the first time."""
+        recorded = self.batching.records_boundaries(self._batcher.offsets)
+        return recorded and self._batcher.batch not in self._boundaries
 
     def _start_lineage(self) -> None:
-        """Number batches anew: what follows is not what stands under the next numbers in sinks."""
+        """Use new batch numbers: what follows is not what sinks hold under the next numbers."""
         self._batcher.batch = (self._batcher.batch // _LINEAGE + 1) * _LINEAGE
-        self._planned = {}
+        self._boundaries = {}
 
-    def _next_parcel(self, feed: Feed, outlet: Outlet, stop: Event) -> SourceBatch | None:
-        """Rows of the next batch; None if the source has ended or it is time to stop."""
+    def _next_batch(
+        self, reader: SyncReader, writer: SyncWriter, stop: Event
+    ) -> SourceBatch | None:
+        """Return the next batch; None if the source has ended or `stop` is set."""
         batcher = self._batcher
         while not stop.is_set():
-            cut = self._next_cut(final=feed.done)
-            if cut is not None:
-                source_batch = batcher.take(cut)
+            boundary = self._next_boundary(final=reader.done)
+            if boundary is not None:
+                source_batch = batcher.take(boundary)
                 batcher.restart_timer(self.clock.elapsed())
                 return source_batch
-            if feed.done and not batcher.n_waiting:
-                self._check_reached()
+            if reader.done and (not batcher.n_waiting or batcher.batch in self._boundaries):
+                self._check_end()
                 return None
-            if feed.done and batcher.batch in self._planned:
-                raise SourceRegressed(
-                    f"batch {batcher.batch} was planned with "
-                    f"{sum(self._planned[batcher.batch].rows.values())} rows, and the source ends "
-                    f"after {batcher.n_waiting} of them; bring them back, or start with a new "
-                    "checkpoint folder."
-                )
-            outlet.check()
-            if self._is_due():  # what was learned must last though the source is silent
-                self._commit(outlet)
-            for record, block in feed.read():
+            writer.check()
+            if self._is_due():  # commit what was learned although the source is idle
+                self._commit(writer)
+            for record, block in reader.read():
                 batcher.add(record, block, elapsed=self.clock.elapsed())
         return None
 
-    def _check_reached(self) -> None:
-        """Raise if the source has ended within a message of which rows were read before."""
-        for partition, place in self._batcher.mark.items():
-            if place.row and self._batcher.batch % _LINEAGE:  # a gap that was accepted begins anew
+    def _check_end(self) -> None:
+        """Raise if the source has ended before rows that are known to exist."""
+        batcher = self._batcher
+        if batcher.n_waiting:
+            raise SourceRegressed(
+                f"batch {batcher.batch} was recorded with "
+                f"{sum(self._boundaries[batcher.batch].rows.values())} rows, and the source ends "
+                f"after {batcher.n_waiting} of them; restore them, or start with a new checkpoint "
+                "folder."
+            )
+        for partition, offset in batcher.offsets.items():
+            if offset.row and batcher.batch % _LINEAGE:  # after an accepted gap it is expected
+                where = f" of partition {partition}" if partition else ""
                 raise SourceRegressed(
-                    f"the source ends before row {place.row} of the message at {place.position}"
-                    f"{f' of partition {partition}' if partition else ''}, which was read already; bring its rows "
-                    "back, or start with --accept-gap."
+                    f"the source ends before row {offset.row} of the message at {offset.position}"
+                    f"{where}, which was read before; restore its rows, or start with --accept-gap."
                 )
 
-    def _next_cut(self, *, final: bool) -> BatchBoundary | None:
+    def _next_boundary(self, *, final: bool) -> BatchBoundary | None:
         batcher = self._batcher
-        if batcher.batch not in self._planned:
+        if batcher.batch not in self._boundaries:
             elapsed, now = self.clock.elapsed(), self.clock.now()
-            cut = batcher.propose(elapsed=elapsed, now=now)
-            by_chance = cut is None or self.batching.is_logged(cut.rows)
-            if cut is None and final:
-                cut = batcher.propose(elapsed=elapsed, now=now, final=True)
-            if cut is None or not by_chance:
-                return cut
-            self._planned[cut.batch] = self.checkpoint_log.agree(cut)
-        cut = self._planned[batcher.batch]
-        return self._planned.pop(batcher.batch) if batcher.covers(cut) else None
+            boundary = batcher.next_boundary(elapsed=elapsed, now=now)
+            by_chance = boundary is None or self.batching.records_boundaries(boundary.rows)
+            if boundary is None and final:
+                boundary = batcher.next_boundary(elapsed=elapsed, now=now, final=True)
+            if boundary is None or not by_chance:
+                return boundary
+            self._boundaries[boundary.batch] = self.checkpoint_log.record_boundary(boundary)
+        boundary = self._boundaries[batcher.batch]
+        return self._boundaries.pop(batcher.batch) if batcher.has_rows_of(boundary) else None
 
-    def _deliver(self, source_batch: SourceBatch, learned: Learned, outlet: Outlet) -> None:
-        block, schema = learned.block, self.reader.schema
+    def _deliver(self, source_batch: SourceBatch, learned: Learned, writer: SyncWriter) -> None:
+        batch, block, schema = source_batch.batch, learned.block, self.reader.schema
         key = () if schema.key is None else (schema.key,)
-        labels = label_delivery(
-            self.job, source_batch, learned, dict.fromkeys((*key, *schema.keep))
-        )
+        labels = label_delivery(self.job, batch, learned, dict.fromkeys((*key, *schema.keep)))
         self._digest = chain_digest(self._digest, labels)
-        if (
-            self.checkpoint_policy.digests
-            and source_batch.batch % self.checkpoint_policy.digests
-            == self.checkpoint_policy.digests - 1
-        ):
-            self.checkpoint_log.confirm(source_batch.batch, self._digest)
-        outlet.write("labels", labels)
+        if self.checkpoint_policy.records_digest(batch):
+            self.checkpoint_log.record_digest(batch, self._digest)
+        writer.write("labels", labels)
         if block.rejects:
-            outlet.write("dead_letters", dead_letter_delivery(self.job, source_batch, learned))
+            writer.write("dead_letters", dead_letter_delivery(self.job, source_batch, learned))
         self._n_rows += block.n_rows
         self._n_rejected += len(block.rejects)
 
-    def _tell(
-        self, source_batch: SourceBatch, learned: Learned, outlet: Outlet, watch: Stopwatch
+    def _report(
+        self, source_batch: SourceBatch, learned: Learned, writer: SyncWriter, watch: Stopwatch
     ) -> None:
-        """Say what happened, to whoever listens; alerts are delivered as labels are."""
-        news = batch_summary(source_batch, learned)
-        alerts = self.alert_rules.check(news)
+        """Emit the events of a batch; alerts are delivered as labels are."""
+        summary = batch_summary(source_batch.batch, learned)
+        alerts = self.alert_rules.check(summary)
         if alerts:
-            outlet.write("alerts", alert_delivery(self.job, source_batch, alerts))
+            writer.write("alerts", alert_delivery(self.job, source_batch.batch, alerts))
         self.on_batch(source_batch, learned)
         self.emit(
             "batch",
-            **news,
+            **summary,
             waiting=self._batcher.n_waiting,
             seconds=watch.laps,
-            at=self.clock.now(),
+            time=self.clock.now(),
         )
         for alert in alerts:
             self.emit("alert", batch=source_batch.batch, **asdict(alert))
 
     def _is_due(self) -> bool:
-        batches = self._batcher.batch - self._committed
-        return batches >= self.checkpoint_policy.batches or (
-            self.clock.elapsed() - self._since >= self.checkpoint_policy.seconds
-        )
+        policy, batches = self.checkpoint_policy, self._batcher.batch - self._committed
+        return batches >= policy.batches or self.clock.elapsed() - self._since >= policy.seconds
 
-    def _commit(self, outlet: Outlet) -> None:
+    def _commit(self, writer: SyncWriter) -> None:
         batcher = self._batcher
         if self._committed == batcher.batch:
             return
-        progress = {
-            "job": self.job,
-            "settings": self.settings,
-            "identity": dict(self.source.identity()),
-            "watermark": batcher.watermark,
-            "schema": asdict(self.reader.schema),
-            "digest": self._digest,
-            "rows": self._n_rows,
-            "rejected": self._n_rejected,
-            "alerts": self.alert_rules.save(),
-        }
-        work = PendingCommit(
-            self.processor.freeze(), batcher.batch, dict(batcher.mark), progress, self.clock.now()
+        progress = Progress(
+            batch=batcher.batch,
+            time=self.clock.now(),
+            job=self.job,
+            settings=self.settings,
+            identity=dict(self.source.identity()),
+            offsets=dict(batcher.offsets),
+            schema=self.reader.schema,
+            watermark=batcher.watermark,
+            digest=self._digest,
+            rows=self._n_rows,
+            rejected=self._n_rejected,
+            alerts=self.alert_rules.save(),
         )
-        outlet.commit(work)
+        writer.commit(PendingCommit(self.processor.freeze(), progress))
         self._committed, self._since = batcher.batch, self.clock.elapsed()
 
     @property
     def _sinks(self) -> dict[str, Sink]:
         return {"labels": self.sink, "dead_letters": self.dead_letters, "alerts": self.alerts}
 
-    def _feed(self, stop: Event) -> Feed:
+    def _open_reader(self, stop: Event) -> SyncReader:
         return (PrefetchingReader if self.threads else SyncReader)(self.source, self.reader, stop)
 
-    def _outlet(self) -> Outlet:
+    def _open_writer(self) -> SyncWriter:
         return (AsyncWriter if self.threads else SyncWriter)(self._sinks, self._finish)
 
-    def _finish(self, work: PendingCommit) -> None:
+    def _finish(self, pending: PendingCommit) -> None:
         commit(
-            work,
+            pending,
             sinks=self._sinks,
-            checkpoint_log=self.checkpoint_log,
+            log=self.checkpoint_log,
             source=self.source,
             emit=self.emit,
             clock=self.clock,

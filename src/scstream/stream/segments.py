@@ -1,13 +1,14 @@
-"""Many small contents in few large ones: a log of segments in a store, each written once.
+"""A log of segments in a store: many small contents in a few large objects, each written once.
 
-What is appended waits in memory until its segment is full, or until `SegmentLog.flush`. Two threads
-may append and read at the same time.
+Appended contents wait in memory until their segment is full, or until `SegmentLog.flush`. Two
+threads may append and read at the same time.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple, Protocol
 
@@ -18,21 +19,13 @@ from scstream.errors import CheckpointCorrupt, Fenced
 from scstream.stream.store import Store
 
 PREFIX = "segment-"
-_TRIES = 100  # numbers that others may have taken
-_GAP = 1 << 16  # bytes that are rather read over than sought over
-_FEW = 8  # small segments that are left alone
+_TRIES = 100  # numbers that others may take
+_GAP = 1 << 16  # bytes between two contents that are still read at once
+_FEW = 8  # small segments that are not compacted
 
 
 class Segment:
-    """One content of the store, or one that will be.
-
-    Parameters
-    ----------
-    number : int or None
-        What it is called by; None as long as it is in memory only.
-    size : int
-        Length in bytes.
-    """
+    """One object of the store; `number` is None while it is in memory only."""
 
     __slots__ = ("content", "number", "size")
 
@@ -43,42 +36,43 @@ class Segment:
 
 
 class Extent(NamedTuple):
-    """Where something is: a segment, and which bytes of it."""
+    """Where a content is: a segment, and which bytes of it."""
 
     segment: Segment
     start: int
     length: int
 
 
-class Placed(Protocol):
+class HasExtent(Protocol):
     """Something that is in a segment, and may be moved to another."""
 
     extent: Extent | None
 
 
+@dataclass(frozen=True)
+class SegmentList:
+    """The segments that a checkpoint refers to; from `limit` on others may be in use too."""
+
+    numbers: Sequence[int] = ()
+    sizes: Sequence[int] = ()
+    limit: int = 0
+
+    def open(self, store: Store) -> list[Segment]:
+        """Return the segments; raises `CheckpointCorrupt` if one is gone."""
+        names = set(store.names(PREFIX))
+        for number in self.numbers:
+            if segment_name(number) not in names:
+                raise CheckpointCorrupt(
+                    f"{segment_name(number)} is gone, and models of the checkpoint are in it; "
+                    "restore it, or start from an older checkpoint or savepoint."
+                )
+        return [
+            Segment(number, size) for number, size in zip(self.numbers, self.sizes, strict=True)
+        ]
+
+
 class SegmentLog:
-    """Appends contents to segments, and reads them.
-
-    Parameters
-    ----------
-    store : Store
-        Where segments are kept.
-    size : int
-        Bytes after which a segment is full.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from scstream.stream.segments import SegmentLog
-    >>> from scstream.stream.store import FolderStore
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = FolderStore(folder)
-    ...     log = SegmentLog(store, size=1000)
-    ...     first, second = log.append(b"one"), log.append(b"two")
-    ...     log.flush()
-    ...     log.read(second), store.names()
-    (b'two', ['segment-000000000000000'])
-    """
+    """Appends contents to segments of about `size` bytes, and reads them."""
 
     def __init__(self, store: Store, *, size: int) -> None:
         self.store = store
@@ -103,27 +97,29 @@ class SegmentLog:
         return extent
 
     def put_full(self) -> None:
-        """Write segments that are full; does nothing as long as there are none."""
+        """Write the segments that are full."""
         if not self._full:
             return
-        with self._putting:  # one leaves the list when it is written: who waits here knows it is
+        with (
+            self._putting
+        ):  # a segment leaves the list after it is written: a thread that waits knows
             while self._full:
                 self._put(self._full[0])
                 self._full.popleft()
 
     def flush(self) -> None:
-        """Write everything that was appended before; it would survive a crash now."""
+        """Write everything that was appended before."""
         with self._changing:
             self._close()
         self.put_full()
 
     def start_at(self, number: int) -> None:
-        """Use no number before this one; several logs in one store keep out of each other's way."""
+        """Use no number below this one; several logs in one store use separate ranges."""
         with self._changing:
             self._next = max(self._next_number(), number)
 
     def limit(self) -> int:
-        """Return the number before which there is nothing but what was appended before now."""
+        """Return the number below which every segment was appended before now."""
         with self._changing:
             return self._next_number()
 
@@ -137,9 +133,9 @@ class SegmentLog:
         return self.store.get(segment_name(segment.number), start, length)
 
     def read_many(self, extents: Sequence[Extent]) -> Iterator[tuple[int, bytes]]:
-        """Read many contents, neighbours at once; yields which it is, and the content.
+        """Read many contents, neighbours at once; yields the index and the content.
 
-        The content is empty where the segment is gone.
+        The content is empty if the segment is gone.
         """
         order = sorted(range(len(extents)), key=lambda i: (id(extents[i][0]), extents[i].start))
         for run in _runs([extents[i] for i in order], max_n=self.size):
@@ -153,22 +149,11 @@ class SegmentLog:
                 start = extents[i].start - first.start
                 yield i, whole[start : start + extents[i].length]
 
-    def compact(self, entries: Sequence[Placed], *, below: int, max_n: int) -> int:
+    def compact(self, entries: Sequence[HasExtent], *, below: int, max_n: int) -> int:
         """Copy what is left of sparse segments to the end of the log, about `max_n` bytes of it.
 
-        Parameters
-        ----------
-        entries : sequence of Placed
-            Everything that is in use in segments before `below`; their extents are changed.
-        below : int
-            What `limit` said when the entries were listed.
-        most : int
-            Bytes to copy; a segment is copied whole, so that it may be some more.
-
-        Returns
-        -------
-        int
-            Number of bytes copied.
+        `entries` are all contents in use in segments below `below`, which `limit` returned when
+        they were listed; their extents are changed. Returns the number of bytes copied.
         """
         copied = 0
         for segment, inside in _sparse(entries, below, size=self.size):
@@ -196,16 +181,16 @@ class SegmentLog:
                 self._next = number + 1
             if self.store.put_new(segment_name(number), content):
                 segment.number = number
-                segment.content = None  # only now: a reader looks at it first
+                segment.content = None  # last: a reader looks at it first
                 return
-            self.start_at(self._after_all())  # others write too, and may be far ahead
+            self.start_at(self._after_all())  # others write too
         raise Fenced(
             f"{_TRIES} numbers of segments in a row were taken, up to {number}; another instance "
             "writes to the same checkpoints. Stop it, or give it a folder of its own."
         )
 
     def _next_number(self) -> int:
-        """Number after all that there are; an instance before this one may have left some."""
+        """Return the number after all in the store; earlier instances may have left some."""
         if self._next is None:
             self._next = self._after_all()
         return self._next
@@ -216,54 +201,12 @@ class SegmentLog:
 
 
 def segment_name(number: int) -> str:
-    """Return the name of a segment.
-
-    Examples
-    --------
-    >>> from scstream.stream.segments import segment_name
-    >>> segment_name(7)
-    'segment-000000000000007'
-    """
+    """Return the name of a segment."""
     return f"{PREFIX}{number:015d}"
 
 
-def known_segments(numbers: Sequence[int], sizes: Sequence[int], store: Store) -> list[Segment]:
-    """Return segments that a checkpoint refers to; raises `CheckpointCorrupt` if one is gone.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from scstream.stream.segments import known_segments
-    >>> from scstream.stream.store import FolderStore
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = FolderStore(folder)
-    ...     store.put("segment-000000000000003", b"two models")
-    ...     known_segments([3], [10], store)[0].number
-    3
-    """
-    there = set(store.names(PREFIX))
-    for number in numbers:
-        if segment_name(number) not in there:
-            raise CheckpointCorrupt(
-                f"{segment_name(number)} is gone, and models of the checkpoint are in it; bring it "
-                "back, or start from an older checkpoint or savepoint."
-            )
-    return [Segment(number, size) for number, size in zip(numbers, sizes, strict=True)]
-
-
-def used(entries: Sequence[Placed]) -> tuple[list[Segment], NDArray[np.int64]]:
-    """Return the segments of entries in order of their numbers, and which one each is in.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> from scstream.stream.segments import Extent, Segment, used
-    >>> five, two = Segment(5, 100), Segment(2, 100)
-    >>> entries = [SimpleNamespace(extent=Extent(s, 0, 10)) for s in (five, two, five)]
-    >>> segments, which = used(entries)
-    >>> [s.number for s in segments], which
-    ([2, 5], array([1, 0, 1]))
-    """
+def segments_of(entries: Sequence[HasExtent]) -> tuple[list[Segment], NDArray[np.int64]]:
+    """Return the segments of entries by number, and the index of the segment of each entry."""
     segments = list({id(s): s for s in (extent_of(e).segment for e in entries)}.values())
     segments.sort(key=lambda s: -1 if s.number is None else s.number)
     index = {id(segment): i for i, segment in enumerate(segments)}
@@ -271,25 +214,17 @@ def used(entries: Sequence[Placed]) -> tuple[list[Segment], NDArray[np.int64]]:
     return segments, np.fromiter(which, np.int64, count=len(entries))
 
 
-def extent_of(entry: Placed) -> Extent:
-    """Return where an entry is that was written.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> from scstream.stream.segments import Extent, Segment, extent_of
-    >>> extent_of(SimpleNamespace(extent=Extent(Segment(5, 100), 10, 20))).start
-    10
-    """
+def extent_of(entry: HasExtent) -> Extent:
+    """Return the extent of an entry that was written."""
     assert entry.extent is not None
     return entry.extent
 
 
 def _sparse(
-    entries: Sequence[Placed], below: int, *, size: int
-) -> Iterator[tuple[Segment, list[Placed]]]:
-    """Segments of which less than half is in use, and small ones if there are many; least first."""
-    segments, which = used(entries)
+    entries: Sequence[HasExtent], below: int, *, size: int
+) -> Iterator[tuple[Segment, list[HasExtent]]]:
+    """Segments less than half in use, and small ones if there are many; the emptiest first."""
+    segments, which = segments_of(entries)
     lengths = np.fromiter((extent_of(e).length for e in entries), np.int64, count=len(entries))
     in_use = np.bincount(which, weights=lengths, minlength=len(segments))
     old = [i for i, s in enumerate(segments) if s.number is not None and s.number < below]
@@ -301,7 +236,7 @@ def _sparse(
 
 
 def _runs(extents: Sequence[Extent], *, max_n: int) -> Iterator[range]:
-    """Ranges of extents that lie so close together that one read takes them all."""
+    """Ranges of extents that lie so close together that one read gets them all."""
     start = 0
     for i in range(1, len(extents) + 1):
         if i < len(extents):

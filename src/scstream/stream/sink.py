@@ -1,4 +1,4 @@
-"""Where labels go. A sink may be told the same batch twice; it keeps it once."""
+"""The `Sink` protocol: where labels go. A sink may get the same batch twice; it stores it once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SinkPosition = Any  # plain JSON
 
 @dataclass(frozen=True)
 class Delivery:
-    """What one batch sends to a sink: rows in columns.
+    """The rows of one batch for a sink, in columns.
 
     The idempotence key of a row is (job, batch, index). A batch that is learned again after a
-    crash gives the same rows under the same keys.
+    crash gives the same rows with the same keys.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class Delivery:
     batch : int
         Number of the batch, from 0.
     columns : mapping of str to array of shape (N,)
-        Always "batch" and "index", which row of the batch it was; of labels also "cluster" and the
-        columns to be passed on; of dead letters "position", "reason" and "content".
+        Always "batch" and "index" (the row within the batch); labels also have "cluster" and the
+        columns of `schema.keep`, dead letters "position", "reason" and "content".
 
     Examples
     --------
@@ -47,32 +47,32 @@ class Delivery:
 
 
 class Sink(Protocol):
-    """A place for deliveries, which come in order of batches; a batch without rows may be left out.
+    """A destination of deliveries, which come in order of batches; batches may be left out.
 
-    Exactly once takes three things: `open` undoes or notices what was written after the position
-    of the checkpoint, `write` skips what is there already, and `flush` returns only when everything
-    written would survive what the system promises to survive.
+    Exactly-once delivery takes three things: `open` undoes or detects what was written after the
+    position of the checkpoint, `write` skips what is stored already, and `flush` returns only when
+    everything written is as durable as the system promises.
     """
 
     def open(self, position: SinkPosition | None) -> None:
-        """Make ready to write after `position`, which `flush` returned; None for the beginning."""
+        """Prepare to write after `position`, which `flush` returned; None for the beginning."""
         ...
 
     def write(self, delivery: Delivery) -> None:
-        """Write one delivery, or skip it if it is there."""
+        """Write one delivery, or skip it if it is stored already."""
         ...
 
     def flush(self) -> SinkPosition:
-        """Make everything written so far last; return where that ends."""
+        """Make everything written so far durable; return the position after it."""
         ...
 
     def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""
         ...
 
 
 class NullSink:
-    """A sink that keeps nothing.
+    """A sink that discards everything.
 
     Examples
     --------

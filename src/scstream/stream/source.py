@@ -1,4 +1,4 @@
-"""Where rows come from. A position is a value: a source can be asked to go on from any of them."""
+"""The `Source` protocol: where rows come from. A source can continue from any position."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from scstream.preprocess.block import Block
 
+Plain = Mapping[str, Any]  # plain JSON
 Position = Any  # plain JSON: a number, a string, or a dict or list of them
 Positions = Mapping[str, Position]  # by partition: where to read next
 
@@ -19,16 +20,15 @@ class Record:
     Parameters
     ----------
     position : Position
-        Where the message is: to read from here is to read it again.
+        Where the message is: reading from here gives it again.
     after : Position
         Where the next message of the partition is.
     value : bytes or Block
-        What it holds: bytes for `scstream.stream.messages` to read, or rows already read.
+        The content: bytes for `scstream.stream.messages` to read, or rows that are read already.
     partition : str
-        Part of the source with an order of its own, such as a partition; a source without parts
-        has one partition with an empty name.
+        Part of the source with an order of its own; a source without partitions uses "".
     time : float or None
-        When the source took the message, in seconds since 1970, if it says so.
+        When the source received the message, in seconds since 1970, if it is known.
 
     Examples
     --------
@@ -46,14 +46,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Resume:
-    """What a checkpoint remembers of a source.
+    """What a checkpoint stores of a source.
 
     Parameters
     ----------
     identity : mapping of str to str
-        `Source.identity` of then.
+        `Source.identity` when the checkpoint was written.
     positions : mapping
-        Where to go on, by partition.
+        Where to continue, by partition.
 
     Examples
     --------
@@ -69,68 +69,55 @@ class Resume:
 class Source(Protocol):
     """A stream of messages in partitions, each partition in its order.
 
-    Within a partition the order and the content of messages never change, so that reading from the same
-    position twice gives the same twice. Connectors raise `SourceChanged` where the source is not
-    the one that the checkpoint knows, `SourceRegressed` where it ends before a position that was
-    read already, and `SourceGap` where messages at a position are gone; the last two may be
-    accepted by the user. A server that is away for a while is waited for, not an error.
+    Within a partition the order and the content of messages never change, so that reading from the
+    same position twice gives the same messages. Connectors raise `SourceChanged` if the source is
+    not the one of the checkpoint, `SourceRegressed` if it ends before a position that was read, and
+    `SourceGap` if messages at a position are gone; the user may accept the last two. A server that
+    is away for a while is no error: the connector waits for it.
     """
 
     def identity(self) -> Mapping[str, str]:
-        """Which source this is: values that differ if it was deleted and made anew."""
+        """Return values that identify the source; they differ if it was deleted and recreated."""
         ...
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
-        """Go to where `resume` says, or to the beginning; check that it is still there."""
+        """Go to the positions of `resume`, or to the beginning; check that they still exist."""
         ...
 
     def read(self, max_n: int, timeout: float) -> list[Record]:
-        """Return the next messages, at most so many; none if none comes in `timeout` seconds."""
+        """Return the next messages, at most `max_n`; none if none comes in `timeout` seconds."""
         ...
 
     def acknowledge(self, positions: Positions) -> None:
-        """Tell the source that everything before these positions is safe with us."""
+        """Tell the source that everything before these positions is committed."""
         ...
 
     @property
     def done(self) -> bool:
-        """Whether there will be no more messages, as at the end of a file that is not followed."""
+        """Whether no more messages will come, as at the end of a file that is not followed."""
         ...
 
     def lag(self) -> int | None:
-        """How many messages wait behind the last one read; None if the source cannot tell."""
+        """Number of messages after the last one read; None if the source cannot tell."""
         ...
 
     def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""
         ...
 
 
 class SourceWrapper:
-    """A source that passes everything on; what a subclass says otherwise is done otherwise.
-
-    Parameters
-    ----------
-    source : Source
-        What is wrapped.
-
-    Examples
-    --------
-    >>> from scstream.stream.connectors import source
-    >>> from scstream.stream.source import SourceWrapper
-    >>> SourceWrapper(source("stdin")).lag() is None
-    True
-    """
+    """A source that forwards every call to another source; subclasses override some."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
 
     def identity(self) -> Mapping[str, str]:
-        """Which source this is."""
+        """Return the identity of the source."""
         return self._source.identity()
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
-        """Go to where `resume` says."""
+        """Open the source."""
         self._source.open(resume, accept_gap=accept_gap)
 
     def read(self, max_n: int, timeout: float) -> list[Record]:
@@ -138,18 +125,18 @@ class SourceWrapper:
         return self._source.read(max_n, timeout)
 
     def acknowledge(self, positions: Positions) -> None:
-        """Tell the source what is safe with us."""
+        """Acknowledge messages."""
         self._source.acknowledge(positions)
 
     @property
     def done(self) -> bool:
-        """Whether there will be no more messages."""
+        """Whether no more messages will come."""
         return self._source.done
 
     def lag(self) -> int | None:
-        """How many messages wait."""
+        """Number of messages after the last one read."""
         return self._source.lag()
 
     def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""
         self._source.close()

@@ -1,4 +1,4 @@
-"""Where checkpoints live: named contents that appear whole, and a compare-and-set on names."""
+"""The `Store` protocol: named objects that appear whole or not at all, with a compare-and-set."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from scstream.errors import AlreadyRunning, InputError
 from scstream.io.disk import Disk, MachineDisk, write_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_DRAFT = ".draft-"
+_TEMPORARY = ".tmp-"
 _TRIES = 3
 
 
 class Store(Protocol):
-    """Contents by name. A name has up to 64 letters, digits, dots, dashes and underscores."""
+    """Objects by name. A name has up to 64 letters, digits, dots, dashes and underscores."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a content, in place of one that may be there; durable on return."""
+        """Write an object, or replace it; durable on return."""
         ...
 
     def put_new(self, name: str, content: bytes) -> bool:
-        """Write a content unless the name is taken, in one indivisible act; tell whether it was."""
+        """Write an object unless the name is taken, atomically; return whether it was written."""
         ...
 
     def get(self, name: str, start: int = 0, length: int = -1) -> bytes:
-        """Read a content, or a part of it; raises KeyError."""
+        """Read an object, or a part of it; raises KeyError."""
         ...
 
     def names(self, prefix: str = "") -> list[str]:
-        """Names that begin so, sorted."""
+        """Names that begin with `prefix`, sorted."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove a name; it may be gone already."""
+        """Delete an object; it may be gone already."""
         ...
 
     def sweep(self) -> None:
-        """Remove what crashes left behind; only the one writer may ask for it."""
+        """Delete what crashes left behind; only the one writer may call it."""
         ...
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other instances out while inside, as far as this store can; see `CheckpointLog.claim`."""
+        """Keep other instances out while inside, as far as this store can; see `claim`."""
         ...
 
 
 class FolderStore:
-    """A store in a folder of the machine, which only its owner can enter.
+    """A store in a folder, which only its owner can enter.
 
     Parameters
     ----------
     folder : path
-        Is made if it is not there.
+        Created if it does not exist.
     disk : Disk, optional
-        By default that of the machine.
+        The file system; by default that of the machine.
 
     Examples
     --------
@@ -77,58 +77,58 @@ class FolderStore:
         self._disk.make_folder(self.folder)
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a content, in place of one that may be there."""
-        draft = self._draft(content)
+        """Write an object, or replace it."""
+        path = self._temporary(content)
         try:
-            self._disk.replace(draft, self._path(name))
+            self._disk.replace(path, self._path(name))
             self._disk.sync_folder(self.folder)
         finally:
-            self._disk.remove(draft)
+            self._disk.remove(path)
 
     def put_new(self, name: str, content: bytes) -> bool:
-        """Write a content unless the name is taken."""
+        """Write an object unless the name is taken."""
         for _ in range(_TRIES):
-            draft = self._draft(content)
+            path = self._temporary(content)
             try:
-                self._disk.link(draft, self._path(name))
+                self._disk.link(path, self._path(name))
                 self._disk.sync_folder(self.folder)
                 return True
             except FileExistsError:
                 return False
-            except FileNotFoundError:  # an instance that starts has swept the draft away
+            except FileNotFoundError:  # another instance started and has deleted the temporary file
                 continue
             finally:
-                self._disk.remove(draft)
+                self._disk.remove(path)
         return False
 
     def get(self, name: str, start: int = 0, length: int = -1) -> bytes:
-        """Read a content."""
+        """Read an object, or a part of it."""
         try:
             return self._disk.read(self._path(name), start, length)
         except FileNotFoundError:
             raise KeyError(name) from None
 
     def names(self, prefix: str = "") -> list[str]:
-        """Names that begin so."""
+        """Names that begin with `prefix`, sorted."""
         names = self._disk.names(self.folder)
         return [name for name in names if name.startswith(prefix) and _NAME.fullmatch(name)]
 
     def delete(self, name: str) -> None:
-        """Remove a name."""
+        """Delete an object."""
         self._disk.remove(self._path(name))
 
     def sweep(self) -> None:
-        """Remove drafts that a crash left behind; for the only writer, when it starts."""
+        """Delete temporary files that a crash left behind."""
         for name in self._disk.names(self.folder):
-            if name.startswith(_DRAFT):
+            if name.startswith(_TEMPORARY):
                 self._disk.remove(self.folder / name)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other instances on this machine out; raises `AlreadyRunning`.
 
-        The lock goes with the process, however it ends. It is a courtesy: what makes two writers
-        impossible is the version that each of them has to take.
+        The lock ends with the process. It is a convenience: what excludes two writers is the
+        version that each of them has to take.
         """
         if os.name != "posix":
             yield
@@ -153,9 +153,9 @@ class FolderStore:
     def _path(self, name: str) -> Path:
         return self.folder / checked_name(name)
 
-    def _draft(self, content: bytes) -> Path:
-        """Write under a name that nobody else uses; `sweep` removes what a crash leaves."""
-        path = self.folder / f"{_DRAFT}{secrets.token_hex(8)}"
+    def _temporary(self, content: bytes) -> Path:
+        """Write under a name that nobody else uses; `sweep` deletes what a crash leaves."""
+        path = self.folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
         try:
             write_whole(self._disk, path, content)
         except BaseException:
@@ -165,16 +165,7 @@ class FolderStore:
 
 
 def checked_name(name: str) -> str:
-    """Return the name if a store can hold it.
-
-    Examples
-    --------
-    >>> from scstream.stream.store import checked_name
-    >>> checked_name("../passwd")
-    Traceback (most recent call last):
-    ...
-    scstream.errors.InputError: '../passwd' cannot be a name here; use up to 64 letters, ...
-    """
+    """Return the name; raises `InputError` if a store cannot hold it."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot be a name here; use up to 64 letters, digits, dots, dashes and "

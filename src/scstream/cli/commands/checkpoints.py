@@ -27,7 +27,7 @@ def savepoint(
 
     store = open_store(to_tables(resolve(ctx.obj, None, flag_settings(sets, folder))))
     info = create_savepoint(store, name)
-    batch = (info.progress or {}).get("batch")
+    batch = info.progress and info.progress.batch
     if as_json:
         print_json({"savepoint": name, "batch": batch, "bytes": info.n_bytes})
     else:

@@ -1,4 +1,4 @@
-"""A sequence of states as a moving picture."""
+"""An animation of a sequence of models."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from matplotlib.figure import Figure
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels, Rows
 from scstream.model import Model
-from scstream.plot.looks import given_or_new
-from scstream.plot.picture import Picture
-from scstream.plot.reading import model_of, rows_of
-from scstream.plot.scatter import clusters, given_labels, thinned
+from scstream.plot.cluster_plot import clusters, every_nth, labels_or_predict
+from scstream.plot.inputs import model_of, rows_of
+from scstream.plot.projection import PlotProjection
+from scstream.plot.style import axes_or_new
 
-_ROOM = 0.04  # around what is drawn, as a share of its width
+_ROOM = 0.04  # margin, as a fraction of the range of the data
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A model after a batch, and some rows of the batch; later batches do not change it.
+    """A model after a batch, and some rows of the batch. Later batches do not change it.
 
     Parameters
     ----------
-    snapshot : Model
-        What the model knew.
+    model : Model
+        The model.
     rows : array or CSR array of shape (N, D)
-        The rows that are drawn.
+        The rows to draw.
     labels : array of shape (N,)
-        Ids of their clusters, -1 for a row that belongs to none.
+        Cluster ids of the rows, -1 for a row without a cluster.
 
     Examples
     --------
@@ -44,13 +44,13 @@ class Frame:
     array([0])
     """
 
-    snapshot: Model
+    model: Model
     rows: Rows  # (N, D)
     labels: Labels  # (N,)
 
 
 def frame(model: Any, X: Any, *, labels: Any = None, max_rows: int = 500) -> Frame:
-    """Keep a model as it is, with some rows, for a moving picture.
+    """Store the current model and some rows for an animation.
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ def frame(model: Any, X: Any, *, labels: Any = None, max_rows: int = 500) -> Fra
     X : array, table or CSR matrix of shape (N, D)
         Rows to draw.
     labels : array of shape (N,), optional
-        Ids of the clusters of the rows; by default what the model says.
+        Cluster ids of the rows; by default the prediction of the model.
     max_rows : int
-        Most rows to keep; of more, every so many is kept.
+        Maximum number of rows; of more, every n-th row is used.
 
     Returns
     -------
     Frame
-        What `animate` and `clusters` draw.
+        Input of `animate` and `clusters`.
 
     Examples
     --------
@@ -76,36 +76,36 @@ def frame(model: Any, X: Any, *, labels: Any = None, max_rows: int = 500) -> Fra
     array([[0.1],
            [0.3]])
     """
-    snapshot, rows = model_of(model), rows_of(X)
-    places = thinned(np.arange(rows.shape[0]), max_rows)
+    model, rows = model_of(model), rows_of(X)
+    places = every_nth(np.arange(rows.shape[0]), max_rows)
     if labels is not None:
-        return Frame(snapshot, rows[places], given_labels(snapshot, rows, labels)[places])
-    return Frame(snapshot, rows[places], given_labels(snapshot, rows[places], None))
+        return Frame(model, rows[places], labels_or_predict(model, rows, labels)[places])
+    return Frame(model, rows[places], labels_or_predict(model, rows[places], None))
 
 
 def animate(
     frames: Sequence[Frame], *, ax: Axes | None = None, interval: float = 150, **choices: Any
 ) -> FuncAnimation:
-    """Draw frames one after the other, as `clusters` does, with axes that stay where they are.
+    """Animate frames, drawn as `clusters` does, with fixed axes.
 
-    The same frames give the same picture, byte for byte: ``movie.save("stream.gif",
-    writer="pillow")``. In a notebook, ``movie.to_jshtml()`` is a player.
+    Save it with ``movie.save("stream.gif", writer="pillow")``; the same frames give the same bytes.
+    In a notebook, ``movie.to_jshtml()`` returns a player.
 
     Parameters
     ----------
     frames : sequence of Frame
-        What `frame` kept, in order.
+        Results of `frame`, in order.
     ax : Axes, optional
-        Where to draw; by default a new figure.
+        The axes to draw on; by default those of a new figure.
     interval : float
-        Milliseconds from frame to frame.
+        Milliseconds between two frames.
     **choices : object
         Other arguments of `clusters`.
 
     Returns
     -------
     FuncAnimation
-        The animation. Keep it for as long as it shall run.
+        The animation. Keep a reference to it while it runs.
 
     Examples
     --------
@@ -121,32 +121,32 @@ def animate(
     ...     movie.save(f"{folder}/stream.gif", writer="pillow", dpi=50)
     """
     if not frames:
-        raise InputError("there are no frames; keep one with plot.frame(model, X) after a batch.")
-    ax = given_or_new(ax)
-    picture = Picture.of([each.snapshot for each in frames])
-    limits = _limits(frames, picture)
+        raise InputError("there are no frames; call plot.frame(model, X) after each batch.")
+    ax = axes_or_new(ax)
+    projection = PlotProjection.of([each.model for each in frames])
+    limits = _limits(frames, projection)
 
     def draw(number: int) -> list[Artist]:
         ax.clear()
-        clusters(frames[number], ax=ax, picture=picture, **choices)
-        ax.set_title(f"time {frames[number].snapshot.state.time:g}", loc="left")
+        clusters(frames[number], ax=ax, projection=projection, **choices)
+        ax.set_title(f"time {frames[number].model.state.time:g}", loc="left")
         ax.set_xlim(*limits[0])
-        if not picture.is_line:
+        if not projection.is_line:
             ax.set_ylim(*limits[1])
         return [ax]
 
-    draw(0)  # who shows the figure without playing it sees the beginning
+    draw(0)  # the figure shows the first frame until the animation runs
     figure = cast(Figure, ax.get_figure(root=True))
     return FuncAnimation(figure, draw, frames=len(frames), interval=interval)
 
 
-def _limits(frames: Sequence[Frame], picture: Picture) -> list[tuple[float, float]]:
-    """Lowest and highest place along each axis that anything has in any frame."""
+def _limits(frames: Sequence[Frame], projection: PlotProjection) -> list[tuple[float, float]]:
+    """Return the range of the data of all frames along each axis, with a margin."""
     corners: list[Array] = []
     for each in frames:
-        points = picture.points(each.snapshot, each.rows, each.labels)
-        centres = picture.centres(each.snapshot)
-        std = np.sqrt(np.einsum("kaa->ka", picture.covariances(each.snapshot)))
+        points = projection.points(each.model, each.rows, each.labels)
+        centres = projection.centres(each.model)
+        std = np.sqrt(np.einsum("kaa->ka", projection.covariances(each.model)))
         corners += [points, centres - 2 * std, centres + 2 * std]
     every = np.concatenate(corners)
     low, high = every.min(axis=0), every.max(axis=0)

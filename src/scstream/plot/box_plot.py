@@ -1,4 +1,4 @@
-"""Scores of methods, as boxes over batches."""
+"""Box plots of the scores of several methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from scstream.errors import InputError
 from scstream.families.base import Array
-from scstream.plot.looks import NEUTRAL, colour_of, given_or_new, ink, tidy
+from scstream.plot.style import NEUTRAL, axes_or_new, colour_of, hide_spines, text_colour
 
 _QUANTILES = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 
@@ -20,56 +20,56 @@ def boxes(
     metric: str = "ari",
     *,
     ax: Axes | None = None,
-    ours: Sequence[str] = (),
+    highlight: Sequence[str] = (),
     colours: Mapping[str, str] | None = None,
 ) -> Axes:
-    """Draw a box for every method: quarters of its scores, with whiskers from 5 to 95 %.
+    """Draw a box for every method: quartiles of its scores, with whiskers from 5 to 95 %.
 
-    Methods stand in the order of their mean, the best on top; a dot is the mean. Batches without a
-    score are left out.
+    Methods are ordered by their mean, the best on top; a dot marks the mean. Batches without a
+    score are ignored.
 
     Parameters
     ----------
     scores : mapping of str to array or PrequentialResult
         Scores over batches, or results of `scstream.metrics.prequential`, by method.
     metric : str
-        Which column to take of a result; names the axis.
+        The column of a result; also the label of the axis.
     ax : Axes, optional
-        Where to draw; by default a new figure.
+        The axes to draw on; by default those of a new figure.
     ours : sequence of str
-        Methods to stress: filled in blue and bold; the others are grey.
+        Methods to highlight in blue and bold; the others are grey.
     colours : mapping of str to str, optional
-        Colours of single methods, in place of these.
+        Other colours for single methods.
 
     Returns
     -------
     Axes
-        Where it was drawn.
+        The axes.
 
     Examples
     --------
     >>> from matplotlib.figure import Figure
     >>> from scstream import plot
     >>> scores = {"one": [0.2, 0.3, 0.5], "another": [0.7, 0.9, 0.8]}
-    >>> ax = plot.boxes(scores, ax=Figure().subplots(), ours=["another"])
+    >>> ax = plot.boxes(scores, ax=Figure().subplots(), highlight=["another"])
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['one', 'another']
     """
     columns = {name: _column(name, score, metric) for name, score in scores.items()}
     if not columns:
         raise InputError("there are no scores to draw; pass scores by the name of their method.")
-    ax = given_or_new(ax)
+    ax = axes_or_new(ax)
     names = sorted(columns, key=lambda name: float(columns[name].mean()))
     for place, name in enumerate(names, 1):
-        shade = colour_of(0) if name in ours else NEUTRAL
+        shade = colour_of(0) if name in highlight else NEUTRAL
         _box(ax, columns[name], place, (colours or {}).get(name, shade))
     ax.set(xlabel=metric.upper() if len(metric) <= 4 else metric)
     ax.set_yticks(range(1, 1 + len(names)), names)
     for label, name in zip(ax.get_yticklabels(), names, strict=True):
-        label.set_fontweight("bold" if name in ours else "normal")
+        label.set_fontweight("bold" if name in highlight else "normal")
     ax.grid(axis="x", color=NEUTRAL, alpha=0.3, linewidth=0.7)
     ax.set_axisbelow(True)
-    tidy(ax)
+    hide_spines(ax)
     return ax
 
 
@@ -97,4 +97,4 @@ def _box(ax: Axes, values: Array, place: int, shade: str) -> None:
         whiskerprops={"color": shade},
         capprops={"color": shade},
     )
-    ax.plot(values.mean(), place, marker="o", markersize=4, color=ink(), zorder=5)
+    ax.plot(values.mean(), place, marker="o", markersize=4, color=text_colour(), zorder=5)

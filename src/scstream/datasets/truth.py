@@ -1,4 +1,4 @@
-"""What is true while one batch is drawn: who lives, how heavy, where, and where to."""
+"""The true parameters of one batch: clusters, weights, centres and how they change."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Rows = npt.NDArray[Any]
 
 
 class Emission(Protocol):
-    """How a cluster at a given place emits rows; its shape is addressed by the cluster's label."""
+    """The distribution of the rows of a cluster, given its centre and its label."""
 
-    def draw(self, rng: np.random.Generator, places: FloatArray, labels: IntArray) -> Rows:
-        """Return one row per place (N,D) and label (N,)."""
+    def draw(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> Rows:
+        """Return one row per centre (N,D) and label (N,)."""
 
-    def log_density(self, X: FloatArray, place: FloatArray, label: int) -> FloatArray:
+    def log_density(self, X: FloatArray, centre: FloatArray, label: int) -> FloatArray:
         """Return (N,) log densities, up to a term that is the same for all clusters.
 
-        ``place`` is (D,), or (N,D) where the cluster moves from row to row.
+        ``centre`` is (D,), or (N,D) where the cluster moves from row to row.
         """
 
     def distances(
-        self, places: FloatArray, label: int, others: FloatArray, their_labels: IntArray
+        self, centres: FloatArray, label: int, others: FloatArray, other_labels: IntArray
     ) -> FloatArray:
-        """Return (C,M) distances of C places of a cluster from M others, in standard deviations."""
+        """Return (C,M) distances of C centres from M other centres, in standard deviations."""
 
 
 E = TypeVar("E", bound=Emission)
@@ -37,28 +37,28 @@ E = TypeVar("E", bound=Emission)
 
 @dataclass(frozen=True, eq=False)
 class Population(Generic[E]):
-    """The clusters at the beginning of a stream, and where new versions of them come from."""
+    """The initial clusters of a stream, and the distribution of new centres."""
 
     emission: E
-    places: FloatArray  # (K,D)
+    centres: FloatArray  # (K,D)
     weights: FloatArray  # (K,)
-    fresh: Callable[[np.random.Generator, IntArray], FloatArray]
+    redraw: Callable[[np.random.Generator, IntArray], FloatArray]
 
     @property
     def labels(self) -> IntArray:
         """Return the labels 0..K-1."""
-        return np.arange(len(self.places), dtype=np.int64)
+        return np.arange(len(self.centres), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
-    """The truth during one batch.
+class BatchTruth:
+    """The true parameters during one batch.
 
     Every kind of drift is a special case. Cluster k leaves ``old[k]`` for ``new[k]`` from time
-    ``starts[k]`` on; the share of the new place rises linearly from 0 to 1 over ``width`` batches.
-    With ``blend`` the place itself moves (incremental drift); without it a row comes from the new
-    place with that probability and from the old one otherwise (gradual drift). Width 0 is abrupt
-    drift. Recurrence, births and deaths change ``labels`` and ``weights`` from scene to scene.
+    ``starts[k]`` on; the share of the new centre rises linearly from 0 to 1 over ``width`` batches.
+    With ``blend`` the centre itself moves (incremental drift); without it a row comes from the new
+    centre with that probability and from the old one otherwise (gradual drift). Width 0 is abrupt
+    drift. Recurrence, births and deaths change ``labels`` and ``weights`` from batch to batch.
     """
 
     emission: Emission
@@ -71,22 +71,22 @@ class Scene:
     blend: bool
 
     @classmethod
-    def still(
-        cls, emission: Emission, labels: IntArray, weights: FloatArray, places: FloatArray
-    ) -> Scene:
-        """Return a scene in which no cluster changes its place."""
+    def static(
+        cls, emission: Emission, labels: IntArray, weights: FloatArray, centres: FloatArray
+    ) -> BatchTruth:
+        """Return the truth of a batch in which no centre changes."""
         never = np.full(len(labels), np.inf)
-        return cls(emission, labels, weights, places, places, never, 0.0, blend=True)
+        return cls(emission, labels, weights, centres, centres, never, 0.0, blend=True)
 
     def draw(self, rng: np.random.Generator, times: FloatArray) -> tuple[Rows, IntArray]:
         """Return a row for each time (N,), and its label."""
-        which = rng.choice(len(self.weights), size=len(times), p=self.weights)  # (N,)
-        share = self._share(times, self.starts[which])
+        cluster = rng.choice(len(self.weights), size=len(times), p=self.weights)  # (N,)
+        share = self._share(times, self.starts[cluster])
         if not self.blend:
             share = (rng.random(len(times)) < share).astype(np.float64)
-        places = _between(self.old[which], self.new[which], share)
-        labels = self.labels[which]
-        return self.emission.draw(rng, places, labels), labels
+        centres = _interpolate(self.old[cluster], self.new[cluster], share)
+        labels = self.labels[cluster]
+        return self.emission.draw(rng, centres, labels), labels
 
     def classify(self, X: Rows, times: FloatArray) -> IntArray:
         """Return the labels of the Bayes classifier: the most probable cluster of each row."""
@@ -98,7 +98,7 @@ class Scene:
         return best
 
     def _share(self, times: FloatArray, starts: FloatArray | np.float64) -> FloatArray:
-        """Return how far the change has come, 0 to 1, at each time."""
+        """Return the progress of the change, 0 to 1, at each time."""
         elapsed = times - starts
         if self.width == 0.0:
             return (elapsed >= 0.0).astype(np.float64)
@@ -114,7 +114,7 @@ class Scene:
         if (share == 1.0).all():
             return self.emission.log_density(X, new, label)
         if self.blend:
-            return self.emission.log_density(X, _between(old, new, share), label)
+            return self.emission.log_density(X, _interpolate(old, new, share), label)
         with np.errstate(divide="ignore"):
             log_old, log_new = np.log1p(-share), np.log(share)
         log_old = log_old + self.emission.log_density(X, old, label)
@@ -123,6 +123,6 @@ class Scene:
         return either
 
 
-def _between(old: FloatArray, new: FloatArray, share: FloatArray) -> FloatArray:
+def _interpolate(old: FloatArray, new: FloatArray, share: FloatArray) -> FloatArray:
     # Not old + share*(new-old): this is exact at both ends and keeps probabilities >= 0.
     return (1.0 - share)[:, None] * old + share[:, None] * new

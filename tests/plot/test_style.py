@@ -35,10 +35,10 @@ def test_looks_belong_to_ids() -> None:
     assert len({colour for colour, _ in looks[:7]}) == 7
 
 
-@pytest.mark.parametrize("identity", [-1, *range(7)])
-def test_colours_are_seen_on_white_and_on_black(identity: int) -> None:
-    assert contrast(plot.colour_of(identity), "white") > 2
-    assert contrast(plot.colour_of(identity), "black") > 3
+@pytest.mark.parametrize("cluster_id", [-1, *range(7)])
+def test_colours_are_seen_on_white_and_on_black(cluster_id: int) -> None:
+    assert contrast(plot.colour_of(cluster_id), "white") > 2
+    assert contrast(plot.colour_of(cluster_id), "black") > 3
 
 
 @pytest.mark.parametrize("style", ["default", "dark_background"])
@@ -54,7 +54,7 @@ def test_text_is_read_in_light_and_dark_styles(style: str) -> None:
 def test_boxes_stand_in_the_order_of_their_means() -> None:
     scores = {"best": [0.9, 0.8, 1.0], "worst": [0.1, np.nan, 0.3], "middle": [0.5, 0.6, 0.5]}
     ax = Figure().subplots()
-    assert plot.boxes(scores, "nmi", ax=ax, ours=["best"]) is ax
+    assert plot.boxes(scores, "nmi", ax=ax, highlight=["best"]) is ax
     assert [label.get_text() for label in ax.get_yticklabels()] == ["worst", "middle", "best"]
     assert [label.get_fontweight() for label in ax.get_yticklabels()] == ["normal"] * 2 + ["bold"]
     means = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]

@@ -1,8 +1,8 @@
-"""One look for all pictures: colours and markers of ids, and axes with little on them.
+"""The style of all plots: colours and markers of clusters, and plain axes.
 
-Colours are those of Okabe and Ito, without the two that vanish on white or on black, and the olive
-of Paul Tol; people of any colour vision tell them apart. Text and lines take the colours of the
-style in use, so that light and dark styles both work.
+The colours are those of Okabe and Ito, without the two that are invisible on white or on black, and
+the olive of Paul Tol; they can be distinguished with any colour vision. Text and lines use the
+colours of the current matplotlib style, so light and dark styles both work.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from matplotlib.patheffects import AbstractPathEffect, withStroke
 
 from scstream.families.base import Array
 
-NEUTRAL = "#8a8a8a"  # seen on white and on black
+NEUTRAL = "#8a8a8a"  # visible on white and on black
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#999933")
 N_COLOURS = len(_COLOURS)
-_MARKERS = ("o", "s", "^", "D", "v", "P")  # prime to the colours: 42 ids before a pair returns
+_MARKERS = ("o", "s", "^", "D", "v", "P")  # coprime to the colours: 42 different pairs
 
 
-def colour_of(identity: int) -> str:
-    """Return the colour of a cluster; grey for rows of no cluster.
+def colour_of(cluster_id: int) -> str:
+    """Return the colour of a cluster; grey for rows without a cluster.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def colour_of(identity: int) -> str:
     Returns
     -------
     str
-        A colour as matplotlib reads it, the same for the same id for ever.
+        A matplotlib colour; it depends on the id only.
 
     Examples
     --------
@@ -40,10 +40,10 @@ def colour_of(identity: int) -> str:
     >>> colour_of(0), colour_of(7), colour_of(-1)
     ('#0072B2', '#0072B2', '#8a8a8a')
     """
-    return NEUTRAL if identity < 0 else _COLOURS[identity % N_COLOURS]
+    return NEUTRAL if cluster_id < 0 else _COLOURS[cluster_id % N_COLOURS]
 
 
-def marker_of(identity: int) -> str:
+def marker_of(cluster_id: int) -> str:
     """Return the marker of a cluster; ids with the same colour have different ones.
 
     Parameters
@@ -54,7 +54,7 @@ def marker_of(identity: int) -> str:
     Returns
     -------
     str
-        A marker as matplotlib reads it.
+        A matplotlib marker.
 
     Examples
     --------
@@ -62,11 +62,11 @@ def marker_of(identity: int) -> str:
     >>> marker_of(0), marker_of(7)
     ('o', 's')
     """
-    return "o" if identity < 0 else _MARKERS[identity % len(_MARKERS)]
+    return "o" if cluster_id < 0 else _MARKERS[cluster_id % len(_MARKERS)]
 
 
-def given_or_new(ax: Axes | None) -> Axes:
-    """Return the axes, or those of a new figure of pyplot, which its caller shows and closes."""
+def axes_or_new(ax: Axes | None) -> Axes:
+    """Return the axes, or those of a new pyplot figure, which the caller shows and closes."""
     if ax is not None:
         return ax
     from matplotlib import pyplot
@@ -74,31 +74,31 @@ def given_or_new(ax: Axes | None) -> Axes:
     return pyplot.subplots(layout="constrained")[1]
 
 
-def tidy(ax: Axes) -> None:
-    """Take away what says nothing."""
+def hide_spines(ax: Axes) -> None:
+    """Hide the top and right spines."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def ink() -> str:
-    """Colour of text in the style in use."""
+def text_colour() -> str:
+    """Return the text colour of the current style."""
     return str(mpl.rcParams["text.color"])
 
 
-def halo(ax: Axes, width: float = 2.5) -> list[AbstractPathEffect]:
-    """A rim in the colour of the background, so that text is read on whatever lies below."""
+def outline(ax: Axes, width: float = 2.5) -> list[AbstractPathEffect]:
+    """Return an outline in the background colour, which keeps text readable."""
     return [withStroke(linewidth=width, foreground=ax.get_facecolor())]
 
 
-def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on a colour."""
+def contrast_colour(colour: str) -> str:
+    """Return black or white, whichever has more contrast to a colour."""
     red, green, blue = to_rgb(colour)
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
 
 
-def strip_above(ax: Axes, top: float, part: float) -> Axes:
-    """Give the upper `part` of some axes to smaller ones; what was there ends at `top`.
+def inset_above(ax: Axes, top: float, part: float) -> Axes:
+    """Return inset axes in the upper `part` of the axes, whose own data end at `top`.
 
-    They lie inside the axes, so that no layout has to make room for them.
+    They lie inside the axes, so that layouts need not make room for them.
     """
     ax.set_ylim(0.0, top / (1.0 - part))
     ticks = [
@@ -110,12 +110,12 @@ def strip_above(ax: Axes, top: float, part: float) -> Axes:
     above = ax.inset_axes((0.0, 1.0 - 0.9 * part, 1.0, 0.9 * part), sharex=ax)
     above.tick_params(labelbottom=False, bottom=False)
     above.spines["bottom"].set_visible(False)
-    tidy(above)
+    hide_spines(above)
     return above
 
 
-def edges_of(time: Array) -> Array:  # (B,) -> (B + 1,)
-    """Where the picture of one batch ends and that of the next begins: halfway between them."""
+def batch_edges(time: Array) -> Array:  # (B,) -> (B + 1,)
+    """Return the boundaries between batches: halfway between their times."""
     middle = 0.5 * (time[1:] + time[:-1])
     first = middle[0] if len(middle) else time[0] + 0.5
     last = middle[-1] if len(middle) else time[-1] - 0.5

@@ -1,4 +1,4 @@
-"""The model and the rows that a plot is given, in any form that users have them."""
+"""Conversion of the models and rows that users pass to plots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def model_of(model: Any) -> Model:
             return model_of(inner)
     if not isinstance(model, Model) or model.state.is_new:
         raise InputError(
-            f"this {type(model).__name__} has learned nothing yet, or is no model of scstream; "
+            f"this {type(model).__name__} is not a model of scstream, or has learned nothing yet; "
             "learn a batch with partial_fit first."
         )
     return model
