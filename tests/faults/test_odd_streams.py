@@ -41,7 +41,7 @@ def odd_model(rng, family, seed):
         half_life=[None, 0.1, 1.0, 5.0][rng.integers(4)],
         kernel=Box(2.0) if rng.random() < 0.2 else None,
         max_clusters=int(rng.choice([1, 2, 5, 1000])),
-        switches={"archive": bool(rng.integers(2)), "start_sweeps": int(rng.integers(0, 6))},
+        archive=bool(rng.integers(2)),
         random_state=seed,
     )
 
