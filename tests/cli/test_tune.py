@@ -10,7 +10,7 @@ from scstream.cli.store import MemoryStore
 from scstream.cli.tune import SearchOptions, TuneBatch, collect_batches, prequential_scores
 from scstream.errors import InputError
 from scstream.metrics import adjusted_rand
-from scstream.model import Settings
+from scstream.model import Model, Settings
 from scstream.stream.config import build
 from tests.cli.inside import json_output, refused, sound
 
@@ -90,13 +90,10 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
     densities, agreements = [], []
     truth = [(batch.X > 2.5) @ [1, 2] for batch in batches]
     for number, batch in enumerate(batches):
-        if own.snapshot is not None:
-            from scstream.preprocess import Steps
-            from scstream.stream.model_version import ModelVersion
-
-            verdict = ModelVersion(0, 0, 0.0, None, own, Steps()).compute("predict", batch.X).values
-            densities.append(verdict.log_density.mean())
-            agreements.append(adjusted_rand(truth[number], verdict.label))
+        if isinstance(own, Model):
+            prediction = own.at().predict(batch.X)
+            densities.append(prediction.log_density.mean())
+            agreements.append(adjusted_rand(truth[number], prediction.label))
         own, _, _ = own.update(batch.X)
     np.testing.assert_allclose(
         prequential_scores(learner, batches, "density"), densities, rtol=1e-12
