@@ -25,6 +25,13 @@ class Step(ABC):
 
     The fields of a step are its options, except `learned`: the fitted parameters, as plain values
     and arrays by name, or None before the first block.
+
+    Examples
+    --------
+    >>> from scstream.preprocess.scale import Standardise
+    >>> step = Standardise(clip=5.0)
+    >>> step.options()["clip"], step.learned is None
+    (5.0, True)
     """
 
     learned: Mapping[str, Any] | None = None

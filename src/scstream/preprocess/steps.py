@@ -24,7 +24,30 @@ STEPS: Mapping[str, type[Step]] = {
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """A sequence of steps; applying it to a block also returns the steps for the next block."""
+    """A sequence of steps; applying it to a block also returns the steps for the next block.
+
+    Parameters
+    ----------
+    steps : tuple of Step
+        The steps in order. Without steps, blocks stay as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess import Steps
+    >>> steps = Steps.build([{"step": "standardise"}, {"step": "pca", "n": 1}])
+    >>> steps = steps.with_columns(("x", "y"))
+    >>> block = Block.of(np.array([[1.0, 2.0], [3.0, 6.0], [5.0, 10.0]]))
+    >>> steps, block = steps.apply(block)
+    >>> block.X.round(3).ravel()
+    array([-1.732,  0.   ,  1.732])
+    >>> steps.feature_names(("x", "y"))
+    ('pca0',)
+    >>> again = Steps.load(steps.save())
+    >>> again.apply(Block.of(np.array([[5.0, 10.0]])))[1].X.round(3)
+    array([[1.732]])
+    """
 
     steps: tuple[Step, ...] = ()
 
@@ -38,7 +61,20 @@ class Steps:
 
     @classmethod
     def build(cls, tables: Sequence[Mapping[str, Any]], *, text: str | None = None) -> Steps:
-        """Make the steps of a configuration, not fitted yet."""
+        """Make the steps of a configuration, not fitted yet.
+
+        Parameters
+        ----------
+        tables : sequence of mapping
+            One table for each step: its name under "step", and the options of the step.
+        text : str, optional
+            The text column of the schema, for steps that name none.
+
+        Returns
+        -------
+        Steps
+            Call `with_columns` before the first block.
+        """
         return cls(tuple(_built(table, number, text) for number, table in enumerate(tables, 1)))
 
     def with_columns(self, names: Sequence[str]) -> Steps:
@@ -61,6 +97,19 @@ class Steps:
         """Fit the steps to a block where they require it, and transform the block.
 
         A block without a valid row changes nothing.
+
+        Parameters
+        ----------
+        block : Block
+            A batch.
+        time : float, optional
+            The time of the batch, on the clock of the model; by default one later than the last.
+
+        Returns
+        -------
+        Steps, Block
+            The steps for the next batch, and the batch with the model's columns. Rows that a step
+            made unusable are among its rejects.
         """
         if not self.steps or not len(block.row):
             return self, block

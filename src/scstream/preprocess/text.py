@@ -37,7 +37,30 @@ def stable_hash(word: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class TextStep(Step):
-    """A step that replaces all columns by word counts of a text column."""
+    """A step that replaces all columns by word counts of a text column.
+
+    Parameters
+    ----------
+    n : int
+        Number of columns; for `count_words`, the maximum.
+    column : str
+        The text column; in a pipeline the default is the `text` column of the schema.
+    stop_words : "none", "english" or sequence of str
+        Words that are not counted.
+    empty : {"reject", "keep"}
+        What to do with a row that has no counted word: reject it, or keep it as a row of zeros,
+        which carries no information and joins a large cluster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.text import HashText
+    >>> step = HashText(column="title", stop_words="english")
+    >>> block, found = step.read(Block.of(np.zeros((2, 0)), title=["Rain and sun", None]))
+    >>> found, block.rejects[0].reason
+    ([['rain', 'sun']], "column 'title' holds NoneType, not text")
+    """
 
     n: int = 2000
     column: str = "text"

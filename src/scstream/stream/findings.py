@@ -18,6 +18,12 @@ class Finding:
         The setting or part: "appendfsync", "threads".
     detail : str
         What was found, what it means, and what to do about it.
+
+    Examples
+    --------
+    >>> from scstream.stream.findings import Finding
+    >>> Finding("ok", "appendfsync", "always: confirmed rows survive a crash").level
+    'ok'
     """
 
     level: Literal["ok", "note", "warn"]

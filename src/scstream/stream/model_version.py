@@ -37,6 +37,13 @@ class Answer:
         Version of the checkpoint.
     batch : int
         The batch that comes after it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scstream.stream.model_version import Answer
+    >>> Answer(np.array([0, 2]), version=7, batch=300).version
+    7
     """
 
     values: Any

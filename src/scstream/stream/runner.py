@@ -121,6 +121,10 @@ class Pipeline:
     settings : mapping
         The settings that labels depend on, as the user wrote them; a checkpoint that was written
         with other settings is rejected.
+
+    Examples
+    --------
+    See the tutorial, docs/tutorials/broker-to-table.md.
     """
 
     job: str
