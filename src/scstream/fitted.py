@@ -90,12 +90,57 @@ class FittedModel:
 
         The file is safetensors with a JSON header and checksums, no pickle. It appears complete or
         not at all. It does not hold the labels of the last batch.
+
+        Parameters
+        ----------
+        path : path
+            Where to write; a file of that name is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.scstream")
+        ...     ScStream.load(f"{folder}/m.scstream").n_clusters_
+        1
         """
         write_atomically(Path(path), self._fitted().to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, kernel: Any = None) -> Self:
-        """Read a model that `save` wrote."""
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        kernel : Kernel or callable, optional
+            The kernel of the model if it was a function: a file cannot hold one.
+
+        Returns
+        -------
+        ScStream
+            A model that continues where the saved one stopped.
+
+        Raises
+        ------
+        CheckpointCorrupt
+            The file is damaged, or is not a model file.
+        CheckpointTooNew
+            A later version of scstream wrote it.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.scstream")
+        ...     ScStream.load(f"{folder}/m.scstream").predict([[0.1]])
+        array([0])
+        """
         model = load_model(Path(path), kernel=kernel)
         estimator = cls(**model.settings.parameters())
         estimator._keep(model)

@@ -60,7 +60,13 @@ one_blas_thread = _OneBlasThread()
 
 @dataclass
 class ThreadExecutor:
-    """Run passes on threads of this process. Other executors must give the same results."""
+    """Run passes on threads of this process. Other executors must give the same results.
+
+    Parameters
+    ----------
+    n_threads : int
+        Threads to use; one by default.
+    """
 
     n_threads: int = 1
 

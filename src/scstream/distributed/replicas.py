@@ -254,7 +254,15 @@ class Replicas:
 
 
 class Pending:
-    """A request in progress; `Replicas.submit` returns it."""
+    """A request in progress; `Replicas.submit` returns it.
+
+    Examples
+    --------
+    See `Replicas`::
+
+        pending = [replicas.submit(part) for part in parts]
+        ids = [each.result().values for each in pending]
+    """
 
     def __init__(self, replicas: Replicas, request: _Request, end: float) -> None:
         self._replicas = replicas
@@ -266,7 +274,13 @@ class Pending:
         self._slot, self._actor, self._call = replicas._send(request, end)
 
     def result(self, *, deadline: float | None = None) -> Answer:
-        """Wait for the answer; if the replica dies or has an old version, use another one."""
+        """Wait for the answer; if the replica dies or has an old version, use another one.
+
+        Parameters
+        ----------
+        deadline : float, optional
+            Maximum duration in seconds, by default that of the `Replicas`.
+        """
         end = self._replicas._end(deadline)
         while self._answer is None:
             self._answer = self._receive(end)

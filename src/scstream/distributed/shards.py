@@ -80,7 +80,20 @@ class ShardedRows(RemoteRows):
         return _slices(self.blocks, self._ends, rows)
 
     def labelled(self, labels: ShardedLabels, *, name: str = "cluster") -> Any:
-        """Return the original tables with a column of labels."""
+        """Return the original tables with a column of labels.
+
+        Parameters
+        ----------
+        labels : ShardedLabels
+            The labels of these rows after `partial_fit`.
+        name : str
+            Name of the new column.
+
+        Returns
+        -------
+        ray.data.Dataset
+            The original blocks; rows are not moved.
+        """
         if self.feature_names is None:
             raise InputError("only tables can get a column of labels; these rows are arrays.")
         from ray.data import from_arrow_refs

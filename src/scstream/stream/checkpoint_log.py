@@ -56,7 +56,30 @@ class _Kept(NamedTuple):
 
 @dataclass
 class CheckpointLog:
-    """The log of one pipeline."""
+    """The log of one pipeline.
+
+    Parameters
+    ----------
+    store : Store
+        Where the log is stored.
+    newest : int
+        How many of the newest checkpoints are kept.
+    hourly : int
+        Number of hours for each of which one more checkpoint is kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from scstream.stream.checkpoint_log import CheckpointLog
+    >>> from scstream.stream.store import FolderStore
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first, second = CheckpointLog(FolderStore(folder)), CheckpointLog(FolderStore(folder))
+    ...     _ = first.claim(time=0.0), second.claim(time=0.0)
+    ...     first.publish(b"labels of an instance that was fenced off", time=1.0, batch=1)
+    Traceback (most recent call last):
+    ...
+    scstream.errors.Fenced: another instance has taken over ...
+    """
 
     store: Store
     newest: int = 3

@@ -16,7 +16,44 @@ from scstream.stream.source import Plain, Positions, Resume
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pipeline has come: everything it needs to continue, except the model."""
+    """How far a pipeline has come: everything it needs to continue, except the model.
+
+    Parameters
+    ----------
+    batch : int
+        Number of the next batch.
+    time : float
+        When the checkpoint was made, in seconds since 1970.
+    epoch : int
+        Version that the running instance claimed when it started.
+    job : str
+        Name of the pipeline.
+    settings : mapping
+        The settings that labels depend on, as the user wrote them.
+    identity : mapping
+        `Source.identity` of the source.
+    offsets : mapping of str to Offset
+        Where the next rows are, by partition.
+    sinks : mapping
+        Position of every sink, by name.
+    schema : Schema
+        The columns, with the features of the first valid row.
+    watermark : float
+        Time of the last batch, if batches have times.
+    digest : str
+        Digest of all labels so far.
+    rows, rejected : int
+        Number of rows so far, and how many of them were rejected.
+    alerts : mapping
+        State of the alert rules.
+
+    Examples
+    --------
+    >>> from scstream.stream.progress import Progress
+    >>> progress = Progress(batch=3, job="demo", rows=3000)
+    >>> Progress.from_dict(progress.to_dict()) == progress
+    True
+    """
 
     batch: int
     time: float = 0.0

@@ -35,7 +35,23 @@ def csv_rows(delivery: Delivery, columns: Sequence[str], *, header: bool) -> byt
 
 
 class CsvReader:
-    """Read lines of CSV; the first line has the names of the columns."""
+    r"""Read lines of CSV; the first line has the names of the columns.
+
+    Parameters
+    ----------
+    schema : Schema
+        Roles of the columns. Columns that are kept stay text.
+    delimiter : str
+        Separator of the fields.
+
+    Examples
+    --------
+    >>> from scstream.stream.connectors.files import CsvReader
+    >>> from scstream.stream.schema import Schema
+    >>> block = CsvReader(Schema(keep=("name",))).read(b'x,name\n1,"a,b"\n?,c\n')
+    >>> block.X.tolist(), block.extra["name"].tolist(), block.rejects[0].reason
+    ([[1.0]], ['a,b'], "column 'x' holds '?', which is not a number.")
+    """
 
     def __init__(self, schema: Schema, *, delimiter: str = ",") -> None:
         self.schema = schema
