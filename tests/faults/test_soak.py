@@ -49,7 +49,7 @@ class Slower:
     def __init__(self, learner: Model) -> None:
         self._learner = learner
 
-    def learn(self, rows: np.ndarray) -> None:
+    def update(self, rows: np.ndarray) -> None:
         self._learner.update(np.concatenate([rows, rows[: len(rows) // 3]]))
 
 
