@@ -30,7 +30,7 @@ def test_people_read_what_the_figures_mean(tmp_path: Path) -> None:
     assert "diagonal, 4 batches of 200 rows, D 3, K 4" in text
     for phase in PHASES:
         assert phase in text
-    assert "what scstream run cannot exceed" in text
+    assert "the upper limit of scstream run" in text
 
 
 def test_families_that_it_does_not_know(tmp_path: Path) -> None:

@@ -91,4 +91,4 @@ def test_one_model_answers_and_not_one_for_every_key(tmp_path: Path) -> None:
     flags = ("--set", "schema.key=name", "--checkpoint", "state", "--serve", free_address())
     done = scstream("run", "--source", "file:rows.csv", *flags, folder=tmp_path)
     assert done.returncode == 2
-    assert "--serve answers from one model" in done.stderr
+    assert "--serve needs one model for all rows" in done.stderr

@@ -146,7 +146,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         ("empty", "rows.csv", 1, "there is no sound checkpoint with a model yet"),
         ("m.scstream", "none.csv", 2, "there is no file at none.csv"),
         ("m.scstream", "other.csv", 2, "the first is row 0: column 'x' is missing."),
-        ("m.scstream", "rows", 2, "the name 'rows' in rows does not say what the file is"),
+        ("m.scstream", "rows", 2, "the format of 'rows' in rows is unknown"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(

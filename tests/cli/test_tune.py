@@ -10,7 +10,7 @@ from scstream.cli.store import MemoryStore
 from scstream.cli.tune import SearchOptions, TuneBatch, collect_batches, prequential_scores
 from scstream.errors import InputError
 from scstream.metrics import adjusted_rand
-from scstream.model import Settings
+from scstream.model import Model, Settings
 from scstream.stream.config import build
 from tests.cli.inside import json_output, refused, sound
 
@@ -84,25 +84,20 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
         "batch": {"rows": 100},
         "model": {"random_state": 0},
     }
-    learner, batches = collect_batches(settings, SearchOptions(batches=3, held_out=2))
+    model, batches = collect_batches(settings, SearchOptions(batches=3, held_out=2))
     assert [batch.X.shape for batch in batches] == [(100, 2)] * 5
     own = Settings.of({"random_state": 0}, feature_names=("x", "y"))
     densities, agreements = [], []
     truth = [(batch.X > 2.5) @ [1, 2] for batch in batches]
     for number, batch in enumerate(batches):
-        if own.snapshot is not None:
-            from scstream.preprocess import Steps
-            from scstream.stream.model_version import ModelVersion
-
-            verdict = ModelVersion(0, 0, 0.0, None, own, Steps()).compute("predict", batch.X).values
-            densities.append(verdict.log_density.mean())
-            agreements.append(adjusted_rand(truth[number], verdict.label))
-        own, _, _ = own.update(batch.X)
-    np.testing.assert_allclose(
-        prequential_scores(learner, batches, "density"), densities, rtol=1e-12
-    )
+        if isinstance(own, Model):
+            prediction = own.at().predict(batch.X)
+            densities.append(prediction.log_density.mean())
+            agreements.append(adjusted_rand(truth[number], prediction.label))
+        own = own.update(batch.X).model
+    np.testing.assert_allclose(prequential_scores(model, batches, "density"), densities, rtol=1e-12)
     known = [TuneBatch(batch.X, None, true) for batch, true in zip(batches, truth, strict=True)]
-    assert prequential_scores(learner, known, "ari") == agreements
+    assert prequential_scores(model, known, "ari") == agreements
 
 
 def test_too_few_rows_are_a_sentence(folder: Path) -> None:
