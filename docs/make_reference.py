@@ -38,44 +38,45 @@ HEAD = """\
 
 Made by `python docs/make_reference.py` from the code; do not edit.
 
-A file of settings is TOML, with the sections below. A flag wins over a variable, a variable over
-the file, the file over the default: `--set batch.rows=500`, `SCSTREAM_BATCH__ROWS=500`. In the file
-`${NAME}` stands for a variable, and `$${NAME}` for `${NAME}` itself. Where a default is empty there
-is none. `scstream run pipeline.toml --dry-run` prints every setting and where it comes from.
-Recipes are in [pipelines.md](../howto/pipelines.md)."""
+A settings file is TOML with the sections below. A command line flag (`--set batch.rows=500`)
+overrides an environment variable (`SCSTREAM_BATCH__ROWS=500`), which overrides the file, which
+overrides the default. In the file, `${NAME}` is replaced by the environment variable NAME; write
+`$${NAME}` for a literal `${NAME}`. An empty default means that the option is not set.
+`scstream run pipeline.toml --dry-run` prints every setting and where it comes from. Recipes are in
+[pipelines.md](../howto/pipelines.md)."""
 STEPS_ARE = """\
 ## [[steps]]
 
-Preprocessing, one table for each step, in the order of the file; it is saved with the model. A
-table has `step`, and the options of that step."""
+Preprocessing: one table for each step, applied in the order of the file and saved with the model.
+Each table has `step`, the name of the step, and the options of that step."""
 MODEL_IS = """\
 ## [model]
 
-Parameters of `scstream.ScStream`. The default of `random_state` is made of the name of the job.
-TOML has no None: write `half_life = inf` for a model that never forgets."""
+Parameters of `scstream.ScStream`. The default of `random_state` is computed from the name of the
+job. TOML has no None: write `half_life = inf` for a model that never forgets."""
 SINKS_ARE = """\
 ## [sink] and [dead_letters]
 
-Where labels go, and where rows go that cannot be used, with the reason. Without the section they go
-nowhere."""
+The destination of labels, and of rows that cannot be used, with the reason. Without the section
+they are discarded."""
 CHECKPOINTS_ARE = """\
 ## [checkpoint]
 
-Where checkpoints are kept, how often they are written and how many stay."""
+Where checkpoints are stored, how often they are written and how many are kept."""
 
 ALERTS_ARE = """\
 ## [alerts]
 
-What somebody should look at; see [alerts.md](../howto/alerts.md). Alerts are written as lines of
-the log, to `alerts.sink`, a table with `kind` and the options of that sink, as labels are (exactly
-once, but for `stdout`), and posted to `alerts.webhook` by the command line. They change no label,
-and may be changed at any checkpoint."""
+Alert rules; see [alerts.md](../howto/alerts.md). Alerts are logged, written to `alerts.sink` (a
+table with `kind` and the options of that sink) with the same guarantee as labels, and posted to
+`alerts.webhook` by the command line. Alert rules do not change labels; you can change them at any
+restart."""
 
 ON_RAY = """\
 ### keys on a Ray cluster
 
-With any of these the models are held by workers of a Ray cluster (`pip install "scstream[ray]"`);
-labels are the same."""
+With any of these options, workers of a Ray cluster hold the models (`pip install "scstream[ray]"`).
+Labels are the same."""
 
 
 class Option(NamedTuple):
@@ -87,7 +88,7 @@ class Option(NamedTuple):
     meaning: str
 
 
-KIND = Option("kind", "str", NEEDED, "Which of the kinds below.")
+KIND = Option("kind", "str", NEEDED, "One of the kinds below.")
 FORMAT = Option(
     "format",
     ", ".join(f'"{name}"' for name in FORMATS),
@@ -98,16 +99,16 @@ FORMAT = Option(
 FOLDER = Option(
     "folder", "str", config.FOLDER, 'A folder, or an address such as "s3://bucket/prefix".'
 )
-ALERT_SINK = Option("sink", "table", None, "Where alerts go: a sink as above.")
+ALERT_SINK = Option("sink", "table", None, "The destination of alerts: a sink as above.")
 WEBHOOK = Option(
     "webhook",
     "str",
     None,
-    "An https:// or http:// address that every alert is posted to as JSON; shown without its path.",
+    "An https:// or http:// address to which every alert is posted as JSON; logs omit its path.",
 )
-TOKEN = Option("token", "str", None, "Is sent to the webhook as `Authorization: Bearer`.")
+TOKEN = Option("token", "str", None, "Sent to the webhook as `Authorization: Bearer`.")
 STORE = Option(
-    "options", "table", None, "For an address: the options below, or whatever else obstore takes."
+    "options", "table", None, "For an address: the options below, and other options of obstore."
 )
 
 
@@ -118,12 +119,12 @@ def page() -> str:
 
 def sections() -> Iterator[str]:
     """Yield headings, sentences and tables in the order of the page."""
-    yield "## Without a section"
+    yield "## Top level"
     yield table(options(Pipeline, ["job", "threads"], {"job": "scstream"}))
     yield "## [source]\n\nWhere rows come from."
     yield table([KIND, FORMAT])
     yield from connectors_of("source", connectors.SOURCES)
-    yield "## [schema]\n\nWhich columns are what."
+    yield "## [schema]\n\nThe roles of the columns."
     yield table(options(Schema, config.SCHEMA))
     yield STEPS_ARE
     for name, step in STEPS.items():
@@ -132,7 +133,7 @@ def sections() -> Iterator[str]:
         yield table(options(step, changed=needed))
     yield MODEL_IS
     yield table(options(ScStream, [name for name in PARAMETERS if name != "kernel"]))
-    yield "## [batch]\n\nWhere a batch ends, and what time it has."
+    yield "## [batch]\n\nWhere a batch ends, and the time of a batch."
     yield table(options(Batching))
     yield SINKS_ARE
     yield table([KIND])
@@ -143,7 +144,7 @@ def sections() -> Iterator[str]:
     )
     yield "### checkpoint.options"
     yield table(options(S3Store, ["retry_timeout", "allow_http"]))
-    yield "## [keys]\n\nWith `schema.key`: limits of the many models."
+    yield "## [keys]\n\nWith `schema.key`: limits of the models."
     yield table(options(KeyOptions))
     yield ON_RAY
     yield table(options(RayKeys, ["workers", "address", "deadline", "replay"]))
@@ -165,14 +166,17 @@ def options(
     owner: Any, names: Iterable[str] = (), changed: Mapping[str, Any] | None = None
 ) -> list[Option]:
     """Return the options that a class takes, or those of these names."""
-    known, told = inspect.signature(owner).parameters, meanings(owner)
+    known, described = inspect.signature(owner).parameters, meanings(owner)
     plain = [
         name
         for name, parameter in known.items()
         if name != "learned" and OBJECTS.isdisjoint(re.findall(r"\w+", str(parameter.annotation)))
     ]
     defaults = {name: known[name].default for name in names or plain} | dict(changed or {})
-    return [Option(name, told[name][0], value, told[name][1]) for name, value in defaults.items()]
+    return [
+        Option(name, described[name][0], value, described[name][1])
+        for name, value in defaults.items()
+    ]
 
 
 def meanings(owner: Any) -> dict[str, tuple[str, str]]:
@@ -204,18 +208,18 @@ def table(rows: Iterable[Option]) -> str:
 def shown(value: Any) -> str:
     """Return a default as TOML writes it; nothing for nothing."""
     if value is NEEDED:
-        return "needed"
+        return "required"
     return "" if value is None else f"`{json.dumps(value)}`"
 
 
 def exit_codes() -> Iterator[str]:
     """Yield the lines of the table of errors that end a pipeline."""
-    yield "| 0 | | the source has ended, or SIGTERM or Ctrl-C asked for an orderly end |"
-    yield "| 1 | any other of ours | read the sentence |"
-    yield "| 2 | `InputError` | a setting, a flag, a missing library, or other settings before |"
+    yield "| 0 | | the source ended, or SIGTERM or Ctrl-C stopped the pipeline in order |"
+    yield "| 1 | any other scstream error | see the message |"
+    yield "| 2 | `InputError` | an invalid or changed setting, a flag, or a missing library |"
     for error in sorted(errors.StreamError.__subclasses__(), key=lambda each: each.exit_code):
         yield f"| {error.exit_code} | `{error.__name__}` | {summary(error).rstrip('.')} |"
-    yield "| 70 | | a defect, with a traceback; please report it |"
+    yield "| 70 | | a bug, with a traceback; please report it |"
     yield "| 130 | | a second Ctrl-C |"
 
 

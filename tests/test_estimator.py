@@ -2,6 +2,7 @@
 
 import pickle
 import tomllib
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from sklearn.preprocessing import StandardScaler
 import scstream
 from scstream import Box, Config, Exponential, ScStream, Windowed
 from scstream.compute.threads import ThreadExecutor
+from scstream.core import default
 from scstream.core.state import State
 from scstream.errors import InputError, TimeError
 from scstream.families import Gaussian, Multinomial, Poisson, Product
+from scstream.model import thread_executor
 from tests.digests import digest
 
 Batches = list[NDArray[np.float64]]
@@ -115,10 +118,22 @@ def test_defaults_are_those_of_the_core() -> None:
         ({"algorithm": "papers"}, "'default' or 'paper'"),
         ({"max_clusters": 0}, "max_clusters"),
         ({"late": "drop"}, "'error' or 'add'"),
-        ({"switches": {"motions": True}}, "no switch 'motions'; the switches are .*motion"),
-        ({"switches": {"alpha": 2.0}}, "no switch 'alpha'"),
+        ({"max_clusters": 2.5}, "max_clusters must be a whole number"),
+        ({"births": 1}, "births must be True or False, got 1"),
+        ({"motion": "no"}, "motion must be True or False"),
+        ({"archive": None}, "archive must be True or False"),
+        ({"min_birth_weight": "five"}, "min_birth_weight must be a number"),
+        ({"min_birth_weight": 0.0}, "min_birth_weight must be a positive number"),
+        ({"min_weight": True}, "min_weight must be a number"),
+        ({"min_weight": -1.0}, "min_weight must be a positive number"),
+        ({"coarseness": None}, "coarseness must be a number"),
+        ({"coarseness": -0.1}, "coarseness must not be negative"),
+        ({"precision": "float16"}, "'float64' or 'float32'"),
+        ({"config": {"motion": False}}, "config must be a scstream.Config"),
+        ({"config": Config(min_weight=-1.0)}, "min_weight must be a positive number"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"n_jobs": "two"}, "n_jobs"),
+        ({"n_jobs": True}, "n_jobs"),
         ({"executor": "spark"}, "executor must be"),
         ({"executor": ThreadExecutor}, "executor must be"),
         ({"max_events": -1}, "max_events"),
@@ -157,7 +172,9 @@ def test_prior_of_levels_that_come_later() -> None:
 
 def test_family_instance_keeps_its_prior() -> None:
     family = Gaussian(mean=np.zeros(2), kappa=0.1, nu=5.0, psi=np.eye(2))
-    assert ScStream(family, random_state=0).fit(blobs(1)[0]).family_ is family
+    found = ScStream(family, random_state=0).fit(blobs(1)[0]).family_
+    assert type(found) is Gaussian
+    assert digest(found.hyperparameters()) == digest(family.hyperparameters())
     assert isinstance(ScStream(Gaussian, random_state=0).fit(blobs(1)[0]).family_, Gaussian)
 
 
@@ -178,15 +195,173 @@ def test_mixed_columns_by_name_and_by_position() -> None:
         ScStream({"diagonal": "length"}).fit(table)
 
 
-def test_switches_reach_the_configuration() -> None:
+FLAT: dict[str, Any] = {  # every parameter of the algorithm with another value than its default
+    "alpha": 2.0,
+    "half_life": 3.0,
+    "kernel": Box(length=4.0),
+    "n_sweeps": 2,
+    "algorithm": "paper",
+    "max_clusters": 50,
+    "late": "add",
+    "births": False,
+    "motion": False,
+    "archive": True,
+    "min_birth_weight": 7.0,
+    "min_weight": 2.0,
+    "coarseness": 0.1,
+    "precision": "float32",
+}
+
+
+def test_parameters_reach_the_configuration() -> None:
     X = blobs(1)[0]
-    model = ScStream(switches={"motion": False, "split_age": 7}, random_state=5).fit(X)
-    assert (model.config_.motion, model.config_.split_age, model.config_.seed) == (False, 7, 5)
+    same = {
+        name: value
+        for name, value in FLAT.items()
+        if name not in ("half_life", "kernel", "algorithm")
+    }
+    config = ScStream(**same, half_life=3.0, random_state=5).fit(X).config_
+    assert config == Config(**same, kernel=Exponential(3.0), seed=5)
     paper = ScStream(algorithm="paper", random_state=5).fit(X).config_
     assert paper == Config.paper(seed=5)
 
 
+def test_a_config_replaces_the_parameters_of_the_algorithm() -> None:
+    X = blobs(1)[0]
+    config = Config(split_evidence=None, motion=False, seed=3)
+    assert ScStream(config=config).fit(X).config_ == config
+    assert ScStream(config=config, random_state=5).fit(X).config_ == replace(config, seed=5)
+    flat = ScStream(motion=False, alpha=2.0, random_state=5).fit(X)
+    given = ScStream(config=Config(motion=False, alpha=2.0), random_state=5).fit(X)
+    assert digest(given.state_) == digest(flat.state_)
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_config_and_a_parameter_of_the_algorithm_exclude_each_other(name: str) -> None:
+    model = ScStream(config=Config(), **{name: FLAT[name]})
+    with pytest.raises(InputError, match=f"config= replaces {name}="):
+        model.fit(blobs(1)[0])
+
+
+def test_a_parameter_at_its_default_does_not_exclude_a_config() -> None:
+    defaults = {name: ScStream().get_params()[name] for name in FLAT}
+    model = ScStream(config=Config(seed=1), **defaults).fit(blobs(1)[0])
+    assert model.config_ == Config(seed=1)
+
+
+def test_unknown_settings_are_refused() -> None:
+    with pytest.raises(TypeError, match="motions"):
+        Config(motions=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="switches"):
+        ScStream(switches={"motion": False})  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "n_threads"), [(None, 1), (1, 1), (3, 3), (-1, 4), (-2, 3), (-9, 1)]
+)
+def test_n_jobs_means_what_it_means_in_scikit_learn(
+    n_jobs: int | None, n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scstream.model.usable_cores", lambda: 4)
+    assert thread_executor(n_jobs).n_threads == n_threads
+
+
+# A batch that is refused
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "text": ([["a", "b"], ["c", "d"]], {}),
+    "infinity": ([[1.0, np.inf]], {}),
+    "one axis": ([1.0, 2.0], {}),
+    "a negative weight": ([[1.0, 2.0]], {"sample_weight": [-1.0]}),
+    "too many weights": ([[1.0, 2.0]], {"sample_weight": [1.0, 2.0]}),
+    "no time": ([[1.0, 2.0]], {"time": "noon"}),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_refused_first_batch_leaves_the_estimator_unchanged(what: str) -> None:
+    X, arguments = REFUSED[what]
+    model = ScStream(random_state=0)
+    before = dict(vars(model))
+    for fit in (model.partial_fit, model.fit):
+        if fit == model.fit and arguments:
+            continue
+        with pytest.raises((ValueError, TypeError)):
+            fit(X, **arguments)
+        assert vars(model) == before
+    assert digest(model.partial_fit(blobs(1)[0]).state_) == digest(
+        ScStream(random_state=0).partial_fit(blobs(1)[0]).state_
+    )
+
+
+@pytest.mark.parametrize("what", [*REFUSED, "other columns", "late"])
+def test_a_refused_later_batch_leaves_the_estimator_unchanged(what: str) -> None:
+    late = {"other columns": ([[1.0]], {}), "late": ([[1.0, 2.0]], {"time": -5.0})}
+    X, arguments = (REFUSED | late)[what]
+    model = ScStream(random_state=0).partial_fit(blobs(1)[0])
+    before, content = dict(vars(model)), digest(vars(model))
+    with pytest.raises((ValueError, TypeError)):
+        model.partial_fit(X, **arguments)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert digest(vars(model)) == content
+
+
+def test_a_refused_parameter_leaves_a_fitted_estimator_unchanged() -> None:
+    """`fit` starts again; what it refuses does not lose what was learned."""
+    model = ScStream(random_state=0).fit(blobs(1)[0])
+    before = model.model_, model.labels_
+    with pytest.raises(InputError, match="alpha"):
+        model.set_params(alpha=-1.0).fit(blobs(2)[1])
+    assert model.model_ is before[0]
+    assert model.labels_ is before[1]
+
+
 # Learning
+
+
+def test_weights_means_and_covariances_are_those_of_the_clusters(fitted: ScStream) -> None:
+    table, n = fitted.clusters_, fitted.n_clusters_
+    np.testing.assert_array_equal(fitted.weights_, table.share)
+    np.testing.assert_array_equal(fitted.means_, table.mean)
+    state = fitted.state_
+    unassigned = state.unassigned_weight + state.unassigned_now
+    missing = unassigned / state.total_weight
+    assert fitted.weights_.sum() + missing == pytest.approx(1.0, rel=1e-12)
+    assert fitted.covariances_.shape == (n, 2, 2)
+    np.testing.assert_allclose(fitted.covariances_, fitted.covariances_.swapaxes(1, 2))
+    np.testing.assert_allclose(
+        np.sqrt(np.diagonal(fitted.covariances_, axis1=1, axis2=2)), table.std, rtol=1e-9
+    )
+    diagonal = ScStream("diagonal", random_state=0).fit(blobs(1)[0])
+    np.testing.assert_allclose(np.sqrt(diagonal.covariances_), diagonal.clusters_.std, rtol=1e-12)
+
+
+def test_families_without_covariances_say_so() -> None:
+    model = ScStream("multinomial", random_state=0).fit(counts(1)[0])
+    assert model.means_.shape == (model.n_clusters_, 6)
+    assert not hasattr(model, "covariances_")
+    with pytest.raises(AttributeError, match="multinomial family have no covariances_"):
+        _ = model.covariances_
+    for name in ("weights_", "means_", "covariances_"):
+        with pytest.raises(NotFittedError):
+            getattr(ScStream(), name)
+
+
+@pytest.mark.parametrize("algorithm", ["default", "paper"])
+def test_info_counts_proposals_and_acceptances(algorithm: str) -> None:
+    model = ScStream(algorithm=algorithm, random_state=0)
+    for X in blobs(3):
+        moves = model.partial_fit(X).info_.moves
+        kinds = [event.kind for event in model.info_.events]
+        assert 0 <= moves.splits <= moves.split_proposals
+        assert 0 <= moves.merges <= moves.merge_proposals
+        assert kinds.count("split") <= moves.splits
+        assert kinds.count("merged") <= moves.merges
+    first = ScStream(algorithm="paper", random_state=0).fit(blobs(1)[0])
+    assert first.n_clusters_ - 1 <= first.info_.moves.splits  # it starts from one cluster
+    assert first.info_.moves.merge_proposals > 0
 
 
 def test_finds_the_clusters(fitted: ScStream) -> None:
@@ -206,9 +381,10 @@ def test_fit_starts_afresh() -> None:
     assert np.array_equal(model.fit_predict(first), model.labels_)
 
 
-def test_a_first_batch_counts_its_clusters_from_zero() -> None:
+def test_a_first_batch_counts_its_clusters_from_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default, "RULES", replace(default.RULES, min_subcluster_weight=0.0))
     for seed in range(5):
-        model = ScStream(random_state=seed, switches={"split_floor": 0.0}).fit(blobs(1)[0])
+        model = ScStream(random_state=seed).fit(blobs(1)[0])
         assert model.clusters_.id.tolist() == list(range(model.n_clusters_))
         assert [e.kind for e in model.events_] == ["born"] * model.n_clusters_
         assert model.state_.next_id == model.n_clusters_
@@ -262,11 +438,11 @@ def test_same_seed_same_labels_and_no_seed_a_fresh_one() -> None:
 @pytest.mark.parametrize("family", ["gaussian", "multinomial"])
 def test_results_do_not_depend_on_threads(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scstream.core.row_ranges._LEAST", 16)
-    monkeypatch.setattr("scstream.core.query._CHUNK", 16)
+    monkeypatch.setattr("scstream.core.predictor._CHUNK", 16)
     batches = blobs(4, n_rows=150) if family == "gaussian" else counts(4)
     runs = []
-    for n_threads in (1, 2, 4, -1):
-        model = ScStream(family, n_jobs=n_threads, random_state=0)
+    for n_jobs in (1, 2, 4, -1):
+        model = ScStream(family, n_jobs=n_jobs, random_state=0)
         labels = [model.partial_fit(X).labels_ for X in batches]
         asked = [model.predict(batches[0]), model.score_samples(batches[0])]
         runs.append(digest([labels, model.state_, asked]))
@@ -295,11 +471,9 @@ def test_duplicate_entries_of_a_sparse_row_are_summed() -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_models_stay_independent() -> None:
-    quick: dict[str, Any] = {
-        "prior": "weak",
-        "switches": {"start_sweeps": 1, "segment_start": False},
-    }
+def test_a_thousand_models_stay_independent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default, "_START_SWEEPS", 1)
+    quick: dict[str, Any] = {"prior": "weak"}
 
     def stream(seed: int) -> Batches:
         return blobs(2, n_rows=14, seed=seed)
@@ -355,7 +529,7 @@ def test_density_sums_to_one() -> None:
 def test_chunks_do_not_matter(fitted: ScStream, monkeypatch: pytest.MonkeyPatch) -> None:
     X = blobs(1, n_rows=50, seed=9)[0]
     whole = fitted.predict(X), fitted.score_samples(X)
-    monkeypatch.setattr("scstream.core.query._CHUNK", 7)
+    monkeypatch.setattr("scstream.core.predictor._CHUNK", 7)
     assert np.array_equal(fitted.predict(X), whole[0])
     assert np.allclose(fitted.score_samples(X), whole[1], rtol=1e-12)
 
@@ -646,10 +820,11 @@ def test_missing_entries_where_the_family_handles_them() -> None:
     assert_sound(ScStream("diagonal", random_state=0).fit(blank))
 
 
-def test_random_odd_batches_never_break_the_state() -> None:
+def test_random_odd_batches_never_break_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     values = np.array([0.0, 1.0, -1.0, 1e-300, 1e12, 1e99, 1e150, np.nan, np.inf, 3.7])
-    model = ScStream("diagonal", random_state=0, start_sweeps=2)
+    monkeypatch.setattr(default, "_START_SWEEPS", 2)
+    model = ScStream("diagonal", random_state=0)
     refused = 0
     for _ in range(150):
         X = rng.normal(size=(rng.integers(1, 12), 2)) * 10.0 ** rng.integers(-3, 4)
@@ -805,5 +980,5 @@ def test_a_model_behind_steps_says_so(tmp_path):
     }
     build({**settings, "steps": [{"step": "standardise"}]}).run()
     newest = max((tmp_path / "state").glob("version-*"))
-    with pytest.warns(UserWarning, match=r"had prepared \(standardise\)"):
+    with pytest.warns(UserWarning, match=r"had preprocessed \(standardise\)"):
         ScStream.load(newest)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scstream.cli.settings import to_tables, read_file
+from scstream.cli.settings import read_file, to_tables
 from scstream.cli.store import MemoryStore
 from scstream.stream.config import build
 from tests.docs.blocks import NAME, blocks_of, run

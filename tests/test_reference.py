@@ -5,7 +5,7 @@ import inspect
 import pytest
 from docs.make_reference import PAGE, Option, meanings, options, page, table
 
-from scstream.learner import PARAMETERS
+from scstream.model import PARAMETERS
 from scstream.stream import config
 from scstream.stream.batcher import Batching
 
@@ -26,7 +26,7 @@ def test_every_section_and_every_parameter_of_the_model_is_there() -> None:
 def test_an_option_has_type_default_and_meaning() -> None:
     found = {option.name: option for option in options(Batching)}
     assert list(found) == list(inspect.signature(Batching).parameters)
-    assert found["rows"] == Option("rows", "int", 1000, "Most rows in a batch.")
+    assert found["rows"] == Option("rows", "int", 1000, "Maximum number of rows in a batch.")
 
 
 def test_an_option_without_a_docstring_is_an_error() -> None:

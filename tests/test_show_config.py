@@ -7,8 +7,9 @@ import sys
 import pytest
 
 import scstream
+from scstream.kernels import kernels_in_use
+from scstream.kernels.native import load_native
 from scstream.machine import usable_cores
-from scstream.native import compiled, using
 
 TABLE = "import scstream; scstream.show_config()"
 
@@ -34,22 +35,22 @@ def test_it_prints_and_returns_nothing(capsys: pytest.CaptureFixture[str]) -> No
 def test_it_returns_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     config = scstream.show_config(as_dict=True)
     assert capsys.readouterr().out == ""
-    assert config["kernels"] == ("numpy" if compiled() is None else "native")
+    assert config["kernels"] == ("numpy" if kernels_in_use() == "numpy" else "native")
     assert config["cores"] == usable_cores() >= 1
     assert all(blas["threads"] >= 1 for blas in config["blas"])
 
 
 def test_the_instruction_set_is_one_of_those_available() -> None:
-    if compiled() is None:
+    if kernels_in_use() == "numpy":
         pytest.skip("the numpy kernels are in use")
     config = scstream.show_config(as_dict=True)
     assert config["isa"] in config["isas"]
     assert config["isas"][-1] == "portable"
 
 
-def test_numpy_kernels_have_no_instruction_set() -> None:
-    with using("numpy"):
-        config = scstream.show_config(as_dict=True)
+def test_numpy_kernels_have_no_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCSTREAM_KERNELS", "numpy")
+    config = scstream.show_config(as_dict=True)
     assert config["kernels"] == "numpy"
     assert config["isa"] is None
     assert config["isas"] == []
@@ -62,11 +63,16 @@ def test_it_says_who_switched_the_compiled_kernels_off() -> None:
 def test_it_says_that_there_are_no_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCSTREAM_KERNELS", raising=False)
     monkeypatch.setitem(sys.modules, "scstream._native", None)
-    with using("numpy"):
-        assert scstream.show_config(as_dict=True)["why"] == "this installation has no compiled ones"
+    monkeypatch.delattr(scstream, "_native", raising=False)
+    load_native.cache_clear()
+    try:
+        config = scstream.show_config(as_dict=True)
+    finally:
+        load_native.cache_clear()
+    assert config["why"] == "this installation has no compiled kernels"
 
 
 def test_the_portable_kernels_can_be_asked_for() -> None:
-    if compiled() is None:
+    if kernels_in_use() == "numpy":
         pytest.skip("the numpy kernels are in use")
     assert "portable (of " in printed_with(SCSTREAM_ISA="portable")

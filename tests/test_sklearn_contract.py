@@ -18,7 +18,13 @@ SKIPPED = {"check_array_api_input"}
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"family": "diagonal"}, {"algorithm": "paper"}, {"prior": "weak"}]
+    "params",
+    [
+        {},
+        {"family": "diagonal"},
+        pytest.param({"algorithm": "paper"}, marks=pytest.mark.slow),
+        {"prior": "weak"},
+    ],
 )
 def test_every_check_passes(params: dict[str, Any]) -> None:
     with warnings.catch_warnings():

@@ -51,30 +51,71 @@ class InputError(ScStreamError, ValueError):
 
 
 class TimeError(InputError):
-    """The time of a batch is before the time of the model."""
+    """The time of a batch is before the time of the model.
+
+    Examples
+    --------
+    >>> from scstream.errors import InputError, TimeError
+    >>> issubclass(TimeError, InputError)
+    True
+    """
 
 
 class CheckpointCorrupt(ScStreamError):
-    """A model file is truncated, altered or not a model file."""
+    """A model file is truncated, altered or not a model file.
+
+    Examples
+    --------
+    >>> from scstream.errors import CheckpointCorrupt
+    >>> str(CheckpointCorrupt("m.scstream: checksum differs; restore an older copy"))
+    'm.scstream: checksum differs; restore an older copy'
+    """
 
 
 class CheckpointTooNew(ScStreamError):
-    """A model file was written by a later version of scstream, in a format that is not known."""
+    """A model file was written by a later version of scstream, in a format that is not known.
+
+    Examples
+    --------
+    >>> from scstream.errors import CheckpointTooNew
+    >>> str(CheckpointTooNew("m.scstream has format 2, this scstream reads 1: upgrade it"))
+    'm.scstream has format 2, this scstream reads 1: upgrade it'
+    """
 
 
 class MissingExtra(ScStreamError, ImportError):
-    """An optional library is needed and not installed; see `missing_extra`."""
+    """An optional library is needed and not installed; see `missing_extra`.
+
+    Examples
+    --------
+    >>> from scstream.errors import MissingExtra
+    >>> issubclass(MissingExtra, ImportError)
+    True
+    """
 
 
 class EngineError(ScStreamError):
     """The Ray cluster lost data, took too long or does not answer.
 
     The model is unchanged; learn the batch again.
+
+    Examples
+    --------
+    >>> from scstream.errors import EngineError
+    >>> str(EngineError("no worker answered within 600 s; learn the batch again"))
+    'no worker answered within 600 s; learn the batch again'
     """
 
 
 class PartsLost(EngineError):
-    """Intermediate results of workers were lost with a node."""
+    """Intermediate results of workers were lost with a node.
+
+    Examples
+    --------
+    >>> from scstream.errors import EngineError, PartsLost
+    >>> issubclass(PartsLost, EngineError)
+    True
+    """
 
 
 class StreamError(ScStreamError):
@@ -91,43 +132,92 @@ class StreamError(ScStreamError):
 
 
 class SourceChanged(StreamError):
-    """The source is not the one of the checkpoint: it was deleted and created again."""
+    """The source is not the one of the checkpoint: it was deleted and created again.
+
+    Examples
+    --------
+    >>> from scstream.errors import SourceChanged
+    >>> SourceChanged.exit_code
+    10
+    """
 
     exit_code = 10
 
 
 class SourceRegressed(StreamError):
-    """The source ends before a position that was already read: it lost confirmed messages."""
+    """The source ends before a position that was already read: it lost confirmed messages.
+
+    Examples
+    --------
+    >>> from scstream.errors import SourceRegressed
+    >>> SourceRegressed.exit_code
+    11
+    """
 
     exit_code = 11
 
 
 class SourceGap(StreamError):
-    """Messages were deleted before they were read: the retention of the source is too short."""
+    """Messages were deleted before they were read: the retention of the source is too short.
+
+    Examples
+    --------
+    >>> from scstream.errors import SourceGap
+    >>> SourceGap.exit_code
+    12
+    """
 
     exit_code = 12
 
 
 class Fenced(StreamError):
-    """Another instance took over; this one must not write."""
+    """Another instance took over; this one must not write.
+
+    Examples
+    --------
+    >>> from scstream.errors import Fenced
+    >>> Fenced.exit_code
+    13
+    """
 
     exit_code = 13
 
 
 class AlreadyRunning(StreamError):
-    """Another instance on this machine uses the same checkpoints."""
+    """Another instance on this machine uses the same checkpoints.
+
+    Examples
+    --------
+    >>> from scstream.errors import AlreadyRunning
+    >>> AlreadyRunning.exit_code
+    14
+    """
 
     exit_code = 14
 
 
 class NonDeterministicReplay(StreamError):
-    """A batch that was learned again got other labels than the first time."""
+    """A batch that was learned again got other labels than the first time.
+
+    Examples
+    --------
+    >>> from scstream.errors import NonDeterministicReplay
+    >>> NonDeterministicReplay.exit_code
+    15
+    """
 
     exit_code = 15
 
 
 class SinkError(StreamError):
-    """A sink rejects the data, or contains data that this pipeline did not write."""
+    """A sink rejects the data, or contains data that this pipeline did not write.
+
+    Examples
+    --------
+    >>> from scstream.errors import SinkError
+    >>> SinkError.exit_code
+    16
+    """
 
     exit_code = 16
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 
+from scstream.compute.rows import RemoteRows
 from scstream.core.config import Config
 from scstream.core.predictor import Predictor
 from scstream.errors import InputError
@@ -340,7 +341,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
             column_names = getattr(checked, "feature_names_in_", None)
             learner: Settings | Model = Settings.of(parameters, column_names)
         else:
-            rows = self._rows(X)
+            rows = validate_rows(self, X, self.model_.family, first=False)
             learner = self.model_.with_parameters(**{name: parameters[name] for name in _EVERY})
         update = learner.update(rows, time=time, weight=weight)
         self.labels_ = update.labels
@@ -348,7 +349,16 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         return self
 
     def _rows(self, X: Any) -> Rows:
-        return validate_rows(self, X, self._fitted().family, first=False)
+        """Return rows to predict; raise `InputError` if the family cannot compare them."""
+        family = self._fitted().family
+        if isinstance(X, RemoteRows):
+            raise InputError(
+                "a model can learn rows on a cluster but not predict them; predict some of them, "
+                "rows[places], or rows.gathered()."
+            )
+        rows = validate_rows(self, X, family, first=False)
+        family.check(rows)
+        return rows
 
     def _predictor(self, time: Any) -> Predictor:
         return self._fitted().at(None if time is None else read_time(time))

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from scstream.core.config import Config
 from scstream.core.state import Event, Info, State
-from scstream.errors import CheckpointCorrupt
 from scstream.families import Diagonal, Family, Gaussian
 from scstream.families.base import Array
 from scstream.io.clusters import ClusterTable
@@ -143,12 +142,7 @@ class FittedModel:
         array([0])
         """
         model = load_model(Path(path), kernel=kernel)
-        try:
-            estimator = cls(**model.settings.parameters())
-        except TypeError as error:
-            raise CheckpointCorrupt(
-                f"{path} is not a sound model file: {error}; restore an older copy."
-            ) from error
+        estimator = cls(**model.settings.parameters())
         estimator._keep(model)
         return estimator
 

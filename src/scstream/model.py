@@ -358,7 +358,12 @@ def read_checkpoint(
         content, name=name, kernel=kernel
     )
     family = family.with_kernels(choose_kernels())
-    settings = Settings.of(parameters, column_names)
+    try:
+        settings = Settings.of(parameters, column_names)
+    except InputError as error:
+        raise CheckpointCorrupt(
+            f"{name} is not a sound model file: {str(error).rstrip('.')}; restore an older copy."
+        ) from error
     return Model(family, config, read_only(state), info, events, settings), pipeline
 
 

@@ -41,9 +41,9 @@ def known_names() -> set[str]:
         novel=1,
         log_density=-1.0,
         waiting=0,
-        at=1.0,
+        time=1.0,
     )
-    metrics.emit("checkpoint", batch=1, version=1, at=1.0, bytes=1)
+    metrics.emit("checkpoint", batch=1, version=1, time=1.0, bytes=1)
     metrics.request("/predict", 200, seconds=0.1)
     metrics.model(1, 1, at=1.0, clusters=2)
     metrics.shares([1.0])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scstream.cli.settings import to_tables, read_file
+from scstream.cli.settings import read_file, to_tables
 from scstream.cli.store import MemoryStore
 from scstream.families import FAMILIES
 from scstream.stream.config import build

@@ -32,7 +32,7 @@ def test_the_weak_prior_accepts_degenerate_tables(kind, X):
     family = kind.weak_prior(X)
     check_family(family, X)
     for candidate in family.prior_grid(one_group(family, X)):
-        check_family(candidate, X, laws=["marginal", "reports"])
+        check_family(candidate, X, laws=["marginal", "summaries"])
 
 
 @pytest.mark.parametrize("kind", FACTORISED)

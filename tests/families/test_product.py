@@ -8,7 +8,6 @@ import pytest
 from scstream.errors import InputError
 from scstream.families import (
     FAMILIES,
-    Bernoulli,
     Diagonal,
     Gaussian,
     Poisson,
@@ -143,15 +142,6 @@ def test_hyperparameters_survive_json(table):
     stats = one_group(family, table)
     np.testing.assert_array_equal(one_group(again, table), stats)
     np.testing.assert_array_equal(again.log_marginal(stats), family.log_marginal(stats))
-
-
-def test_posterior_mean_params_need_support_from_every_part(table):
-    family = Product.from_spec(table, SPEC)
-    assert family.expected(one_group(family, table)) is None
-    counted = Product([(Poisson(1.0, 1.0), [0]), (Bernoulli(1.0, 1.0), [1])])
-    X = np.array([[3.0, 1.0], [2.0, 0.0]])
-    params = counted.expected(one_group(counted, X))
-    assert counted.log_likelihood(params, X).shape == (2, 1)
 
 
 def test_a_partly_missing_group_raises_a_clear_error(table):

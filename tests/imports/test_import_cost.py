@@ -68,5 +68,13 @@ def test_front_door_opens_no_room() -> None:
     assert rooms & {"scstream.estimator", "scstream.river", "scstream.io", "scstream.core"} == set()
 
 
+@pytest.mark.parametrize("room", ["datasets", "metrics", "plot"])
+def test_a_room_is_loaded_when_it_is_first_used(room: str) -> None:
+    assert f"scstream.{room}" not in loaded_by("scstream")
+    code = f"import scstream; assert scstream.{room}.__name__ == 'scstream.{room}'"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert room in dir(scstream)
+
+
 def test_the_check_can_fail() -> None:
     assert "sklearn" in loaded_by("sklearn")

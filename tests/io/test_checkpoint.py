@@ -18,7 +18,7 @@ from scstream import Box, ScStream, Windowed
 from scstream.core.state import State
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.families import Gaussian, Multinomial
-from scstream.io import checkpoint
+from scstream.io import model_file
 from scstream.io._packing import unseal
 from tests.digests import digest
 
@@ -62,7 +62,7 @@ STREAMS: dict[str, tuple[Callable[[int], Iterator[Any]], dict[str, Any]]] = {
     "diagonal": (missing, {"family": "diagonal", "half_life": None}),
     "mixed": (missing, {"family": [("diagonal", [0]), ("gaussian", [1])]}),
     "box": (gaussians, {"kernel": Box(length=3.0)}),
-    "archive": (gaussians, {"switches": {"archive": True}, "half_life": 0.7}),
+    "archive": (gaussians, {"archive": True, "half_life": 0.7}),
     "prior": (gaussians, {"prior": {"mean": np.array([1, 2]), "psi": 2.0}}),
     "instance": (gaussians, {"family": Gaussian(np.zeros(2), 0.1, 5.0, np.eye(2))}),
 }
@@ -76,12 +76,12 @@ STREAMS: dict[str, tuple[Callable[[int], Iterator[Any]], dict[str, Any]]] = {
     ],
 )
 def test_stop_save_load_resume_equals_uninterrupted(
-    name: str, n_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scstream.core.row_ranges._LEAST", 16)
     stream, params = STREAMS[name]
     uninterrupted = ScStream(random_state=0, **params)
-    stopped = ScStream(random_state=0, n_jobs=n_threads, **params)
+    stopped = ScStream(random_state=0, n_jobs=n_jobs, **params)
     path = tmp_path / "m.scstream"
     for X in stream(6):
         uninterrupted.partial_fit(X)
@@ -103,7 +103,9 @@ def test_parameters_and_feature_names_are_restored(tmp_path: Path) -> None:
         "prior": {"kappa": 0.5},
         "alpha": 3.0,
         "half_life": 7.0,
-        "switches": {"motion": False},
+        "motion": False,
+        "min_weight": 2.0,
+        "n_jobs": 2,
         "late": "add",
         "max_events": 5,
         "random_state": 11,
@@ -130,9 +132,17 @@ def test_objects_that_a_file_cannot_store_raise(tmp_path: Path) -> None:
     instance = ScStream(Gaussian(np.zeros(2), 0.1, 5.0, np.eye(2)), random_state=0).fit(X)
     instance.save(tmp_path / "m")
     assert ScStream.load(tmp_path / "m").family.kappa == 0.1
-    odd = ScStream(random_state=0).fit(X).set_params(prior=object())
+    odd = ScStream(random_state=0).fit(X)
+    odd.model_ = odd.model_.with_parameters(prior=object())
     with pytest.raises(InputError, match=r"prior.*cannot be saved"):
         odd.save(tmp_path / "m")
+
+
+def test_the_parameters_that_the_model_was_started_with_are_saved(tmp_path: Path) -> None:
+    model = ScStream(random_state=0).fit(next(gaussians(1)))
+    model.set_params(alpha=9.0).save(tmp_path / "m")
+    again = ScStream.load(tmp_path / "m")
+    assert again.alpha == again.config_.alpha == 1.0
 
 
 def test_an_unknown_family_is_not_written(tmp_path: Path) -> None:
@@ -172,7 +182,7 @@ def test_every_array_of_the_state_has_a_shape() -> None:
     state = State.empty(Multinomial(np.ones(3)))
     arrays = {name for name, value in vars(state).items() if isinstance(value, np.ndarray)}
     arrays |= {f"archive.{name}" for name in vars(state.archive)}
-    assert arrays == set(checkpoint._SHAPES)
+    assert arrays == set(model_file._SHAPES)
 
 
 # Writing

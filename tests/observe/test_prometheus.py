@@ -307,9 +307,7 @@ class TestServer:
 
     def test_a_port_in_use_is_reported(self) -> None:
         with serve_metrics(Metrics(), port=0) as server:
-            message = (
-                r"cannot be served at 127\.0\.0\.1:\d+: Address already in use"
-            )
+            message = r"cannot be served at 127\.0\.0\.1:\d+: Address already in use"
             with pytest.raises(InputError, match=message):
                 serve_metrics(Metrics(), "127.0.0.1", server.port)
         with pytest.raises(InputError, match="choose another port"):

@@ -328,7 +328,7 @@ def test_unsupported_uses_of_remote_rows_raise(executors):
     rows = stream(6, 60)[0][0]
     taken = executors[2].rows([ray.put(rows)])
     model = ScStream(random_state=0, executor=executors[2]).partial_fit(taken)
-    with pytest.raises(InputError, match="not asked about"):
+    with pytest.raises(InputError, match="not predict them"):
         model.predict(taken)
     with pytest.raises(InputError, match="give the model the executor"):
         ScStream(random_state=0).partial_fit(taken)

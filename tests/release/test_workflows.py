@@ -96,7 +96,7 @@ def test_a_job_has_its_own_rights_and_an_end(name: str, job: dict[str, Any]) -> 
     writes = {right for right, level in job["permissions"].items() if level == "write"}
     assert writes == {
         "analyse": {"security-events"},
-        "emit": {"contents"},
+        "announce": {"contents"},
         "attest": {"attestations", "id-token"},
         "deploy": {"id-token", "pages"},
         "publish": {"id-token"},

@@ -13,8 +13,8 @@ import pytest
 
 from scstream.cli.checkpoints import create_savepoint
 from scstream.cli.replay import replay_batches
+from scstream.cli.resolve import flag_settings, print_settings, resolve
 from scstream.cli.secrets import SecretRedactor
-from scstream.cli.settings import flag_settings, print_settings, resolve
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.observe.alerts import AlertOptions, AlertRules

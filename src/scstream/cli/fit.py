@@ -24,7 +24,7 @@ from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
 from scstream.stream.processor import Learned
-from scstream.stream.progress import Progress as StreamProgress
+from scstream.stream.progress import Progress as PipelineProgress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.source import Resume, SourceWrapper
 
@@ -176,7 +176,7 @@ def _start_from(place: str, given: Mapping[str, Any], store: MemoryStore) -> dic
             "without --resume."
         )
     loaded = load_model(place)
-    known = loaded.progress or StreamProgress(loaded.version.batch, schema=loaded.schema)
+    known = loaded.progress or PipelineProgress(loaded.version.batch, schema=loaded.schema)
     settings = {**known.settings, **given}
     settings.pop("keys", None)
     progress = replace(

@@ -40,7 +40,7 @@ from scstream.stream.store import FolderStore, Store
 
 _NO_WORKER = ""
 _TRIES = 20  # attempts at a batch during which workers are lost
-_STRIDE = 1000  # segment numbers reserved for each worker, so that two rarely use the same
+_SEGMENTS_PER_WORKER = 1000  # numbers reserved for each worker, so that two rarely collide
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class RayPool(ModelPool):
     def freeze(self) -> Callable[[Progress], bytes]:
         """Write the models, on all workers in parallel; the index is made later."""
         self._snapshot()
-        return partial(index_bytes, self._frozen(self._limit))
+        return partial(index_bytes, self._state(self._limit))
 
     def close(self) -> None:
         """End the workers; another batch would start them again."""
@@ -360,7 +360,7 @@ class RayPool(ModelPool):
 
     def _first_of(self, name: str) -> int:
         """Return the number of the first segment that a worker may write."""
-        return self._first + _STRIDE * number_of(name)
+        return self._first + _SEGMENTS_PER_WORKER * number_of(name)
 
 
 def _segment_of(entry: KeyedEntry) -> int:

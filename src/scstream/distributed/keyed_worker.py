@@ -99,7 +99,7 @@ class KeyedWorker(ModelPool):
     def snapshot(self, first: int, *, everything: bool) -> Locations:
         """Write changed models to the store; return the locations of those, or of all models."""
         self._log.start_at(first)
-        self._put_away(self._index, below=self._log.limit())
+        self._write_models(self._index, below=self._log.limit())
         new = {
             key: entry
             for key, entry in self._index.items()

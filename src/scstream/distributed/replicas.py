@@ -9,7 +9,7 @@ import time as clock
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 from scstream.distributed import engine
 from scstream.distributed.replica import Replica, ReplicaStatus
@@ -21,13 +21,14 @@ from scstream.stream.model_version import Answer, Request
 _PAUSE = 0.01  # seconds between two checks if no replica is free
 _MAX_PAUSE = 0.1  # seconds before another request if the last replica was not new enough
 _MAX_DEATHS = 3  # replicas that may die during one request
+_METHODS: Mapping[str, Request] = {"predict": "labels", "score": "log_density"}  # as of `Follower`
 
 ray = engine.ray()
 
 
 @dataclass(frozen=True)
 class _Request:
-    method: str
+    method: Request
     rows: Any
     time: Any
     at_least: int
@@ -119,13 +120,13 @@ class Replicas:
         deadline : float, optional
             Maximum duration in seconds.
         """
-        return self._answer(_Request("predict", rows, time, at_least), deadline)
+        return self._answer(_Request(_METHODS["predict"], rows, time, at_least), deadline)
 
     def score(
         self, rows: Any, *, time: Any = None, at_least: int = NONE, deadline: float | None = None
     ) -> Answer:
         """Return the log predictive density of every row; parameters as for `predict`."""
-        return self._answer(_Request("score", rows, time, at_least), deadline)
+        return self._answer(_Request(_METHODS["score"], rows, time, at_least), deadline)
 
     def submit(
         self,
@@ -155,10 +156,9 @@ class Replicas:
         Pending
             Its `result` method returns the answer.
         """
-        if method not in get_args(Request):
-            known = " or ".join(get_args(Request))
-            raise InputError(f"there is no method {method!r}; use {known}.")
-        return Pending(self, _Request(method, rows, time, at_least), self._end(deadline))
+        if method not in _METHODS:
+            raise InputError(f"there is no method {method!r}; use {' or '.join(_METHODS)}.")
+        return Pending(self, _Request(_METHODS[method], rows, time, at_least), self._end(deadline))
 
     def versions(self, *, deadline: float | None = None) -> list[int]:
         """Return the version of every replica, -1 for one that has none or does not answer."""

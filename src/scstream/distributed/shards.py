@@ -44,7 +44,7 @@ class ShardedRows(RemoteRows):
         self._caller = caller
         self._sources = tuple(sources)  # before conversion
         self.blocks = tuple(blocks)
-        self.names = about.names
+        self.feature_names = about.names
         self.is_sparse = about.is_sparse
         self._ends = list(accumulate(lengths))
         self.shape = (self._ends[-1], about.n)
@@ -94,7 +94,7 @@ class ShardedRows(RemoteRows):
         ray.data.Dataset
             The original blocks; rows are not moved.
         """
-        if self.names is None:
+        if self.feature_names is None:
             raise InputError("only tables can get a column of labels; these rows are arrays.")
         from ray.data import from_arrow_refs
 

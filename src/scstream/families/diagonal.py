@@ -231,6 +231,7 @@ class Diagonal(Family):
         }
 
     def compiled_by(self, native: ModuleType) -> Any:
+        """Return the compiled form of this family."""
         return native.Diagonal(self.mean, self.kappa, float(self.nu), self.psi, self._origin)
 
     @property

@@ -274,6 +274,7 @@ class Gaussian(Family):
         spread_out(X, self._origin, np.sqrt(self.nu * np.diag(self.psi)))
 
     def compiled_by(self, native: ModuleType) -> Any:
+        """Return the compiled form of this family."""
         return native.Gaussian(self.mean, self.kappa, self.nu, self.psi, self._origin)
 
     @property

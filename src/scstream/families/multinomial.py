@@ -181,6 +181,7 @@ class Multinomial(Family):
         return {"concentration": self.concentration}
 
     def compiled_by(self, native: ModuleType) -> Any:
+        """Return the compiled form of this family."""
         return native.Multinomial(self.concentration)
 
 

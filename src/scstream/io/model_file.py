@@ -134,7 +134,7 @@ def unpack_pipeline(content: bytes, *, name: str) -> Json | None:
         return pipeline
     except DAMAGE as error:
         raise CheckpointCorrupt(
-            f"{name} is not a sound checkpoint: {error}; an older one is used if there is one."
+            f"{name} is not a sound model file: {error}; restore an older copy."
         ) from error
 
 
@@ -287,7 +287,7 @@ def _with_kernel(parts: Parts, saved: Mapping[str, Any], given: Any, name: str) 
         if type(kernel) is Windowed and kernel.function is given and saved["kind"] == "windowed":
             kernel = replace(kernel, capacity=saved["capacity"], epsilon=saved["epsilon"])
     config = replace(config, kernel=kernel)
-    parameters = parameters | {"kernel": kernel if parameters["kernel"] else None}
-    if parameters["config"] is not None:
+    parameters = parameters | {"kernel": kernel if parameters.get("kernel") else None}
+    if parameters.get("config") is not None:
         parameters["config"] = config
     return family, config, state, info, events, parameters, names, pipeline

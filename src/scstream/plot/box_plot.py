@@ -36,7 +36,7 @@ def boxes(
         The column of a result; also the label of the axis.
     ax : Axes, optional
         The axes to draw on; by default those of a new figure.
-    ours : sequence of str
+    highlight : sequence of str
         Methods to highlight in blue and bold; the others are grey.
     colours : mapping of str to str, optional
         Other colours for single methods.

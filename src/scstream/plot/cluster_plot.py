@@ -55,7 +55,7 @@ def clusters(
         cluster in two dimensions.
     max_rows : int
         Maximum number of rows; of more, every n-th row is drawn.
-    picture : Picture, optional
+    projection : PlotProjection, optional
         The projection of another plot; ``animate`` uses it for fixed axes.
 
     Returns

@@ -26,7 +26,7 @@ def colour_of(cluster_id: int) -> str:
 
     Parameters
     ----------
-    identity : int
+    cluster_id : int
         Id of a cluster, or -1 for none.
 
     Returns
@@ -48,7 +48,7 @@ def marker_of(cluster_id: int) -> str:
 
     Parameters
     ----------
-    identity : int
+    cluster_id : int
         Id of a cluster, or -1 for none.
 
     Returns

@@ -42,7 +42,7 @@ class RandomProjection(Step):
     Examples
     --------
     >>> import numpy as np
-    from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess.project import RandomProjection
     >>> _, block = RandomProjection(n=2, seed=1).apply(Block.of(np.eye(5)), time=None)
     >>> block.X.shape
@@ -107,7 +107,7 @@ class Pca(Step):
     Examples
     --------
     >>> import numpy as np
-    from scstream.preprocess.block import Block
+    >>> from scstream.preprocess.block import Block
     >>> from scstream.preprocess.project import Pca
     >>> rows = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]])
     >>> step, block = Pca(n=1).apply(Block.of(rows), time=None)

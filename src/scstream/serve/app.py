@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from scstream import __version__
@@ -22,6 +22,7 @@ try:
     from fastapi.exceptions import RequestValidationError
     from fastapi.openapi.utils import get_openapi
     from fastapi.responses import RedirectResponse, Response
+    from fastapi.routing import APIRoute
     from starlette.exceptions import HTTPException
     from starlette.routing import BaseRoute, Route
 except ImportError as error:
@@ -53,7 +54,7 @@ def create_app(
         The state of the live page; without it there is no page.
     metrics : Metrics, optional
         Counts requests; without it there is no ``/metrics``.
-    announce : callable
+    emit : callable
         Is called with "learned", "request" and "defect", and with values by name.
     around : callable, optional
         Middleware around every request, such as `scstream.observe.opentelemetry.traced`.
@@ -75,7 +76,7 @@ def create_app(
     settings = settings or ServiceSettings()
     service = Service(model, settings, live=live, metrics=metrics, emit=emit)
     rows = rows_router(service)
-    direct = {route.path: route.app for route in rows.routes if isinstance(route, Route)}
+    direct = {route.path: _direct(route) for route in rows.routes if isinstance(route, APIRoute)}
     app = _ServiceApp(service, direct, around)
     app.include_router(rows)
     app.include_router(read_router(service))
@@ -115,6 +116,17 @@ class _ServiceApp(FastAPI):
             self._described = service.current_format()
             self.openapi_schema = _describe(self, service)
         return self.openapi_schema
+
+
+def _direct(route: APIRoute) -> App:
+    """Return an application that calls an endpoint without the middleware of FastAPI."""
+    endpoint: Callable[[Request], Awaitable[Response]] = route.endpoint
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await endpoint(Request(scope))
+        await response(scope, receive, send)
+
+    return call
 
 
 def _describe(app: FastAPI, service: Service) -> dict[str, Any]:

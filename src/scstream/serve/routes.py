@@ -12,11 +12,11 @@ import numpy as np
 from scstream.errors import missing_extra
 from scstream.io.clusters import Cluster, ClusterTable
 from scstream.serve import schemas
-from scstream.serve.answers import to_json, version_headers
 from scstream.serve.api_errors import ApiError
 from scstream.serve.bodies import ARROW, JSON
 from scstream.serve.limits import RequestContext
 from scstream.serve.model import content_of
+from scstream.serve.responses import to_json, version_headers
 from scstream.serve.service import Service
 from scstream.stream.checks import quoted
 from scstream.stream.model_version import ModelVersion
@@ -315,10 +315,10 @@ def binary(kind: str, description: str) -> dict[int | str, dict[str, Any]]:
 
 
 def _row(table: ClusterTable, k: int) -> dict[str, Any]:
-    plain: dict[str, Any] = {
+    scalars: dict[str, Any] = {
         name: getattr(table, name)[k].item() for name in Cluster.__match_args__[:-2]
     }
-    return plain | {"mean": table.mean[k], "std": table.std[k]}
+    return scalars | {"mean": table.mean[k], "std": table.std[k]}
 
 
 def _json(reading: ModelVersion, **values: Any) -> Response:

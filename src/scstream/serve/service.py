@@ -17,12 +17,12 @@ from scstream.core.state import NOVEL
 from scstream.errors import StreamError
 from scstream.families.base import Labels, Rows
 from scstream.observe.catalogue import OTHER, ROUTES
-from scstream.serve.answers import prediction_body
 from scstream.serve.api_errors import ApiError
 from scstream.serve.bodies import ARROW, RowFormat, RowsRequest, read_arrow, read_json
 from scstream.serve.domain import Range, accepted_ranges
 from scstream.serve.limits import RequestContext
 from scstream.serve.model import LocalModel, ModelProvider, UpdateResult
+from scstream.serve.responses import prediction_body
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.runner import EventCallback, ignore_event

@@ -1,7 +1,7 @@
-"""A pipeline from plain settings, such as a TOML file holds.
+"""Build a pipeline from plain settings, such as a TOML file holds.
 
-Sections are `source`, `schema`, `steps`, `model`, `batch`, `sink`, `dead_letters`, `checkpoint`, `keys` and
-`alerts`; what stands in them is checked here, with a sentence for everything that cannot be meant.
+The sections are listed in `SECTIONS`; docs/reference/pipeline.md describes them. Every setting is
+checked here: an unknown or invalid one raises `InputError` with the name of the setting.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 from scstream.stream.store import Store
 
+Section = Mapping[str, Any]  # settings as the user wrote them
 SECTIONS = (
     "job",
     "source",
@@ -43,30 +44,30 @@ SECTIONS = (
     "alerts",
     "threads",
 )
-# Labels depend on what is in sections that are decisive, but not on options that are indifferent.
+# Labels depend on these sections, except for the options in _INDIFFERENT.
 _DECISIVE = ("schema", "steps", "model", "batch", "keys")
 _RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray cluster
 _INDIFFERENT = ("n_jobs", "executor", "max_events", "memory", "segment", "retry", *_RAY)
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
-POSTED = ("webhook", "token")  # options of alerts that are for whoever runs the pipeline
+POSTED = ("webhook", "token")  # options of alerts that the command line uses
 SCHEMA = ("features", "keep", "key", "time", "text")
 FOLDER = "checkpoints"  # where checkpoints are kept
 FORMAT = "json"  # of messages
 
 
 def build(
-    settings: Mapping[str, Any], *, emit: EventCallback = ignore_event, store: Store | None = None
+    settings: Section, *, emit: EventCallback = ignore_event, store: Store | None = None
 ) -> Pipeline:
-    r"""Build a pipeline; nothing is connected yet.
+    r"""Build a pipeline without connecting to anything.
 
     Parameters
     ----------
     settings : mapping
-        Sections by name. Only `source` is needed.
+        Sections by name. Only `source` is required.
     emit : callable
-        Is told what happens.
+        Called with every event.
     store : Store, optional
-        Keep checkpoints there, and not where the settings say.
+        Store of the checkpoints, instead of the one in the settings.
 
     Returns
     -------
@@ -92,7 +93,7 @@ def build(
     ...     pipeline.run(), len(Path(folder, "labels.csv").read_text().splitlines())
     (3, 51)
     """
-    _refuse_unknown("setting", settings, SECTIONS)
+    _reject_unknown("setting", settings, SECTIONS)
     _check_apart(settings)
     job = settings.get("job", "scstream")
     source, message_format = _source(_section(settings, "source"))
@@ -118,7 +119,7 @@ def build(
     )
 
 
-def _source(options: Mapping[str, Any]) -> tuple[Source, str]:
+def _source(options: Section) -> tuple[Source, str]:
     if "kind" not in options:
         raise InputError(f"source.kind is missing; it is one of {', '.join(connectors.SOURCES)}.")
     own = dict(options)
@@ -128,7 +129,7 @@ def _source(options: Mapping[str, Any]) -> tuple[Source, str]:
     return connectors.source(**own), message_format
 
 
-def _sink(name: str, options: Mapping[str, Any]) -> Sink:
+def _sink(name: str, options: Section) -> Sink:
     if not options:
         return NullSink()
     if "kind" not in options:
@@ -136,14 +137,14 @@ def _sink(name: str, options: Mapping[str, Any]) -> Sink:
     return connectors.sink(**options)
 
 
-def _alert_sink(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _alert_sink(settings: Section) -> Section:
     options = _section(settings, "alerts").get("sink", {})
     if not isinstance(options, Mapping):
         raise InputError(f"alerts.sink must be a table of options, got {options!r}.")
     return options
 
 
-def _alert_rules(options: Mapping[str, Any]) -> AlertRules:
+def _alert_rules(options: Section) -> AlertRules:
     if options.get("webhook"):
         check_address(options["webhook"], token=options.get("token"))
     rules = {name: value for name, value in options.items() if name not in ("sink", *POSTED)}
@@ -156,8 +157,8 @@ def _decisive(section: Any) -> Any:
     return {name: value for name, value in section.items() if name not in _INDIFFERENT}
 
 
-def _check_apart(settings: Mapping[str, Any]) -> None:
-    """Refuse labels, dead letters and alerts in one place: their keys are the same."""
+def _check_apart(settings: Section) -> None:
+    """Reject equal sinks for labels, dead letters and alerts: their keys would collide."""
     places = {
         "sink": _section(settings, "sink"),
         "dead_letters": _section(settings, "dead_letters"),
@@ -174,29 +175,27 @@ def _check_apart(settings: Mapping[str, Any]) -> None:
 
 
 def _reader(source: Source, message_format: str, schema: Schema) -> Reader:
-    """Return what reads messages: the source itself where its rows are not messages."""
+    """Return the reader of messages; some sources bring their own."""
     own = getattr(source, "reader", None)
     chosen: Reader = own(schema) if own is not None else reader(message_format, schema)
     return chosen
 
 
-def _schema(options: Mapping[str, Any], model: Mapping[str, Any]) -> Schema:
-    _refuse_unknown("schema", options, SCHEMA)
+def _schema(options: Section, model: Section) -> Schema:
+    _reject_unknown("schema", options, SCHEMA)
     return Schema(**options, missing=family_kind(model["family"]).handles_missing)
 
 
-def _model(settings: Mapping[str, Any], job: str) -> dict[str, Any]:
+def _model(settings: Section, job: str) -> Section:
     """Parameters of the model; the seed must be the same before and after a crash."""
     model = dict(_section(settings, "model"))
-    _refuse_unknown("model", model, [name for name in PARAMETERS if name != "kernel"])
+    _reject_unknown("model", model, [name for name in PARAMETERS if name != "kernel"])
     model = {**PARAMETERS, "random_state": seed_for(job), **model}
     Settings.of(model).to_config()  # raises an error now, and not with the first row
     return model
 
 
-def _processor(
-    settings: Mapping[str, Any], model: Mapping[str, Any], steps: Steps, store: Store
-) -> Processor:
+def _processor(settings: Section, model: Section, steps: Steps, store: Store) -> Processor:
     keys = _section(settings, "keys")
     column = _section(settings, "schema").get("key")
     if column is None:
@@ -213,9 +212,9 @@ def _processor(
 
 
 def _checkpoint(
-    options: Mapping[str, Any], store: Store | None
+    options: Section, store: Store | None
 ) -> tuple[Store, CheckpointPolicy, CheckpointLog]:
-    _refuse_unknown("checkpoint", options, _CHECKPOINT)
+    _reject_unknown("checkpoint", options, _CHECKPOINT)
     if store is None:
         store = connectors.store(options.get("folder", FOLDER), **options.get("options", {}))
     checkpoint_policy = CheckpointPolicy(
@@ -225,19 +224,19 @@ def _checkpoint(
     return store, checkpoint_policy, CheckpointLog(store, **kept)
 
 
-def _batching(options: Mapping[str, Any]) -> Batching:
-    _refuse_unknown("batch", options, list(inspect.signature(Batching).parameters))
+def _batching(options: Section) -> Batching:
+    _reject_unknown("batch", options, list(inspect.signature(Batching).parameters))
     return Batching(**options)
 
 
-def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _section(settings: Section, name: str) -> Section:
     section = settings.get(name, {})
     if not isinstance(section, Mapping):
         raise InputError(f"{name} must be a table of options, got {section!r}.")
     return section
 
 
-def _refuse_unknown(what: str, given: Mapping[str, Any], known: Any) -> None:
+def _reject_unknown(what: str, given: Section, known: Any) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
         raise InputError(f"there is no {what} {unknown[0]!r}; there are: {', '.join(known)}.")

@@ -1,4 +1,4 @@
-"""What `scstream doctor` finds out about a system, in sentences."""
+"""Findings of `scstream doctor` about a system."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """One finding.
 
     Parameters
     ----------
     level : {"ok", "note", "warn"}
-        "warn" means that a promise does not hold with this setting.
+        "warn" means that a guarantee does not hold with this setting.
     about : str
-        What was looked at: "appendfsync", "threads".
-    says : str
-        What is so, what it means, and what to do about it.
-
-    Examples
-    --------
-    >>> from scstream.stream.findings import Finding
-    >>> Finding("warn", "appendfsync", "no: an acknowledged row is lost when power fails").level
-    'warn'
+        The setting or part: "appendfsync", "threads".
+    detail : str
+        What was found, what it means, and what to do about it.
     """
 
     level: Literal["ok", "note", "warn"]

@@ -1,6 +1,6 @@
-"""A model that answers while a pipeline goes on learning it: the newest sound checkpoint, followed.
+"""Predict with the newest checkpoint of a running pipeline.
 
-Nothing here writes, takes a lock of the writer or waits for it: to follow is to read.
+A follower only reads: it writes nothing, takes no lock and never waits for the pipeline.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.store import Store
 
 NONE = -1  # version before there is one
-_TRIES = 10  # a writer that prunes faster than we read is met so many times before we give up
+_TRIES = 10  # the writer may prune a checkpoint while it is read
 
 
 class Follower:
-    r"""Answers questions about rows from the newest sound checkpoint of a pipeline.
+    r"""Predicts with the newest valid checkpoint of a pipeline.
 
-    Versions never go back by themselves: a damaged checkpoint is passed over, and what is older
-    than the one in use is not looked at. Threads may ask while another one refreshes; each answer
-    is that of one version.
+    Versions never go back by themselves: a damaged checkpoint is skipped, and checkpoints older
+    than the one in use are ignored. Threads may predict while another one refreshes; each
+    prediction is made by one version.
 
     Parameters
     ----------
     store : Store
-        Where the pipeline keeps its checkpoints; `Follower.open` opens it by its address.
+        Where the pipeline stores its checkpoints; `Follower.open` opens it by its address.
     emit : callable
-        Is told what happens: ``emit("following", version=7, batch=300)``, and "damaged" or
-        "too_new" with the `name` of a checkpoint that was passed over and the `reason`.
+        Called with events: ``emit("following", version=7, batch=300)``, and "damaged" or "too_new"
+        with the `name` of a skipped checkpoint and the `reason`.
     clock : Clock
-        What time it is.
+        The time.
     n_jobs : int
-        Most threads for a question, -1 for one per core. Small questions stay on one.
+        Maximum number of threads of a prediction, -1 for one per core. Small ones use one.
 
     Examples
     --------
@@ -77,14 +77,14 @@ class Follower:
         self._clock = clock or SystemClock()
         self._n_jobs = n_jobs
         self._reading: ModelVersion | None = None
-        self._looked = NONE  # newest version that was looked at, sound or not
+        self._newest_read = NONE  # newest version that was read, valid or not
         self._held = False
         self._refreshing = Lock()
         self.refresh()
 
     @classmethod
     def open(cls, place: str, *, options: Any = None, **how: Any) -> Self:
-        """Follow the checkpoints in a folder, which must be there, or in an object store.
+        """Follow the checkpoints in a folder, which must exist, or in an object store.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class Follower:
         options : mapping, optional
             As `checkpoint.options` of the pipeline.
         **how
-            Whatever `Follower` takes besides the store.
+            Other parameters of `Follower`.
 
         Examples
         --------
@@ -167,11 +167,10 @@ class Follower:
         return self.current().compute(request, rows, time=time, n_jobs=self._n_jobs)
 
     def refresh(self) -> bool:
-        """Take a newer sound checkpoint if there is one, and tell whether.
+        """Load a newer valid checkpoint if there is one; return whether.
 
-        Where there is none this lists the names in the store and reads nothing. A refresh that is
-        under way on another thread is not waited for. An error of the store is raised, and the
-        checkpoint in use stays.
+        If there is none, this lists the names in the store and reads nothing. It does not wait for
+        a refresh on another thread. An error of the store is raised; the checkpoint in use stays.
         """
         if self._held or not self._refreshing.acquire(blocking=False):
             return False
@@ -197,7 +196,7 @@ class Follower:
         """
         with self._refreshing:
             if version is None:
-                self._held, self._looked = False, self.version
+                self._held, self._newest_read = False, self.version
                 return
             names = {_number(name): name for name in self.store.names(VERSION)}
             try:
@@ -213,10 +212,10 @@ class Follower:
 
     def _take_newer(self) -> bool:
         newest = max(map(_number, self.store.names(VERSION)), default=NONE)
-        if newest <= self._looked:
+        if newest <= self._newest_read:
             return False
         found = self._newest_sound()
-        self._looked = newest if found is None else max(newest, found.version)
+        self._newest_read = newest if found is None else max(newest, found.version)
         if found is None:
             return False
         self._reading = found
@@ -225,7 +224,7 @@ class Follower:
 
     def _newest_sound(self) -> ModelVersion | None:
         for name, content in CheckpointLog(self.store).checkpoints():
-            if _number(name) <= self._looked:
+            if _number(name) <= self._newest_read:
                 break
             try:
                 found = self._read(name, content)

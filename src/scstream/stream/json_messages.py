@@ -27,6 +27,7 @@ from scstream.stream.checks import (
 )
 from scstream.stream.schema import Schema
 
+Row = dict[str, Any]  # by column name
 _NO_ROW = "the line is neither a JSON object nor an array of numbers."
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
@@ -40,7 +41,7 @@ class JsonLines:
     def read(self, value: bytes) -> Block:
         """Return the rows of a message."""
         lines, broken = text_lines(value)
-        rows: list[dict[str, Any]] = []
+        rows: list[Row] = []
         at: list[int] = []
         for i, line in enumerate(lines):
             row = broken.get(i) or self._parse(line)
@@ -52,7 +53,7 @@ class JsonLines:
         block = _block_of_objects(self.schema, rows, lambda i: lines[at[i]])
         return with_broken_lines(block, at, lines, broken=broken)
 
-    def _parse(self, line: str) -> dict[str, Any] | str:
+    def _parse(self, line: str) -> Row | str:
         """Return the row of a line by column name, or the reason why there is none."""
         try:
             row, end = _scan(line, 0)
@@ -64,7 +65,7 @@ class JsonLines:
             return row if type(row) is dict else _named(row, self.schema.features)
         return self._infer_features(row)
 
-    def _infer_features(self, row: Any) -> dict[str, Any] | str:
+    def _infer_features(self, row: Any) -> Row | str:
         """Take the columns of numbers of the first valid row as features."""
         if isinstance(row, list) and NUMBERS.issuperset(map(type, row)):
             row = {f"x{j}": value for j, value in enumerate(row)}
@@ -80,7 +81,7 @@ class JsonLines:
         return row
 
 
-def _named(row: Any, names: tuple[str, ...]) -> dict[str, Any] | str:
+def _named(row: Any, names: tuple[str, ...]) -> Row | str:
     """Return an array of entries by column name."""
     if not isinstance(row, list):
         return _NO_ROW
@@ -89,18 +90,14 @@ def _named(row: Any, names: tuple[str, ...]) -> dict[str, Any] | str:
     return dict(zip(names, row, strict=True))
 
 
-def _block_of_objects(
-    schema: Schema, rows: list[dict[str, Any]], content: Callable[[int], str]
-) -> Block:
+def _block_of_objects(schema: Schema, rows: list[Row], content: Callable[[int], str]) -> Block:
     bad: dict[int, str] = {}
     X = _matrix(schema, rows, bad)
     extra = read_other_columns(schema, lambda name: [row.get(name) for row in rows], bad)
     return build_block(schema, X, extra, bad=bad, content=content)
 
 
-def _matrix(
-    schema: Schema, rows: list[dict[str, Any]], bad: dict[int, str]
-) -> NDArray[np.float64]:  # (N, D)
+def _matrix(schema: Schema, rows: list[Row], bad: dict[int, str]) -> NDArray[np.float64]:  # (N, D)
     """Return the features of rows: all at once if all are numbers, else one by one."""
     names = schema.features or ()
     X = np.full((len(rows), len(names)), np.nan)
@@ -123,7 +120,7 @@ def _matrix(
     return X
 
 
-def _flat(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[Any]:
+def _flat(rows: list[Row], names: tuple[str, ...]) -> list[Any]:
     if len(names) > 1:
         return list(chain.from_iterable(map(itemgetter(*names), rows)))
     return [row[name] for row in rows for name in names]
@@ -161,7 +158,7 @@ def _is_numbers(column: Any) -> bool:
     return bool(kinds & NUMBERS) and kinds <= NUMBERS | {type(None)}
 
 
-def _columns_error(schema: Schema, columns: Mapping[str, Any]) -> str:
+def _columns_error(schema: Schema, columns: Row) -> str:
     """Return the reason why columns cannot be read as rows; empty if they can."""
     if schema.is_empty:
         return "the message has no column of numbers."

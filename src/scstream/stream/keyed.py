@@ -1,4 +1,4 @@
-"""What `scstream.stream.pool` knows of one key: its rows of a batch, its model, the file of it."""
+"""Models by key: options of a pool, the rows of each key in a batch, and the file of a model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from scstream.model import Model, Settings, checkpoint_bytes, read_checkpoint
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 
-LONGEST = 256  # characters of a key; the index holds every key
+MAX_KEY_LENGTH = 256  # characters; the index holds every key
 _OVERHEAD = 16_384  # bytes of a model beside its arrays, measured: benchmarks/runtime/keys.py
 _EVENT = 250  # bytes of an event
-_SAMPLE = 100  # entries of a long list that are looked at
+_SAMPLE = 100  # entries of a long list that are measured
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMG]?)(i?)B?")
 _UNITS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3}
 
@@ -32,21 +32,21 @@ class KeyOptions:
     Parameters
     ----------
     memory : int or str
-        Bytes that models in memory may take, such as "512MB". Beside them every key that is known
-        takes about half a kilobyte, and segments on their way some times `segment`.
+        Bytes that models in memory may take, such as "512MB". In addition every known key takes
+        about half a kilobyte, and segments that are being written a few times `segment`.
     max_keys : int
-        Most keys; rows of further ones are refused.
+        Maximum number of keys; rows of further keys are rejected.
     max_rows : int or None
-        Most rows of a key in one batch; the others are refused.
+        Maximum number of rows of a key in one batch; the others are rejected.
     patience : int
-        Batches that may fail one after the other before a key is set aside.
+        Consecutive batches that may fail before a key is set aside.
     forget_after : int or None
         Batches without rows of a key after which its model is dropped; by default never. A key
-        that comes back later begins anew.
+        that comes back later starts with a new model.
     segment : int or str
         Bytes of a segment, the unit in which models are written.
     retry : bool
-        Give keys that were set aside another chance after a restart.
+        Try keys that were set aside again after a restart.
 
     Examples
     --------
@@ -87,14 +87,7 @@ class KeyOptions:
 
 
 def read_size(name: str, value: int | str) -> int:
-    """Return a number of bytes that may be written with a unit.
-
-    Examples
-    --------
-    >>> from scstream.stream.keyed import read_size
-    >>> read_size("memory", "64MiB"), read_size("memory", "2 kB"), read_size("memory", 512)
-    (67108864, 2000, 512)
-    """
+    """Return a number of bytes that may be written with a unit, such as "64MiB"."""
     if type(value) is int and value > 0:
         return value
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
@@ -106,29 +99,9 @@ def read_size(name: str, value: int | str) -> int:
 
 
 def rows_by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]], list[Reject]]:
-    """Return which sound rows belong to each key, in order of their first rows.
+    """Return the indices of the valid rows of each key, in order of first rows, and the rejects.
 
-    Parameters
-    ----------
-    block : Block
-        A batch.
-    column : str
-        The column of keys: texts or whole numbers; 7 and "7" are the same key.
-
-    Returns
-    -------
-    dict, list of Reject
-        Positions among the sound rows by key, and the rows whose key cannot be one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.keyed import rows_by_key
-    >>> who = np.array(["b", "a", None, "b"], dtype=object)
-    >>> rows, refused = rows_by_key(Block.of(np.zeros((4, 1)), who=who), "who")
-    >>> {key: places.tolist() for key, places in rows.items()}, refused[0].reason
-    ({'b': [0, 3], 'a': [1]}, "column 'who' holds None: a key is a text or a whole number.")
+    Keys are texts or whole numbers; 7 and "7" are the same key.
     """
     if not len(block.row):
         return {}, []
@@ -137,14 +110,16 @@ def rows_by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]],
     seen: dict[Any, int] = {}
     values = block.extra[column].tolist()
     if not {str, int}.issuperset(map(type, values)):  # True would be 1, and NaN never itself
-        values = [v if type(v) in (str, int) else _Wrong(repr(v)) for v in values]
+        values = [v if type(v) in (str, int) else _NoKey(repr(v)) for v in values]
     codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values), np.intp, len(values))
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(codes))[:-1])
     rows: dict[str, NDArray[np.intp]] = {}
     refused: list[Reject] = []
     for value, places in zip(seen, parts, strict=True):
-        if isinstance(value, _Wrong) or (type(value) is str and not 0 < len(value) <= LONGEST):
+        if isinstance(value, _NoKey) or (
+            type(value) is str and not 0 < len(value) <= MAX_KEY_LENGTH
+        ):
             why = f"column {column!r} holds {_short(value)}: a key is a text or a whole number."
             refused += [Reject(int(row), why) for row in block.row[places]]
             continue
@@ -153,42 +128,26 @@ def rows_by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]],
     return rows, refused
 
 
-class _Wrong(NamedTuple):
-    """A value that is no key, as text."""
+class _NoKey(NamedTuple):
+    """A value that cannot be a key, as text."""
 
     shown: str
 
 
 def _short(value: Any) -> str:
-    if isinstance(value, _Wrong):
+    if isinstance(value, _NoKey):
         return value.shown[:40]
     return f"a text of {len(value)} characters" if value else "an empty text"
 
 
 def part(block: Block, places: NDArray[np.intp]) -> Block:
-    """Return some of the sound rows of a block; they keep their numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.keyed import part
-    >>> part(Block.of(np.zeros((4, 1))), np.array([1, 3])).row
-    array([1, 3])
-    """
+    """Return some of the valid rows of a block; they keep their numbers."""
     extra = {name: values[places] for name, values in block.extra.items()}
     return Block(block.n_rows, block.row[places], block.X[places], extra)
 
 
 def seed_of(seed: int, key: str) -> int:
-    """Return the seed of the model of a key.
-
-    Examples
-    --------
-    >>> from scstream.stream.keyed import seed_of
-    >>> seed_of(0, "a") == seed_of(0, "a"), seed_of(0, "a") == seed_of(0, "b")
-    (True, False)
-    """
+    """Return the seed of the model of a key."""
     return seed_for(f"{seed}/{key}")
 
 
@@ -205,17 +164,7 @@ class KeyedModel(NamedTuple):
 
 
 def model_file(model: KeyedModel, key: str) -> bytes:
-    """Return the model of a key as a file that `ScStream.load` can read too.
-
-    Examples
-    --------
-    >>> from scstream.model import Settings
-    >>> from scstream.stream.keyed import KeyedModel, model_file, model_of
-    >>> from scstream.preprocess import Steps
-    >>> blank = KeyedModel(Settings(random_state=0), Steps())
-    >>> model_of(model_file(blank, "a"), "a", blank=blank).model.random_state
-    0
-    """
+    """Return the model of a key as a file that `ScStream.load` can read too."""
     pipeline = {"key": key, "steps": model.steps.save()}
     return checkpoint_bytes(model.model if isinstance(model.model, Model) else None, pipeline)
 
@@ -235,16 +184,7 @@ def model_of(content: bytes, key: str, *, blank: KeyedModel) -> KeyedModel:
 
 
 def n_bytes_of(model: KeyedModel) -> int:
-    """Return about how much memory a model takes.
-
-    Examples
-    --------
-    >>> from scstream.model import Settings
-    >>> from scstream.stream.keyed import KeyedModel, n_bytes_of
-    >>> from scstream.preprocess import Steps
-    >>> n_bytes_of(KeyedModel(Settings(), Steps()))
-    16384
-    """
+    """Return about how much memory a model takes."""
     size: int = _OVERHEAD + sum(_size(step.learned) for step in model.steps.steps)
     if not isinstance(model.model, Model):
         return size
@@ -256,7 +196,7 @@ def n_bytes_of(model: KeyedModel) -> int:
 
 
 def _size(value: Any) -> int:
-    """Bytes of arrays and texts in a value; long lists are estimated by their beginnings."""
+    """Return the bytes of arrays and texts in a value; long lists are estimated."""
     if isinstance(value, np.ndarray):
         return int(value.nbytes) + 112
     if isinstance(value, str):
@@ -265,6 +205,6 @@ def _size(value: Any) -> int:
         entries = value if isinstance(value, Mapping) else vars(value)
         return sum(map(_size, entries.values()))
     if isinstance(value, list | tuple):
-        looked_at = list(islice(value, _SAMPLE))
-        return sum(map(_size, looked_at)) * len(value) // max(len(looked_at), 1) + 8 * len(value)
+        sample = list(islice(value, _SAMPLE))
+        return sum(map(_size, sample)) * len(value) // max(len(sample), 1) + 8 * len(value)
     return 0

@@ -1,7 +1,7 @@
-"""One model for every key: thousands in a process, those not used lately spilled to the store.
+"""One model for every key: thousands in a process; models not used lately are in the store.
 
-What becomes of a key depends on its own rows and batches alone: not on other keys, nor on which
-models were in memory. A checkpoint writes the models that changed, and where all of them are.
+The model of a key depends on its own rows and batches only: not on other keys, nor on which models
+are in memory. A checkpoint writes the models that changed, and the locations of all of them.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class ModelPool:
     Parameters
     ----------
     settings : Settings
-        Parameters of the models.
-        and from the key the seed of a model is made.
+        Parameters of the models. The seed of each model follows from `random_state`, which must be
+        a whole number, and its key.
     steps : Steps
-        Preprocessing, of which every key has its own.
+        Preprocessing; every key has its own.
     column : str
         The column of keys.
     store : Store
-        Where models are kept that are not in memory.
-    keys : Keys
+        Where models are stored that are not in memory.
+    keys : KeyOptions
         Limits.
 
     Examples
@@ -105,7 +105,7 @@ class ModelPool:
     def build(
         cls, model: Mapping[str, Any], steps: Steps, *, column: str, store: Store, **options: Any
     ) -> ModelPool:
-        """Make a pool from settings: parameters of the models, and options of the keys."""
+        """Build a pool from parameters of the models and options of the keys."""
         known = [field.name for field in fields(cls.options)]
         unknown = [name for name in options if name not in known]
         if unknown:
@@ -116,27 +116,27 @@ class ModelPool:
 
     @property
     def keys(self) -> list[str]:
-        """Every key that is known."""
+        """All known keys."""
         return list(self._index)
 
     @property
     def set_aside(self) -> list[str]:
-        """Keys whose rows are refused, because they failed too often."""
+        """Keys whose rows are rejected because they failed too often."""
         patience = self._limits.patience
         return [key for key, n in self._failures.items() if n >= patience]
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that models take in memory, those included that a checkpoint waits for."""
-        return self._n_bytes + self._ghost_bytes
+        """Bytes of models in memory, including old states that a checkpoint still needs."""
+        return self._n_bytes + self._superseded_bytes
 
     def model(self, key: str) -> KeyedModel:
-        """Return the model of a key, from wherever it is; raises KeyError."""
+        """Return the model of a key, from memory or the store; raises KeyError."""
         entry = self._index[key]
         return entry.model or model_of(self._read(key, entry), key, blank=self._blank(key))
 
     def set_columns(self, names: tuple[str, ...] | None) -> None:
-        """Be told the names of the columns."""
+        """Set the names of the columns."""
         self._names = names
         if names is not None:
             self._steps = self._steps.with_columns(names)
@@ -145,8 +145,8 @@ class ModelPool:
     def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch, the rows of every key by themselves.
 
-        A key that fails keeps the model it had, and its rows are refused. An error of the store is
-        no failure of a key and is raised: the pipeline has to go back to a checkpoint.
+        A key that fails keeps its model, and its rows are rejected. An error of the store is not a
+        failure of a key and is raised: the pipeline must restart from a checkpoint.
         """
         self._n_batches += 1
         block = source_batch.block
@@ -154,7 +154,7 @@ class ModelPool:
         admitted = self._admitted(block, rows, refused)
         labels = np.zeros(block.n_rows, dtype=np.int64)
         infos: list[tuple[int, Info]] = []
-        for key, model in self._in_turn(admitted, block, refused):
+        for key, model in self._models_of(admitted, block, refused):
             try:
                 learned, steps, after, own = learn_block(
                     model.model, model.steps, part(block, admitted[key]), time=source_batch.time
@@ -164,7 +164,7 @@ class ModelPool:
                 refused += _refused(block, admitted[key], f"key {key!r} has failed: {error}")
                 continue
             self._failures.pop(key, None)
-            self._keep(key, KeyedModel(learned, steps))
+            self._replace_model(key, KeyedModel(learned, steps))
             labels[after.row] = own
             refused += after.rejects
             if len(own) and isinstance(learned, Model):
@@ -174,13 +174,13 @@ class ModelPool:
         return Learned(block, labels[block.row], self._n_clusters, infos)
 
     def freeze(self) -> Callable[[Progress], bytes]:
-        """Fix the state: entries are shared, and none is changed in a way that shows."""
+        """Fix the state: entries are shared, and later changes do not affect the checkpoint."""
         limit = self._log.limit()
         self._n_freezes += 1
-        return partial(self._write, self._frozen(limit))
+        return partial(self._write, self._state(limit))
 
     def restore(self, content: bytes, *, name: str) -> Progress:
-        """Go on from a checkpoint; models are read when rows of their keys come."""
+        """Continue from a checkpoint; models are read when rows of their keys come."""
         pipeline = unpack_pipeline(content, name=name)
         if pipeline is None or "pool" not in pipeline:
             raise InputError(
@@ -198,7 +198,7 @@ class ModelPool:
         return progress
 
     def close(self) -> None:
-        """Do nothing: what is not in a checkpoint is learned again from it."""
+        """Do nothing: a restart learns again what is not in a checkpoint."""
 
     def _begin(self, state: PoolState) -> None:
         self._index = dict(state.index)
@@ -207,10 +207,10 @@ class ModelPool:
         self._names = None if state.names is None else tuple(state.names)
         self._n_batches = state.n_batches
         self._resident: OrderedDict[str, KeyedEntry] = OrderedDict()  # least recently used first
-        self._ghosts: deque[tuple[str, KeyedEntry]] = (
+        self._superseded: deque[tuple[str, KeyedEntry]] = (
             deque()
         )  # old states that a checkpoint waits for
-        self._n_bytes = self._ghost_bytes = 0
+        self._n_bytes = self._superseded_bytes = 0
         self._n_freezes = 0
         self._n_clusters = sum(entry.n_clusters for entry in self._index.values())
         self.n_loaded = self.n_evicted = 0
@@ -218,7 +218,7 @@ class ModelPool:
     def _admitted(
         self, block: Block, rows: Mapping[str, NDArray[np.intp]], refused: list[Reject]
     ) -> dict[str, NDArray[np.intp]]:
-        """Rows within the limits, by key; decided before anything is learned."""
+        """Return the rows within the limits by key; decided before anything is learned."""
         limits, admitted = self._limits, {}
         for key, places in rows.items():
             if key not in self._index and len(self._index) >= limits.max_keys:
@@ -239,10 +239,10 @@ class ModelPool:
             admitted[key] = places[: limits.max_rows]
         return admitted
 
-    def _in_turn(
+    def _models_of(
         self, wanted: Mapping[str, Any], block: Block, refused: list[Reject]
     ) -> Iterator[tuple[str, KeyedModel]]:
-        """Models of keys: those in memory first, before they make room for the others."""
+        """Yield the models of keys: first those in memory, before they make room for others."""
         waiting = []
         for key in wanted:
             entry = self._index[key]
@@ -260,13 +260,13 @@ class ModelPool:
                 model = self._loaded(key, entry, content)
             except CheckpointCorrupt as error:
                 refused += _refused(block, wanted[key], f"key {key!r} is set aside: {error}")
-                self._lose(key, entry)
+                self._set_aside_damaged(key, entry)
             else:
                 self.n_loaded += 1
                 yield key, self._admit(key, entry, model)
 
     def _loaded(self, key: str, entry: KeyedEntry, content: bytes) -> KeyedModel:
-        """Model from its file; one that does not look sound is read once more."""
+        """Return the model from its file; a damaged one is read once more."""
         blank = self._blank(key)
         try:
             return model_of(content, key, blank=blank)
@@ -281,7 +281,7 @@ class ModelPool:
                 return self._log.read(extent)
             except KeyError:
                 if entry.extent is not extent:
-                    continue  # the writer has moved it, and the segment it was in is deleted
+                    continue  # the writer has moved it and deleted its segment
                 raise StreamError(
                     f"{segment_name(extent.segment.number or 0)} with the model of key {key!r} is "
                     "gone while the pipeline runs: another instance has taken over, or somebody "
@@ -301,7 +301,7 @@ class ModelPool:
         self._make_room()
         return model
 
-    def _keep(self, key: str, model: KeyedModel) -> None:
+    def _replace_model(self, key: str, model: KeyedModel) -> None:
         """Replace the model of a key, which is in memory."""
         before = self._index[key]
         if before.model and all(a is b for a, b in zip(model, before.model, strict=True)):
@@ -313,15 +313,15 @@ class ModelPool:
         self._n_clusters += entry.n_clusters
         self._admit(key, entry, model)
 
-    def _lose(self, key: str, entry: KeyedEntry) -> None:
-        """Set a key aside whose model is damaged; should it be retried, it begins anew."""
+    def _set_aside_damaged(self, key: str, entry: KeyedEntry) -> None:
+        """Set aside a key whose model is damaged; a retry starts with a new model."""
         self._release(key, entry)
         self._failures[key] = self._limits.patience
         self._index[key] = KeyedEntry(n_freezes=self._n_freezes)
         self._admit(key, self._index[key], self._blank(key))
 
     def _forget(self) -> list[str]:
-        """Drop keys that have been silent for too long, and say which."""
+        """Drop keys that had no rows for too long; return them."""
         longest, forgotten = self._limits.forget_after, []
         while longest is not None and self._last_seen:
             key, batch = next(iter(self._last_seen.items()))
@@ -334,26 +334,26 @@ class ModelPool:
         return forgotten
 
     def _release(self, key: str, entry: KeyedEntry) -> None:
-        """Let go of a state that is no longer the newest; a checkpoint may still wait for it."""
+        """Release a state that is no longer the newest; a checkpoint may still need it."""
         self._n_clusters -= entry.n_clusters
         if entry.model is None:
             return
         del self._resident[key]
         self._n_bytes -= entry.n_bytes
         if entry.extent is None and entry.n_freezes < self._n_freezes:
-            self._ghosts.append((key, entry))
-            self._ghost_bytes += entry.n_bytes
+            self._superseded.append((key, entry))
+            self._superseded_bytes += entry.n_bytes
         else:
             entry.model = None
 
     def _make_room(self) -> None:
-        """Write models until what is in memory fits; first what a checkpoint waits for anyway."""
+        """Write models until the rest fits; first those that a checkpoint needs anyway."""
         memory = self._memory
-        while self.n_bytes > memory and self._ghosts:
-            key, ghost = self._ghosts.popleft()
-            self._ghost_bytes -= ghost.n_bytes
-            self._save(key, ghost)
-            ghost.model = None
+        while self.n_bytes > memory and self._superseded:
+            key, old = self._superseded.popleft()
+            self._superseded_bytes -= old.n_bytes
+            self._save(key, old)
+            old.model = None
         while self.n_bytes > memory and len(self._resident) > 1:
             key, entry = self._resident.popitem(last=False)
             self._n_bytes -= entry.n_bytes
@@ -369,7 +369,7 @@ class ModelPool:
                 entry.extent = self._log.append(model_file(entry.model, key))
         self._log.put_full()
 
-    def _frozen(self, limit: int) -> PoolState:
+    def _state(self, limit: int) -> PoolState:
         return PoolState(
             index=dict(self._index),
             failures=dict(self._failures),
@@ -380,17 +380,17 @@ class ModelPool:
         )
 
     def _write(self, state: PoolState, progress: Progress) -> bytes:
-        """Write the models, and return where they are."""
-        self._put_away(state.index, below=state.limit)
+        """Write the models; return the content of the checkpoint."""
+        self._write_models(state.index, below=state.limit)
         return index_bytes(state, progress)
 
-    def _put_away(self, index: Mapping[str, KeyedEntry], *, below: int) -> None:
-        """Write what is not in a segment yet, and tidy up a little."""
+    def _write_models(self, index: Mapping[str, KeyedEntry], *, below: int) -> None:
+        """Write what is not in a segment yet, and compact a little."""
         for key, entry in index.items():
             if entry.extent is None:
                 self._save(key, entry)
         new = self._log.n_appended - self._n_written
-        # To copy as much as was written is enough: more than that cannot have become garbage.
+        # Copying as much as was written is enough: no more than that can have become garbage.
         self._log.compact(list(index.values()), below=below, max_n=max(new, self._log.size))
         self._log.flush()
         self._n_written = self._log.n_appended

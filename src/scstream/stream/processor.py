@@ -1,4 +1,4 @@
-"""What learns the rows of a batch: one model, or one for every key (`scstream.stream.pool`)."""
+"""Processors learn the rows of a batch: one model, or one for every key (`stream.pool`)."""
 
 from __future__ import annotations
 
@@ -26,29 +26,11 @@ _FREE = ("n_jobs", "executor", "max_events")  # may differ from what the checkpo
 
 @dataclass(frozen=True)
 class Learned:
-    """What became of the rows of a batch.
+    """The result of a batch.
 
-    Parameters
-    ----------
-    block : Block
-        The rows, those that no model could take among the rejects.
-    labels : array of shape (G,)
-        Ids of the clusters of the sound rows.
-    n_clusters : int
-        Number of clusters now, of all models.
-    infos : sequence of (int, Info)
-        Rows and what happened, for every model that learned.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.core.state import Info
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.processor import Learned
-    >>> infos = [(1, Info(mean_log_density=-4.0)), (3, Info(n_novel=2, mean_log_density=0.0))]
-    >>> learned = Learned(Block.of(np.zeros((4, 1))), np.zeros(4, dtype=np.int64), 2, infos)
-    >>> learned.info.n_novel, learned.info.mean_log_density
-    (2, -1.0)
+    `block` holds the rows, with those that no model accepted among the rejects; `labels` the
+    clusters of its valid rows; `n_clusters` the number of clusters of all models; `infos` the
+    number of rows and the info of every model that learned.
     """
 
     block: Block
@@ -58,7 +40,7 @@ class Learned:
 
     @cached_property
     def info(self) -> Info:
-        """What happened to all models together, in whatever order they learned."""
+        """Info of all models together, independent of their order."""
         if len(self.infos) == 1:
             return self.infos[0][1]
         events = sorted(
@@ -75,10 +57,10 @@ class Learned:
 
 
 class Processor(Protocol):
-    """A pure function of the batches so far, with its state."""
+    """Learns batches; its state is a pure function of the batches so far."""
 
     def set_columns(self, names: tuple[str, ...] | None) -> None:
-        """Be told the names of the columns, before the first batch."""
+        """Set the names of the columns, before the first batch."""
         ...
 
     def learn(self, source_batch: SourceBatch) -> Learned:
@@ -86,41 +68,20 @@ class Processor(Protocol):
         ...
 
     def freeze(self) -> Callable[[Progress], bytes]:
-        """Fix the state as it is now; the result writes it out later, with the progress."""
+        """Fix the state as it is now; the result writes it later, with the progress."""
         ...
 
     def restore(self, content: bytes, *, name: str) -> Progress:
-        """Go on from what was written; return the progress. Raises `CheckpointCorrupt`."""
+        """Continue from a checkpoint; return its progress. Raises `CheckpointCorrupt`."""
         ...
 
     def close(self) -> None:
-        """Let go of whatever runs elsewhere; what was learned goes on from a checkpoint."""
+        """Release resources outside this process."""
         ...
 
 
 class OneModel:
-    """One model for all rows, and the steps before it.
-
-    Parameters
-    ----------
-    model : Model or Settings
-        The model, or its settings before the first batch.
-    steps : Steps
-        Preprocessing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.model import Settings
-    >>> from scstream.stream.batcher import SourceBatch
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.processor import OneModel
-    >>> model = OneModel(Settings(random_state=0), Steps())
-    >>> rows = Block.of(np.array([[0.1], [0.2], [0.3], [0.4], [0.5]]))
-    >>> model.learn(SourceBatch(0, {}, None, rows, ())).labels
-    array([0, 0, 0, 0, 0])
-    """
+    """One model for all rows, or its settings before the first batch, and its preprocessing."""
 
     def __init__(self, model: Model | Settings, steps: Steps) -> None:
         self.model = model
@@ -148,7 +109,7 @@ class OneModel:
         return Learned(block, labels, self.model.state.n_clusters, infos)
 
     def freeze(self) -> Callable[[Progress], bytes]:
-        """Fix the state; everything in it is immutable, so that this costs nothing."""
+        """Fix the state; everything in it is immutable, so this costs nothing."""
         model = self.model if isinstance(self.model, Model) else None
         steps = self.steps
 
@@ -205,17 +166,7 @@ def _pass_time(model: Model | Settings, time: float | None) -> Model | Settings:
 
 
 def unsuitable(check: Callable[[Rows], None], X: Rows) -> list[tuple[int, str]]:
-    """Return the rows that a check refuses, and its sentences, by halving.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.families import Multinomial
-    >>> from scstream.stream.processor import unsuitable
-    >>> X = np.array([[1.0, 2.0], [3.0, -1.0], [-2.0, 2.0]])
-    >>> [row for row, _ in unsuitable(Multinomial(np.ones(2)).check, X)]
-    [1, 2]
-    """
+    """Return the rows that a check rejects, and its messages, by bisection."""
     found: list[tuple[int, str]] = []
     open_ranges = [(0, X.shape[0])]
     while open_ranges:

@@ -9,7 +9,8 @@ import typer
 
 from scstream.cli.errors import reports_errors
 from scstream.cli.options import Force, Format, Json, Model, Rows, Sets
-from scstream.cli.settings import Layer, Setting, store_options
+from scstream.cli.resolve import store_options
+from scstream.cli.settings import Layer, Setting
 
 
 @reports_errors

@@ -8,7 +8,8 @@ import typer
 
 from scstream.cli.errors import reports_errors
 from scstream.cli.options import File, Folder, Json, Sets
-from scstream.cli.settings import Setting, flag_settings, print_settings, resolve, to_tables
+from scstream.cli.resolve import flag_settings, print_settings, resolve
+from scstream.cli.settings import Setting, to_tables
 
 
 @reports_errors

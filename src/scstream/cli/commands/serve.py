@@ -9,7 +9,8 @@ import typer
 
 from scstream.cli.errors import reports_errors
 from scstream.cli.options import Json, Sets
-from scstream.cli.settings import flag_settings, resolve, to_tables
+from scstream.cli.resolve import flag_settings, resolve
+from scstream.cli.settings import to_tables
 
 
 @reports_errors

@@ -9,7 +9,7 @@ import typer
 
 from scstream.cli.errors import reports_errors
 from scstream.cli.options import Json, Sets
-from scstream.cli.settings import store_options
+from scstream.cli.resolve import store_options
 
 
 @reports_errors

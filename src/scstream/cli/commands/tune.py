@@ -8,7 +8,7 @@ import typer
 
 from scstream.cli.errors import reports_errors
 from scstream.cli.options import BatchRows, Family, Format, Json, Rows, Sets, SettingsFile
-from scstream.cli.settings import model_flags
+from scstream.cli.resolve import model_flags
 
 
 @reports_errors

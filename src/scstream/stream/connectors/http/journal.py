@@ -1,4 +1,4 @@
-"""A journal on the disk: bodies in order, which are whole there or not at all."""
+"""An append-only journal of bodies on disk; a body is complete there or absent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SEGMENT = "rows-"
 
 @dataclass
 class _Segment:
-    """A file of the journal, as far as it is known to last."""
+    """A file of the journal, up to its last synced byte."""
 
     path: Path
     first: int  # number of its first body
@@ -37,7 +37,7 @@ class _Segment:
 
 
 class Journal:
-    """Bodies in order, numbered from 0, in files of bounded length; nothing is half there."""
+    """Bodies in order, numbered from 0, in files of bounded length."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Journal:
 
     @property
     def _sign(self) -> bytes:
-        """What every entry begins with."""
+        """The bytes that every entry starts with."""
         return bytes.fromhex(self.identity)[:8]
 
     @property
@@ -80,7 +80,7 @@ class Journal:
             return sum(segment.length for segment in self._segments)
 
     def open(self) -> None:
-        """Read what is there; half an entry at the end, which nobody was promised, is cut off."""
+        """Read the files; cut off an incomplete entry at the end, which was never confirmed."""
         self._disk.make_folder(self.folder)
         self.identity = self._read_identity()
         self._keys.clear()
@@ -92,11 +92,11 @@ class Journal:
             self._begin_segment(_first_number(names[-1]) if names else 0)
             return
         self._handle = self._disk.append(self._segments[-1].path)
-        self._disk.sync(self._handle)  # what a killed program wrote may be in memory only
+        self._disk.sync(self._handle)  # what a killed process wrote may not be on disk yet
         self._disk.sync_folder(self.folder)
 
     def append(self, bodies: Sequence[tuple[str, bytes]], *, now: float) -> list[int]:
-        """Write bodies with their keys and make them last; return their numbers."""
+        """Write and sync bodies with their keys; return their numbers."""
         if self._handle is None:
             self._mend()
         if self._segments[-1].length >= self._segment_bytes:
@@ -116,16 +116,16 @@ class Journal:
         return numbers
 
     def seen(self, key: str) -> tuple[int, int] | None:
-        """Return number and checksum of the body that came with a key, if it is remembered."""
+        """Return number and checksum of the body of a key, if the key is kept."""
         return self._keys.get(key)
 
     def wait(self, number: int, timeout: float) -> bool:
-        """Wait until a body of that number is there."""
+        """Wait until the body of a number exists."""
         with self._grown:
             return self._grown.wait_for(lambda: self.next > number, timeout)
 
     def wake(self) -> None:
-        """End a wait before its time."""
+        """End a wait early."""
         with self._grown:
             self._grown.notify_all()
 
@@ -165,7 +165,7 @@ class Journal:
             self._disk.sync_folder(self.folder)  # one by one: a gap must never be seen later
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         handle, self._handle = self._handle, None
         if handle is not None:
             self._disk.close(handle)
@@ -211,7 +211,7 @@ class Journal:
         self._segments.append(segment)
 
     def _is_torn(self, segment: _Segment, size: int) -> bool:
-        """Whether nothing behind the sound part was ever confirmed.
+        """Return True if nothing after the valid part was ever confirmed.
 
         An entry that was written when the next one to be read was safe already says that this one
         was confirmed, and is damaged. No client knows the sign, so no body can look like an entry.
