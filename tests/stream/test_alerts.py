@@ -222,5 +222,5 @@ def test_nothing_is_shown_of_alerts_that_there_are_not(capsys) -> None:
 
 def test_a_long_part_of_a_webhook_is_hidden_everywhere() -> None:
     redactor = SecretRedactor()
-    redactor.learn("webhook", "https://hooks.example.org/services/T0001/s3cretS3CRETs3cret")
-    assert redactor.hide("POST /services/T0001/s3cretS3CRETs3cret") == "POST /services/T0001/***"
+    redactor.collect("webhook", "https://hooks.example.org/services/T0001/s3cretS3CRETs3cret")
+    assert redactor.redact("POST /services/T0001/s3cretS3CRETs3cret") == "POST /services/T0001/***"
