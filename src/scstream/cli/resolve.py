@@ -1,4 +1,7 @@
-"""The settings of a command: file, environment and flags together, parsed and printed."""
+"""The settings of a command: file, environment and flags together, parsed and printed.
+
+Connectors and models are imported only when a command runs, so that `--help` is fast.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ import json
 import os
 from pathlib import Path
 
-from scstream.cli.addresses import read_address
-from scstream.cli.defaults import parse_raw, with_defaults
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.settings import (
     Key,
@@ -24,6 +25,8 @@ from scstream.cli.settings import (
 
 def resolve(redactor: SecretRedactor, file: Path | None, *flags: Layer) -> Layer:
     """Return all given settings, parsed. The redactor collects the secrets first."""
+    from scstream.cli.defaults import parse_raw
+
     layers = [] if file is None else [read_file(file, os.environ)]
     merged = merge_layers(*layers, read_environment(os.environ), *flags)
     for key, setting in merged.items():
@@ -38,6 +41,8 @@ def flag_settings(
     layer: Layer = {}
     for section, text in addresses.items():
         if text is not None:
+            from scstream.cli.addresses import read_address
+
             layer |= read_address(section, text)
     if folder is not None:
         layer["checkpoint", "folder"] = Setting(folder, "--checkpoint")
@@ -66,6 +71,7 @@ def store_options(redactor: SecretRedactor, sets: list[str] | None) -> Tables | 
 
 def print_settings(layer: Layer, redactor: SecretRedactor, *, as_json: bool) -> None:
     """Print every setting of a pipeline with its value and origin, secrets redacted."""
+    from scstream.cli.defaults import with_defaults
     from scstream.cli.render import print_json, print_table
     from scstream.cli.store import MemoryStore
     from scstream.stream.config import build
