@@ -117,7 +117,10 @@ def inspect(state: Path) -> Callable[[Console], None]:
     def draw(console: Console) -> None:
         loaded = replace(load_model(str(state)), place=state.name)
         clock = SimpleNamespace(time=lambda: loaded.version.at + 3.0)
-        with patch.multiple(inspect_text, console=lambda: console, time=clock):
+        with (
+            patch.object(render, "console", lambda: console),
+            patch.object(inspect_text, "time", clock),
+        ):
             inspect_text.print_model(loaded, max_n=8)
 
     return draw
@@ -127,8 +130,8 @@ def main(folder: Path) -> None:
     """Write the images."""
     folder.mkdir(exist_ok=True)
     os.environ["TZ"] = "UTC"
-    with tempfile.TemporaryDirectory() as memory, patch.object(render.sys, "stdout", _Utf8()):
-        state = learned(Path(memory))
+    with tempfile.TemporaryDirectory() as scratch, patch.object(render.sys, "stdout", _Utf8()):
+        state = learned(Path(scratch))
         images = {
             "top": (top(state, width=120, height=32), 120, 32),
             "inspect": (inspect(state), 90, 60),

@@ -21,6 +21,8 @@ SECONDS = 60.0
 
 def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SCSTREAM_")}
+    if "PYTHONPATH" in more and "PYTHONPATH" in kept:  # the package may be found only there
+        more["PYTHONPATH"] += os.pathsep + kept["PYTHONPATH"]
     return kept | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "100"} | more
 
 

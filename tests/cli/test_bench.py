@@ -25,7 +25,7 @@ def test_every_phase_is_measured(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_people_read_what_the_figures_mean(tmp_path: Path) -> None:
+def test_the_table_describes_every_phase(tmp_path: Path) -> None:
     text = sound(*SMALL, "--family", "diagonal", folder=tmp_path)
     assert "diagonal, 4 batches of 200 rows, D 3, K 4" in text
     for phase in PHASES:
@@ -33,6 +33,6 @@ def test_people_read_what_the_figures_mean(tmp_path: Path) -> None:
     assert "the upper limit of scstream run" in text
 
 
-def test_families_that_it_does_not_know(tmp_path: Path) -> None:
+def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
     detail = refused("bench", "--family", "poisson", folder=tmp_path)
     assert detail == "bench knows the families gaussian, diagonal."

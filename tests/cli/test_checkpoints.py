@@ -42,7 +42,7 @@ def test_a_savepoint_is_not_overwritten(folder: Path) -> None:
     assert "there is a savepoint 'two' already" in again.stderr
 
 
-def test_a_savepoint_needs_a_checkpoint_and_a_sound_name(folder: Path) -> None:
+def test_a_savepoint_needs_a_checkpoint_and_a_valid_name(folder: Path) -> None:
     none = scstream("savepoint", "a", "--checkpoint", "state", folder=folder)
     assert none.returncode == 2
     assert "there is no folder 'state' with checkpoints" in none.stderr
@@ -72,7 +72,7 @@ def test_a_damaged_checkpoint_is_listed_and_no_savepoint_is_made_of_it(folder: P
     assert '"damaged"' in gone_on.stderr
 
 
-def test_the_folder_may_be_a_variable(folder: Path) -> None:
+def test_the_folder_may_come_from_the_environment(folder: Path) -> None:
     assert scstream("run", "pipeline.toml", "--until", 1, folder=folder).returncode == 0
     done = scstream("checkpoints", "--json", folder=folder, SCSTREAM_CHECKPOINT__FOLDER="state")
     assert json.loads(done.stdout)[0]["batch"] == 1

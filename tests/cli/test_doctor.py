@@ -10,7 +10,7 @@ def found(done) -> list[dict[str, str]]:
     return json.loads(done.stdout)
 
 
-def test_the_machine_alone(tmp_path: Path) -> None:
+def test_without_a_pipeline_only_the_machine_is_checked(tmp_path: Path) -> None:
     done = scstream("doctor", "--json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     about = {each["about"] for each in found(done)}
@@ -18,7 +18,7 @@ def test_the_machine_alone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_it_found_is_also_a_table(tmp_path: Path) -> None:
+def test_findings_are_printed_as_a_table(tmp_path: Path) -> None:
     done = scstream("doctor", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -26,7 +26,7 @@ def test_what_it_found_is_also_a_table(tmp_path: Path) -> None:
     assert any("p50" in line and "p99" in line for line in lines)
 
 
-def test_a_sound_pipeline(folder: Path) -> None:
+def test_a_valid_pipeline_has_no_warning(folder: Path) -> None:
     done = scstream("doctor", "pipeline.toml", "--json", "--strict", folder=folder)
     assert done.returncode == 0, done.stderr + done.stdout
     where = {each["where"] for each in found(done)}
@@ -35,7 +35,7 @@ def test_a_sound_pipeline(folder: Path) -> None:
     assert not (folder / "labels.csv").exists()
 
 
-def test_a_warning_ends_a_strict_look_with_1(folder: Path) -> None:
+def test_strict_exits_with_1_on_a_warning(folder: Path) -> None:
     words = ("doctor", "pipeline.toml", "--source", "file:none.csv", "--json")
     done = scstream(*words, folder=folder)
     assert done.returncode == 0, done.stderr
@@ -43,7 +43,7 @@ def test_a_warning_ends_a_strict_look_with_1(folder: Path) -> None:
     assert scstream(*words, "--strict", folder=folder).returncode == 1
 
 
-def test_a_broker_that_is_away_is_a_finding(folder: Path) -> None:
+def test_an_unreachable_broker_is_a_finding(folder: Path) -> None:
     done = scstream(
         *("doctor", "--source", "nats://127.0.0.1:9/rows", "--json", "--strict"), folder=folder
     )
@@ -53,7 +53,7 @@ def test_a_broker_that_is_away_is_a_finding(folder: Path) -> None:
     assert all(each["level"] == "warn" for each in detail)
 
 
-def test_settings_that_cannot_be_meant(folder: Path) -> None:
+def test_invalid_settings_are_refused_by_doctor(folder: Path) -> None:
     done = scstream("doctor", "pipeline.toml", "--set", "batch.rows=0", folder=folder)
     assert done.returncode == 2
     assert done.stderr.startswith("scstream: batch.rows must be")

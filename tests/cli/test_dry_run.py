@@ -11,7 +11,7 @@ def shown(done) -> dict[str, dict[str, object]]:
     return json.loads(done.stdout)
 
 
-def test_all_origins_at_once(folder: Path) -> None:
+def test_settings_of_all_origins_are_shown(folder: Path) -> None:
     done = scstream(
         *("run", "pipeline.toml", "--dry-run", "--json", "--set", "batch.first=50"),
         *("--checkpoint", "elsewhere", "--sink", "file:other.jsonl"),
@@ -30,7 +30,7 @@ def test_all_origins_at_once(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"rows.csv", "pipeline.toml"}
 
 
-def test_the_table_has_the_same_rows(folder: Path) -> None:
+def test_the_table_has_the_rows_of_the_json(folder: Path) -> None:
     words = ("run", "pipeline.toml", "--dry-run")
     names = list(shown(scstream(*words, "--json", folder=folder)))
     lines = scstream(*words, folder=folder).stdout.splitlines()
@@ -38,7 +38,7 @@ def test_the_table_has_the_same_rows(folder: Path) -> None:
     assert [line.split()[0] for line in lines[1:]] == names
 
 
-def test_what_is_shown_is_what_runs(folder: Path) -> None:
+def test_the_shown_settings_are_those_that_run(folder: Path) -> None:
     """The settings of a dry run, given as flags, are accepted and give the same labels."""
     found = shown(scstream("run", "pipeline.toml", "--dry-run", "--json", folder=folder))
     assert scstream("run", "pipeline.toml", folder=folder).returncode == 0
@@ -57,7 +57,7 @@ def test_what_is_shown_is_what_runs(folder: Path) -> None:
     assert (folder / "labels.csv").read_text() == before
 
 
-def test_settings_that_cannot_be_meant_are_refused(folder: Path) -> None:
+def test_invalid_settings_are_refused(folder: Path) -> None:
     done = scstream("run", "pipeline.toml", "--dry-run", "--set", "batch.time=noon", folder=folder)
     assert done.returncode == 2
     assert "batch.time must be" in done.stderr

@@ -39,7 +39,7 @@ def until(condition: Any, *, seconds: float = 30.0) -> Any:
         time.sleep(0.05)
 
 
-def test_a_pipeline_answers_while_it_learns(tmp_path: Path) -> None:
+def test_a_pipeline_serves_predictions_while_it_learns(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.csv", 1000)
     metrics, service = free_address(), free_address()
     flags = ("--source", "file:rows.csv", "--set", "source.follow=true", "--set", "batch.rows=100")
@@ -70,7 +70,7 @@ def test_a_pipeline_answers_while_it_learns(tmp_path: Path) -> None:
     assert "open-sesame" not in run.text
 
 
-def test_an_address_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_address_is_refused(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.csv", 200)
     run = ("run", "--source", "file:rows.csv", "--checkpoint", "state")
     done = scstream(*run, "--metrics", "9464", folder=tmp_path)
@@ -86,7 +86,7 @@ def test_an_address_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
             assert "in use" in done.stderr
 
 
-def test_one_model_answers_and_not_one_for_every_key(tmp_path: Path) -> None:
+def test_serve_is_refused_with_one_model_per_key(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.csv", 200)
     flags = ("--set", "schema.key=name", "--checkpoint", "state", "--serve", free_address())
     done = scstream("run", "--source", "file:rows.csv", *flags, folder=tmp_path)

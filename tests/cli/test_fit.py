@@ -85,7 +85,7 @@ def test_from_the_standard_input_to_the_standard_output(folder: Path) -> None:
     assert [line["event"] for line in logged(done.stderr)] == ["started", "stopped"]
 
 
-def test_two_halves_are_the_whole(folder: Path) -> None:
+def test_resuming_gives_the_model_of_one_run(folder: Path) -> None:
     head, *lines = (folder / "rows.csv").read_text().splitlines(keepends=True)
     (folder / "a.csv").write_text(head + "".join(lines[:1000]))
     (folder / "b.csv").write_text(head + "".join(lines[1000:]))
@@ -104,7 +104,7 @@ def test_two_halves_are_the_whole(folder: Path) -> None:
     assert detail.startswith("--resume keeps the model settings")
 
 
-def test_a_model_of_the_estimator_goes_on(folder: Path) -> None:
+def test_a_model_of_the_estimator_can_be_resumed(folder: Path) -> None:
     X = rows_of(folder / "rows.csv")
     model, _ = learned(X[:500], random_state=3)
     model.save(folder / "own.scstream")
@@ -130,7 +130,7 @@ def test_steps_are_in_the_model_file(folder: Path) -> None:
     assert len(first) == 2051
 
 
-def test_settings_of_a_pipeline_serve_a_file_too(folder: Path) -> None:
+def test_fit_reads_the_settings_of_a_pipeline(folder: Path) -> None:
     (folder / "other.toml").write_text(
         '[source]\nkind = "nats"\nurl = "nats://nowhere:4222"\nstream = "rows"\n'
         '[sink]\nkind = "nats"\nurl = "nats://nowhere:4222"\nsubject = "labels"\n'
@@ -141,7 +141,7 @@ def test_settings_of_a_pipeline_serve_a_file_too(folder: Path) -> None:
     assert json_output("inspect", "m.scstream", folder=folder)["half_life"] == 3
 
 
-def test_what_is_read_is_not_written(folder: Path) -> None:
+def test_an_input_is_never_overwritten(folder: Path) -> None:
     before = (folder / "rows.csv").read_bytes()
     words = ("fit", "rows.csv", "--force", "--model")
     assert refused(*words, "./rows.csv", folder=folder).startswith(
@@ -156,7 +156,7 @@ def test_what_is_read_is_not_written(folder: Path) -> None:
     assert (folder / "rows.csv").read_bytes() == before
 
 
-def test_variables_are_settings_too(folder: Path) -> None:
+def test_environment_variables_are_settings(folder: Path) -> None:
     words = ("fit", "rows.csv", "--model", "m.scstream")
     variables = {"SCSTREAM_BATCH__ROWS": "100", "SCSTREAM_MODEL__HALF_LIFE": "3"}
     elsewhere = {"SCSTREAM_SOURCE__KIND": "nats", "SCSTREAM_SINK__KIND": "nats"}
@@ -193,7 +193,7 @@ def test_files_are_not_replaced_by_accident(folder: Path) -> None:
         (("rows.csv", "--model", "n", "--resume", "rows.csv"), 1, "rows.csv is not a model file"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_invalid_input_is_one_sentence(
     folder: Path, words: tuple[str, ...], code: int, detail: str
 ) -> None:
     write_rows(folder / "rows.csv", 200)
@@ -251,7 +251,7 @@ def test_json_is_one_object_and_lines(folder: Path) -> None:
     assert logged(wrong.stderr)[-1]["exit_code"] == wrong.exit_code == 2
 
 
-def test_a_terminal_has_a_bar_that_leaves(folder: Path) -> None:
+def test_a_terminal_shows_a_bar_and_removes_it(folder: Path) -> None:
     write_rows(folder / "rows.csv", 6000)
     text, code = on_terminal(*map(str, FIT), folder=folder)
     assert code == 0, text

@@ -21,7 +21,7 @@ def fitted(once: Path, tmp_path: Path) -> Path:
     return shutil.copytree(once, tmp_path, dirs_exist_ok=True)
 
 
-def test_json_tells_what_the_estimator_knows(fitted: Path) -> None:
+def test_json_agrees_with_the_estimator(fitted: Path) -> None:
     found, model = (
         json_output("inspect", "m.scstream", folder=fitted),
         ScStream.load(fitted / "m.scstream"),
@@ -40,7 +40,7 @@ def test_json_tells_what_the_estimator_knows(fitted: Path) -> None:
     assert found["bytes"] == (fitted / "m.scstream").stat().st_size
 
 
-def test_people_read_it_too(fitted: Path) -> None:
+def test_the_text_has_all_sections(fitted: Path) -> None:
     text = sound("inspect", "m.scstream", folder=fitted)
     lines = text.splitlines()
     assert lines[0].startswith("model       m.scstream, ")
@@ -89,7 +89,7 @@ def test_one_cluster_has_its_unusual_features_first(folder: Path) -> None:
     assert detail.startswith("there is no cluster 99; there are: 0")
 
 
-def test_columns_that_say_the_same_are_a_note(folder: Path) -> None:
+def test_redundant_columns_are_a_note(folder: Path) -> None:
     x = np.random.default_rng(0).normal(size=400)
     lines = "".join(f"{a},{a * 1e6 + 1e-9 * i}\n" for i, a in enumerate(x))
     (folder / "twice.csv").write_text("a,b\n" + lines)
@@ -99,7 +99,7 @@ def test_columns_that_say_the_same_are_a_note(folder: Path) -> None:
     assert "redundant columns" in found["condition"]["detail"]
 
 
-def test_silent_and_light_clusters_are_named(folder: Path) -> None:
+def test_inactive_and_light_clusters_are_named(folder: Path) -> None:
     head, *lines = (folder / "rows.csv").read_text().splitlines(keepends=True)
     stays = [line for line in lines if float(line.split(",")[1]) < 2.5]
     (folder / "then.csv").write_text(head + "".join(lines[:300] + stays * 4))
@@ -112,7 +112,7 @@ def test_silent_and_light_clusters_are_named(folder: Path) -> None:
     assert "no row in the last batch, the longest for" in found["silence"]
 
 
-def test_names_do_not_command_the_terminal(folder: Path) -> None:
+def test_control_characters_in_names_are_replaced(folder: Path) -> None:
     (folder / "odd.csv").write_text("a\x1b[2J,[red]b\n" + "1,2\n3,5\n" * 20)
     sound("fit", "odd.csv", "--model", "o", "--set", 'job="\\u001b[2J"', folder=folder)
     for words in (["inspect", "o"], ["inspect", "o", "--cluster", 0]):
@@ -122,7 +122,7 @@ def test_names_do_not_command_the_terminal(folder: Path) -> None:
         assert "[red]b" in text
 
 
-def test_checkpoints_may_be_looked_at(folder: Path) -> None:
+def test_checkpoints_can_be_inspected(folder: Path) -> None:
     sound("run", "pipeline.toml", folder=folder)
     found = json_output("inspect", "state", folder=folder)
     assert found["version"] == max(int(p.name[8:]) for p in (folder / "state").glob("version-*"))
@@ -131,14 +131,14 @@ def test_checkpoints_may_be_looked_at(folder: Path) -> None:
     assert "position    file rows.csv, offset" in sound("inspect", "state", folder=folder)
 
 
-def test_what_is_no_model_is_a_sentence(folder: Path) -> None:
+def test_a_file_that_is_not_a_model_is_refused(folder: Path) -> None:
     assert "is not a model file" in refused("inspect", "rows.csv", folder=folder, code=1)
     assert "there is no file or folder none" in refused("inspect", "none", folder=folder)
     wrong = inside("inspect", "rows.csv", "--json", folder=folder)
     assert json.loads(wrong.stderr)["exit_code"] == wrong.exit_code == 1
 
 
-def test_a_terminal_that_knows_ascii_only(fitted: Path) -> None:
+def test_an_ascii_terminal_gets_ascii_bars(fitted: Path) -> None:
     done = inside("inspect", "m.scstream", folder=fitted, charset="ascii")
     assert done.exit_code == 0, done.output
     assert "####" in done.stdout

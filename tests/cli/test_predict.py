@@ -38,7 +38,7 @@ def answers(text: str) -> dict[str, np.ndarray]:
     return {name: np.array([float(row[name]) for row in rows]) for name in ("index", *ANSWERS)}
 
 
-def test_it_answers_what_the_estimator_answers(fitted: Path) -> None:
+def test_predictions_are_those_of_the_estimator(fitted: Path) -> None:
     with (fitted / "rows.csv").open("a") as file:
         file.write("far,900,900\n")
     before = (fitted / "m.scstream").read_bytes()
@@ -56,7 +56,7 @@ def test_it_answers_what_the_estimator_answers(fitted: Path) -> None:
     assert (fitted / "m.scstream").read_bytes() == before
 
 
-def test_checkpoints_answer_with_the_newest_that_is_sound(fitted: Path) -> None:
+def test_the_newest_valid_checkpoint_is_used(fitted: Path) -> None:
     sound("run", "pipeline.toml", folder=fitted)
     own = sound("predict", "state", "rows.csv", folder=fitted)
     newest = max((fitted / "state").glob("version-*"))
@@ -70,7 +70,7 @@ def test_checkpoints_answer_with_the_newest_that_is_sound(fitted: Path) -> None:
     assert set((fitted / "state").iterdir()) >= {newest}  # nothing was cleaned up
 
 
-def test_rows_of_no_use_are_counted(fitted: Path) -> None:
+def test_unusable_rows_are_counted(fitted: Path) -> None:
     (fitted / "odd.csv").write_text("name,x,y\na,1,2\nb,?,2\nc,3\nd,0,5\n")
     done = inside("predict", "m.scstream", "odd.csv", "--keep", "name", folder=fitted)
     assert done.exit_code == 0
@@ -116,7 +116,7 @@ def test_a_model_without_names_takes_columns_in_their_order(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_answers_may_go_to_a_file(fitted: Path, ending: str) -> None:
+def test_predictions_can_be_written_to_a_file(fitted: Path, ending: str) -> None:
     words = ("predict", "m.scstream", "rows.csv", "--labels", f"out.{ending}")
     assert sound(*words, folder=fitted) == ""
     table = pyarrow.dataset.dataset(
@@ -146,10 +146,10 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         ("empty", "rows.csv", 1, "there is no sound checkpoint with a model yet"),
         ("m.scstream", "none.csv", 2, "there is no file at none.csv"),
         ("m.scstream", "other.csv", 2, "the first is row 0: column 'x' is missing."),
-        ("m.scstream", "rows", 2, "the format of 'rows' in rows is unknown from its name"),
+        ("m.scstream", "rows", 2, "the format of 'rows' in rows is unknown"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_invalid_input_is_one_sentence(
     fitted: Path, model: str, rows: str, code: int, detail: str
 ) -> None:
     (fitted / "empty").mkdir()
@@ -161,13 +161,13 @@ def test_what_cannot_be_is_one_sentence(
     assert detail in refused("predict", model, rows, folder=fitted, code=code)
 
 
-def test_a_full_disk_is_a_sentence(fitted: Path) -> None:
+def test_a_full_disk_is_reported(fitted: Path) -> None:
     (fitted / "full.csv").symlink_to("/dev/full")
     words = ("predict", "m.scstream", "rows.csv", "--labels", "full.csv", "--force")
     assert refused(*words, folder=fitted, code=16).startswith("full.csv could not be written")
 
 
-def test_a_reader_that_has_seen_enough_is_no_defect(fitted: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(fitted: Path) -> None:
     write_rows(fitted / "rows.csv", 6_000)
     command = [*COMMAND, "predict", "m.scstream", "rows.csv"]
     with subprocess.Popen(
@@ -180,7 +180,7 @@ def test_a_reader_that_has_seen_enough_is_no_defect(fitted: Path) -> None:
         assert b"Traceback" not in process.stderr.read()
 
 
-def test_a_terminal_has_a_bar_and_a_word_at_the_end(fitted: Path) -> None:
+def test_a_terminal_shows_a_bar_and_a_summary(fitted: Path) -> None:
     text, code = on_terminal(
         *("predict", "m.scstream", "rows.csv", "--labels", "l.csv"), folder=fitted, NO_COLOR="1"
     )

@@ -19,7 +19,7 @@ def test_names_of_secrets(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "keys", "path", "passed_on", "secretary", "tokens"])
-def test_other_names(name: str) -> None:
+def test_names_that_are_not_secrets(name: str) -> None:
     assert not is_secret(name)
 
 
@@ -43,13 +43,13 @@ def test_credentials_are_found_in_addresses(text: str) -> None:
     assert "hunter2" not in redactor.redact("server said: no hunter2")
 
 
-def test_both_forms_of_a_quoted_password_are_hidden() -> None:
+def test_both_forms_of_a_quoted_password_are_redacted() -> None:
     redactor = SecretRedactor()
     redactor.collect("url", "nats://me:p%40ss%2Fword@h")
     assert redactor.redact("p@ss/word p%40ss%2Fword") == f"{STARS} {STARS}"
 
 
-def test_nested_settings_are_learned_and_hidden() -> None:
+def test_secrets_in_nested_settings_are_redacted() -> None:
     redactor = SecretRedactor()
     settings = {"options": {"sasl.password": "hunter2"}, "list": [{"token": "abcdef"}]}
     redactor.collect("source", settings)
@@ -61,12 +61,12 @@ def test_nested_settings_are_learned_and_hidden() -> None:
 
 
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=6), st.text())
-def test_nothing_that_was_learned_is_written(secret: str, around: str) -> None:
+def test_a_redacted_stream_writes_no_secret(secret: str, around: str) -> None:
     below, redactor = io.StringIO(), SecretRedactor({"MY_PASSWORD": secret})
     RedactedStream(below, redactor).write(f"{around}{secret}{around}")
     assert secret not in below.getvalue()
 
 
-def test_words_that_scstream_uses_itself_stay_readable() -> None:
+def test_common_words_are_not_redacted() -> None:
     redactor = SecretRedactor({"PGPASSWORD": "postgres"})
     assert redactor.redact("the postgres sink") == "the postgres sink"

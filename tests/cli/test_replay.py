@@ -50,7 +50,7 @@ def test_the_same_labels_come_again(done: Path) -> None:
     assert (contents(done / "state"), (done / "labels.csv").read_bytes()) == before
 
 
-def test_a_range_ends_where_it_is_told(done: Path) -> None:
+def test_a_replay_stops_before_the_given_batch(done: Path) -> None:
     again = scstream(
         *("replay", "pipeline.toml", "--from", "seven", "--to", 20, "--json"), folder=done
     )
@@ -59,7 +59,7 @@ def test_a_range_ends_where_it_is_told(done: Path) -> None:
     assert verdict == {"equal": True, "first": 7, "stop": 17, "compared": 2}
 
 
-def test_a_version_will_do_as_well(done: Path) -> None:
+def test_a_replay_can_start_from_a_version(done: Path) -> None:
     table = json.loads(
         scstream("checkpoints", "--checkpoint", "state", "--json", folder=done).stdout
     )
@@ -111,13 +111,13 @@ def test_other_settings_are_refused(done: Path) -> None:
         (["--from", "seven", "--source", "stdin"], "cannot be read twice"),
     ],
 )
-def test_what_cannot_be_replayed(done: Path, words: list[str], detail: str) -> None:
+def test_invalid_replays_are_refused(done: Path, words: list[str], detail: str) -> None:
     again = scstream("replay", "pipeline.toml", *words, folder=done)
     assert again.returncode == 2, again.stdout
     assert detail in again.stderr
 
 
-def test_an_instance_that_runs_does_not_notice(folder: Path) -> None:
+def test_a_running_instance_is_not_affected(folder: Path) -> None:
     (folder / "pipeline.toml").write_text(
         PIPELINE.replace('"rows.csv"', '"rows.csv"\nfollow = true')
     )
@@ -134,7 +134,7 @@ def test_an_instance_that_runs_does_not_notice(folder: Path) -> None:
         assert run.end(signal.SIGTERM) == 0
 
 
-def test_cuts_by_the_clock_are_replayed(folder: Path) -> None:
+def test_batches_that_end_by_the_clock_are_replayed(folder: Path) -> None:
     write_rows(folder / "rows.csv", 450)
     words = ("--set", "batch.seconds=0.2", "--set", "source.follow=true")
     with running("run", "pipeline.toml", *words, folder=folder) as run:

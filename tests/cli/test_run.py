@@ -65,7 +65,7 @@ def test_a_run_in_two_parts_gives_the_labels_of_one(folder: Path, straight: str)
     assert labels(folder) == straight
 
 
-def test_nobody_goes_on_by_accident(folder: Path) -> None:
+def test_existing_checkpoints_need_resume(folder: Path) -> None:
     assert scstream("run", "pipeline.toml", "--until", 2, folder=folder).returncode == 0
     before = labels(folder)
     again = scstream("run", "pipeline.toml", folder=folder)
@@ -77,21 +77,21 @@ def test_nobody_goes_on_by_accident(folder: Path) -> None:
     assert labels(folder) == before
 
 
-def test_to_resume_there_must_be_a_checkpoint(folder: Path) -> None:
+def test_resume_needs_a_checkpoint(folder: Path) -> None:
     done = scstream("run", "pipeline.toml", "--resume", folder=folder)
     assert done.returncode == 2
     assert "there is no checkpoint in state" in done.stderr
     assert not (folder / "state").exists()
 
 
-def test_a_service_starts_and_goes_on_with_the_same_words(folder: Path, straight: str) -> None:
+def test_resume_or_start_starts_and_resumes(folder: Path, straight: str) -> None:
     words = ("run", "pipeline.toml", "--resume-or-start")
     assert scstream(*words, "--until", 4, folder=folder).returncode == 0
     assert scstream(*words, folder=folder).returncode == 0
     assert labels(folder) == straight
 
 
-def test_a_run_goes_on_from_a_savepoint(folder: Path, straight: str) -> None:
+def test_a_run_continues_from_a_savepoint(folder: Path, straight: str) -> None:
     assert scstream("run", "pipeline.toml", "--until", 5, folder=folder).returncode == 0
     assert scstream("savepoint", "five", "--checkpoint", "state", folder=folder).returncode == 0
     assert scstream("run", "pipeline.toml", "--resume", folder=folder).returncode == 0
@@ -105,7 +105,9 @@ def test_a_run_goes_on_from_a_savepoint(folder: Path, straight: str) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_drains(folder: Path, straight: str, how: signal.Signals) -> None:
+def test_a_signal_finishes_the_batch_and_commits(
+    folder: Path, straight: str, how: signal.Signals
+) -> None:
     follow(folder)
     with running("run", "pipeline.toml", folder=folder) as run:
         run.wait_for("checkpoint", 5)  # batch 20: what is left is less than a batch
@@ -128,7 +130,7 @@ def test_a_signal_in_the_middle_loses_nothing(folder: Path, straight: str) -> No
     assert labels(folder) == straight
 
 
-def test_a_second_interrupt_ends_at_once(folder: Path) -> None:
+def test_a_second_interrupt_exits_at_once(folder: Path) -> None:
     """Nobody reads the labels, so that the batch in hand cannot be finished."""
     write_rows(folder / "rows.csv", 20_000)
     log = folder / "log.txt"
@@ -151,7 +153,7 @@ def test_a_second_interrupt_ends_at_once(folder: Path) -> None:
         assert run.end(signal.SIGINT) == 130
 
 
-def test_a_signal_before_the_start_is_no_error(folder: Path) -> None:
+def test_a_signal_before_the_start_is_not_an_error(folder: Path) -> None:
     """A broker that is not there is waited for, and a signal ends the waiting."""
     with running(
         *("run", "--source", "nats://127.0.0.1:9/rows", "--checkpoint", "state"), folder=folder
@@ -205,9 +207,7 @@ def test_a_source_that_was_replaced_stops_the_run(folder: Path) -> None:
         (["run", "--source", "file:none.csv"], "there is no file at none.csv"),
     ],
 )
-def test_what_cannot_be_meant_is_said_in_a_sentence(
-    folder: Path, words: list[str], detail: str
-) -> None:
+def test_invalid_options_are_one_sentence(folder: Path, words: list[str], detail: str) -> None:
     done = scstream(*words, folder=folder)
     assert done.returncode == 2, done.stderr
     (line,) = logged(done.stderr)
@@ -215,7 +215,7 @@ def test_what_cannot_be_meant_is_said_in_a_sentence(
     assert "Traceback" not in done.stderr
 
 
-def test_a_defect_shows_where_it_is(folder: Path) -> None:
+def test_a_bug_shows_its_traceback(folder: Path) -> None:
     (folder / "state").write_text("not a folder, and nobody could expect that")
     (folder / "sitecustomize.py").write_text(
         "import scstream.stream.config as c\n"
@@ -230,7 +230,7 @@ def test_a_defect_shows_where_it_is(folder: Path) -> None:
     assert "ZeroDivisionError: defect" in done.stderr
 
 
-def test_labels_on_the_standard_output_stay_alone(folder: Path) -> None:
+def test_standard_output_has_only_labels(folder: Path) -> None:
     done = scstream("run", "pipeline.toml", "--sink", "stdout", folder=folder)
     assert done.returncode == 0, done.stderr
     rows = done.stdout.splitlines()
@@ -239,7 +239,7 @@ def test_labels_on_the_standard_output_stay_alone(folder: Path) -> None:
     assert logged(done.stderr)[-1]["event"] == "stopped"
 
 
-def test_a_reader_that_goes_away_is_no_defect(folder: Path) -> None:
+def test_a_reader_that_closes_the_pipe_is_not_a_bug(folder: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "run", "pipeline.toml", "--sink", "stdout", "--set", "batch.rows=10"],
         cwd=folder,
@@ -255,7 +255,7 @@ def test_a_reader_that_goes_away_is_no_defect(folder: Path) -> None:
     assert "Traceback" not in text
 
 
-def test_counts_are_logged_now_and_then(folder: Path) -> None:
+def test_progress_is_logged_periodically(folder: Path) -> None:
     follow(folder)
     with running("run", "pipeline.toml", "--every", "0.3", folder=folder) as run:
         run.wait_for("progress", 2)

@@ -49,7 +49,7 @@ def growing(folder: Path) -> Path:
     return folder
 
 
-def test_a_line_is_alive_until_it_is_interrupted(growing: Path) -> None:
+def test_a_live_line_is_redrawn_until_an_interrupt(growing: Path) -> None:
     text, code = on_terminal("run", "pipeline.toml", folder=growing, until="2,000 rows")
     assert code == 0, text
     assert "started at batch 0, as instance 0 of demo" in text
@@ -65,7 +65,7 @@ def test_a_line_is_alive_until_it_is_interrupted(growing: Path) -> None:
     ), last
 
 
-def test_there_are_colours_unless_nobody_wants_them(growing: Path) -> None:
+def test_no_color_removes_colours(growing: Path) -> None:
     text, _ = on_terminal("run", "pipeline.toml", folder=growing, until="2,000 rows")
     assert COLOUR.search(text)
     plain, code = on_terminal(

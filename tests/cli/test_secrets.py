@@ -50,7 +50,7 @@ PAIRS = [(command, way) for command in COMMANDS.values() for way in WAYS] + [
 
 
 @pytest.mark.parametrize(("command", "way"), PAIRS)
-def test_no_secret_comes_out(folder: Path, command: list[str], way: str) -> None:
+def test_no_secret_is_printed(folder: Path, command: list[str], way: str) -> None:
     (folder / "secret.toml").write_text(SECRET)
     words, more = WAYS[way]
     done = scstream(*command, *words, folder=folder, **more)
@@ -69,7 +69,7 @@ def test_a_dry_run_shows_that_there_is_a_secret(folder: Path) -> None:
     ]
 
 
-def test_no_secret_comes_out_of_a_traceback(folder: Path) -> None:
+def test_no_secret_is_printed_in_a_traceback(folder: Path) -> None:
     (folder / "secret.toml").write_text(SECRET)
     (folder / "sitecustomize.py").write_text(
         "import scstream.stream.config as c\n"

@@ -71,7 +71,7 @@ def test_flags_win_over_variables_over_the_file_over_defaults(file: Path) -> Non
     assert to_tables(merged)["batch"] == {"rows": 300, "first": 60}
 
 
-def test_lines_of_the_file_are_those_where_an_entry_stands(file: Path) -> None:
+def test_origins_have_the_line_of_the_entry(file: Path) -> None:
     layer = read_file(file, {"HOST": "h"})
     lines = FILE.splitlines()
     for key, each in layer.items():
@@ -84,7 +84,7 @@ def test_a_missing_variable_is_named(file: Path) -> None:
         read_file(file, {})
 
 
-def test_two_dollars_are_one(tmp_path: Path) -> None:
+def test_two_dollars_escape_a_variable(tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_text('job = "a $${HOST} b $5"')
     assert read_file(path, {})["job",].value == "a ${HOST} b $5"
@@ -99,18 +99,18 @@ def test_variables_are_expanded_inside_lists_and_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x = ", "[source\n", "\xff"])
-def test_a_file_that_is_no_toml_is_refused_with_a_sentence(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "p.toml"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=r"p\.toml (is not TOML|cannot be read)"):
         read_file(path, {})
 
 
-def test_variables_that_are_no_settings_are_left_alone() -> None:
+def test_other_variables_are_ignored() -> None:
     assert read_environment({"SCSTREAM_KERNELS": "numpy", "SCSTREAM_DATA": "/d", "PATH": "/"}) == {}
 
 
-def test_a_variable_of_no_section_is_refused() -> None:
+def test_a_variable_of_an_unknown_section_is_refused() -> None:
     with pytest.raises(InputError, match="SCSTREAM_SORCE__URL names the unknown section 'sorce'"):
         read_environment({"SCSTREAM_SORCE__URL": "x"})
 
@@ -127,7 +127,7 @@ def test_set_does_not_repeat_what_may_be_a_password() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_text_stays_text_where_text_is_wanted() -> None:
+def test_text_options_are_not_parsed() -> None:
     layer = parse_raw(
         read_sets(
             [
@@ -165,7 +165,7 @@ def test_plain_values_come_back(value: object) -> None:
     assert parse_value(json.dumps(value), "x") == value
 
 
-def test_another_kind_takes_nothing_over(file: Path) -> None:
+def test_another_kind_inherits_no_options(file: Path) -> None:
     layer = merge_layers(
         read_file(file, {"HOST": "h"}), read_address("source", "kafka://a:1,b:2/t")
     )
@@ -176,7 +176,7 @@ def test_another_kind_takes_nothing_over(file: Path) -> None:
     }
 
 
-def test_the_same_kind_keeps_what_the_flag_does_not_say(file: Path) -> None:
+def test_the_same_kind_keeps_its_other_options(file: Path) -> None:
     layer = merge_layers(read_file(file, {"HOST": "h"}), read_address("source", "nats://other:1"))
     assert layer["source", "url"].value == "nats://other:1"
     assert layer["source", "stream"].value == "rows"
@@ -214,13 +214,13 @@ def test_the_same_kind_keeps_what_the_flag_does_not_say(file: Path) -> None:
         ),
     ],
 )
-def test_a_word_stands_for_a_source_or_a_sink(section: str, text: str, expected) -> None:
+def test_an_address_gives_the_settings_of_a_connector(section: str, text: str, expected) -> None:
     layer = parse_raw(read_address(section, text))
     assert {key[1]: given.value for key, given in layer.items()} == expected
 
 
 @pytest.mark.parametrize("text", ["pigeon:x", "nats2://h/s", "stdin:x", "nats://h/a/b/c"])
-def test_a_word_that_stands_for_nothing_is_refused(text: str) -> None:
+def test_an_invalid_connector_address_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--source"):
         read_address("source", text)
 

@@ -60,7 +60,7 @@ def test_the_version() -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "doctor", "replay", "savepoint", "checkpoints"])
-def test_every_command_explains_itself_and_speaks_json(command: str) -> None:
+def test_every_command_has_help_and_json(command: str) -> None:
     done = CliRunner().invoke(app, [command, "--help"], obj=SecretRedactor())
     assert done.exit_code == 0
     assert "--json" in done.output

@@ -90,7 +90,7 @@ def test_eighty_columns_and_24_lines_show_all_that_matters() -> None:
     assert len(lines) == 24
 
 
-def test_arrows_say_who_grows_without_colour() -> None:
+def test_arrows_show_changes_without_colour() -> None:
     seen = History()
     seen.add(summary(1, shares={1: 0.5, 2: 0.3, 3: 0.2}))
     seen.add(summary(2, shares={1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}))
@@ -106,12 +106,12 @@ def test_arrows_say_who_grows_without_colour() -> None:
     assert "new +" in lines["4"]
 
 
-def test_a_checkpoint_that_does_not_come_is_late() -> None:
+def test_a_missing_checkpoint_is_late() -> None:
     assert "late" not in frame(history(), View("state", 500.0, 80, 24))[2].plain
     assert "late: is it running?" in frame(history(), View("state", 900.0, 80, 24))[2].plain
 
 
-def test_nothing_yet_is_waited_for() -> None:
+def test_an_empty_folder_is_waited_for() -> None:
     lines = frame(History(), View("state", 0.0, 80, 24))
     assert lines[1].plain == "waiting for the first checkpoint ..."
 
@@ -146,7 +146,7 @@ def test_json_of_a_folder(ran: Path) -> None:
     assert set(found["changes"]) == {str(each["id"]) for each in found["clusters"]}
 
 
-def test_checkpoints_that_are_there_are_the_past(ran: Path) -> None:
+def test_existing_checkpoints_are_the_past(ran: Path) -> None:
     past = list(CheckpointMonitor(str(ran / "state")).past())
     assert [each.batch for each in past] == sorted(each.batch for each in past)
     assert len(past) == 3
@@ -167,7 +167,7 @@ def test_new_checkpoints_are_seen_once(folder: Path) -> None:
     assert kept.poll() is None
 
 
-def test_places_without_checkpoints_are_sentences(tmp_path: Path) -> None:
+def test_places_without_checkpoints_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "there is no folder 'none'" in refused("top", "none", folder=tmp_path)
     for words in (["empty"], ["empty", "--once"]):
@@ -219,7 +219,7 @@ def bodies(predicted: int = 0, novel: int = 0) -> dict[str, Any]:
     }
 
 
-def test_a_service_is_asked_with_its_token(tmp_path: Path) -> None:
+def test_a_service_receives_the_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hunter2\n")
     with served(**bodies(predicted=500, novel=25)) as url:
         found = json_output("top", url, "--once", "--token-file", "token", folder=tmp_path)
@@ -236,14 +236,14 @@ def test_a_service_is_asked_with_its_token(tmp_path: Path) -> None:
         )
 
 
-def test_novelty_is_that_since_the_last_look() -> None:
+def test_novelty_is_measured_since_the_last_poll() -> None:
     with served(**bodies(predicted=500, novel=25)) as url:
         service = ServiceMonitor(url, token="hunter2")
         assert service.poll().novelty == 0.05
         assert math.isnan(service.poll().novelty)
 
 
-def test_what_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_service_is_one_sentence(tmp_path: Path) -> None:
     detail = refused("top", "http://127.0.0.1:9", folder=tmp_path, code=1)
     assert detail.startswith("http://127.0.0.1:9 does not answer: Connection refused")
     assert "is not the address of a service" in refused("top", "http://", folder=tmp_path)
@@ -257,7 +257,7 @@ def test_what_does_not_answer_is_a_sentence(tmp_path: Path) -> None:
         ServiceMonitor(url, token="hunter2").poll()
 
 
-def test_metrics_with_labels_and_oddities_are_passed_over() -> None:
+def test_metrics_with_labels_and_invalid_lines_are_ignored() -> None:
     assert parse_metrics('a 1\nb{x="1"} 2\nc\nd NaN\ne 1e3 1700000000\n') == {"a": 1.0, "e": 1000.0}
 
 
@@ -274,7 +274,7 @@ def test_a_real_service(ran: Path) -> None:
         assert found["learned"] == own["learned"]
 
 
-def test_the_screen_is_alive_and_given_back(ran: Path) -> None:
+def test_the_screen_is_redrawn_and_restored(ran: Path) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ran)
@@ -311,7 +311,7 @@ def resize(terminal: int, height: int, width: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
 
-def test_looks_in_lines_until_somebody_interrupts(ran: Path) -> None:
+def test_json_lines_are_printed_until_an_interrupt(ran: Path) -> None:
     command = [*COMMAND, "top", "state", "--json", "--every", "0.1"]
     with subprocess.Popen(
         command, cwd=ran, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -29,7 +29,7 @@ def write_jumping(path: Path, *, n_batches: int = 12, seed: int = 0) -> None:
             file.writelines(f"{x},{y},{c}\n" for (x, y), c in zip(rows, which, strict=True))
 
 
-def test_what_is_better_is_printed_as_settings(tmp_path: Path) -> None:
+def test_better_settings_are_printed_as_toml(tmp_path: Path) -> None:
     write_jumping(tmp_path / "rows.csv")
     features = ("--set", 'schema.features=["x", "y"]')
     text = sound("tune", "rows.csv", *SMALL, "--trials", 15, *features, folder=tmp_path)
@@ -43,7 +43,7 @@ def test_what_is_better_is_printed_as_settings(tmp_path: Path) -> None:
     assert found["half_life"] == settings["model"].get("half_life", 5.0)
 
 
-def test_defaults_that_are_as_good_are_called_so(folder: Path) -> None:
+def test_equally_good_defaults_are_reported(folder: Path) -> None:
     text = sound("tune", "rows.csv", *SMALL, folder=folder)
     assert "# The defaults are as good: the difference is " in text
     assert tomllib.loads(text) == {}
@@ -56,7 +56,7 @@ def test_defaults_that_are_as_good_are_called_so(folder: Path) -> None:
     assert not (folder / "checkpoints").exists()
 
 
-def test_what_the_user_has_chosen_stays(folder: Path) -> None:
+def test_given_settings_stay_fixed(folder: Path) -> None:
     chosen = ("--family", "gaussian", "--set", "model.half_life=4", "--set", "model.alpha=2")
     words = ("tune", "rows.csv", *SMALL, "--trials", 3, *chosen)
     assert set(json_output(*words, folder=folder)["model"]) <= {"prior", "motion"}
@@ -84,7 +84,7 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
         "batch": {"rows": 100},
         "model": {"random_state": 0},
     }
-    learner, batches = collect_batches(settings, SearchOptions(batches=3, held_out=2))
+    model, batches = collect_batches(settings, SearchOptions(batches=3, held_out=2))
     assert [batch.X.shape for batch in batches] == [(100, 2)] * 5
     own = Settings.of({"random_state": 0}, feature_names=("x", "y"))
     densities, agreements = [], []
@@ -94,15 +94,13 @@ def test_scores_are_of_rows_that_were_not_learned_yet(folder: Path) -> None:
             prediction = own.at().predict(batch.X)
             densities.append(prediction.log_density.mean())
             agreements.append(adjusted_rand(truth[number], prediction.label))
-        own, _, _ = own.update(batch.X)
-    np.testing.assert_allclose(
-        prequential_scores(learner, batches, "density"), densities, rtol=1e-12
-    )
+        own = own.update(batch.X).model
+    np.testing.assert_allclose(prequential_scores(model, batches, "density"), densities, rtol=1e-12)
     known = [TuneBatch(batch.X, None, true) for batch, true in zip(batches, truth, strict=True)]
-    assert prequential_scores(learner, known, "ari") == agreements
+    assert prequential_scores(model, known, "ari") == agreements
 
 
-def test_too_few_rows_are_a_sentence(folder: Path) -> None:
+def test_too_few_rows_are_refused(folder: Path) -> None:
     detail = refused("tune", "rows.csv", "--batch-rows", 1000, folder=folder)
     assert detail.startswith("the rows give 3 usable batches, but tune needs 4")
     assert "there is no file" in refused("tune", "none.csv", folder=folder)

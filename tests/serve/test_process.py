@@ -220,7 +220,7 @@ def test_a_service_open_to_other_machines_warns(
         (["nowhere.scstream"], "cannot be read"),
         (["rows.csv"], "no model file"),
         (["model.scstream", "--save", "out"], "--learn"),
-        (["model.scstream", "--learn", "--save", "no/folder/out"], "does not exist"),
+        (["model.scstream", "--learn", "--save", "no/folder/out"], "create it first"),
         ([".", "--learn"], "is learned there"),
         (["model.scstream", "--token-file", "no-token"], "cannot be read"),
         (["model.scstream", "--token-file", "rows.csv"], "ASCII"),
