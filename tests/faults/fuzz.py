@@ -96,8 +96,11 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
-def check_state(learner: Model) -> None:
-    """Every number is finite, counts are not negative, covariances are positive definite."""
+def check_state(learner: Model, *, rounding: float = 0.0) -> None:
+    """Every number is finite, counts are not negative, covariances are positive definite.
+
+    `rounding` is the share of the largest eigenvalue by which one may be negative.
+    """
     state, family = learner.state, learner.family
     for entry in fields(state):
         value = getattr(state, entry.name)
@@ -107,7 +110,9 @@ def check_state(learner: Model) -> None:
     assert np.isfinite(family.predictive_params(state.cluster_stats)).all()
     if family.name == "gaussian":
         _, _, _, scale = family._posterior(state.cluster_stats)  # type: ignore[attr-defined]
-        np.linalg.cholesky(scale)  # raises if one is not positive definite
+        slack = rounding * np.abs(scale).max(axis=(1, 2), initial=0.0)
+        # Raises if a matrix is not positive definite.
+        np.linalg.cholesky(scale + slack[:, None, None] * np.eye(scale.shape[-1]))
 
 
 def streams(seed: int) -> Iterator[tuple[Model, np.ndarray, int]]:
@@ -125,7 +130,9 @@ def streams(seed: int) -> Iterator[tuple[Model, np.ndarray, int]]:
                 "random_state": random.randrange(1000),
             }
         )
-        source = reader(format, Schema(features=NAMES[:d], missing=learner.kind.handles_missing))
+        source = reader(
+            format, Schema(features=NAMES[:d], missing=learner.family_kind.handles_missing)
+        )
         steps, time = Steps(), 0.0
         for _ in range(LENGTH):
             block = source.read(message(random, family, format=format, d=d))

@@ -7,9 +7,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from scstream import learner as learner_module
+from scstream import model as model_module
 from scstream.errors import ScStreamError
 from scstream.families import Gaussian
+from scstream.model import Model
 from scstream.stream import checks
 from tests.faults.fuzz import check_state, streams
 
@@ -24,22 +25,22 @@ def test_fuzzed_batches_leave_a_sound_model(shard):
     for model, labels, refused in islice(streams(shard), N_BATCHES // SHARDS):
         n_rows += len(labels)
         n_refused += refused
-        if model.snapshot is not None:
+        if isinstance(model, Model):
             check_state(model)
             n_learned += bool(len(labels))
-            assert set(labels.tolist()) <= {-1, *model.snapshot.state.ids.tolist()}
+            assert set(labels.tolist()) <= {-1, *model.state.ids.tolist()}
     assert n_refused > 0.05 * n_rows  # the fuzz is odd,
     assert n_learned > 0.5 * N_BATCHES / SHARDS  # and most of it is learned all the same
 
 
 def test_fuzzing_finds_missing_input_checks(monkeypatch):
     """Without the input checks odd rows break the model, and the fuzz test notices."""
-    monkeypatch.setattr(learner_module, "check_entries", lambda rows, family: None)
+    monkeypatch.setattr(model_module, "check_entries", lambda rows, family: None)
     monkeypatch.setattr(Gaussian, "check", lambda family, rows: None)
     monkeypatch.setattr(checks, "LARGEST", np.inf)
     errors = (AssertionError, ArithmeticError, ValueError, RuntimeWarning, np.linalg.LinAlgError)
     with pytest.raises(errors) as caught, np.errstate(all="ignore"):
         for model, _, _ in islice(streams(0), 5000):
-            if model.snapshot is not None:
+            if isinstance(model, Model):
                 check_state(model)
     assert not isinstance(caught.value, ScStreamError)

@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 from scstream.errors import CheckpointCorrupt
-from scstream.io import checkpoint
-from scstream.io.model_file import model_from
+from scstream.io import model_file
+from scstream.model import Model
 from tests.faults.reader_fuzz import attack, opened, sound_models
 
 SECONDS = 60  # of atheris
@@ -29,7 +29,7 @@ def test_a_file_cut_short_is_refused(models):
     for model in models:
         for length in range(0, len(model), 64):
             with pytest.raises(CheckpointCorrupt):
-                model_from(model[:length], name="cut")
+                Model.from_bytes(model[:length], name="cut")
 
 
 def test_a_flipped_bit_is_found(models):
@@ -38,7 +38,7 @@ def test_a_flipped_bit_is_found(models):
         content = bytearray(random.choice(models))
         content[random.randrange(len(content))] ^= 1 << random.randrange(8)
         with pytest.raises(CheckpointCorrupt):
-            model_from(bytes(content), name="flipped")
+            Model.from_bytes(bytes(content), name="flipped")
 
 
 def attacks(models, n):
@@ -56,7 +56,7 @@ def test_a_sealed_file_with_odd_content_is_refused_or_sound(models):
     [("_check_state", lambda *_: None), ("DAMAGE", (ValueError, LookupError))],
 )
 def test_a_careless_reader_is_found_out(models, monkeypatch, name, value):
-    monkeypatch.setattr(checkpoint, name, value)
+    monkeypatch.setattr(model_file, name, value)
     with pytest.raises((AssertionError, TypeError, AttributeError)):
         attacks(models, 3000)
 

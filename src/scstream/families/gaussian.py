@@ -78,6 +78,8 @@ class Gaussian(Family):
         mean = np.atleast_1d(np.asarray(self.mean, dtype=np.float64))
         psi = np.atleast_2d(np.asarray(self.psi, dtype=np.float64))
         origin = mean if self.origin is None else np.asarray(self.origin, dtype=np.float64)
+        if origin.shape != mean.shape or not np.isfinite([mean, origin]).all():
+            raise InputError("mean and origin must be finite vectors of the same length.")
         for field, value in (("mean", mean), ("psi", psi), ("origin", origin)):
             object.__setattr__(self, field, value)
         _check_prior(mean, float(self.kappa), float(self.nu), psi)
