@@ -334,15 +334,15 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
 
     def _update(self, X: Any, time: Any = None, weight: Any = None, *, first: bool) -> Self:
         """Learn a batch; nothing of this estimator changes if that raises."""
-        parameters = self.get_params(deep=False)
         if first:
             checked = copy(self)
             rows = validate_rows(checked, X, family_kind(self.family), first=True)
             column_names = getattr(checked, "feature_names_in_", None)
+            parameters = self.get_params(deep=False)
             learner: Settings | Model = Settings.of(parameters, column_names)
         else:
             rows = validate_rows(self, X, self.model_.family, first=False)
-            learner = self.model_.with_parameters(**{name: parameters[name] for name in _EVERY})
+            learner = self.model_.with_parameters(**{name: getattr(self, name) for name in _EVERY})
         update = learner.update(rows, time=time, weight=weight)
         self.labels_ = update.labels
         self._keep(update.model)
