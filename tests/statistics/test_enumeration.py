@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from scstream.core.config import Config
-from scstream.core.paper import one_cluster, sampling_sweep
+from scstream.core.paper import PROGRAM, one_cluster, sampling_sweep
 from scstream.core.state import Batch, State
 from scstream.core.window import Exponential
 from tests.statistics import mutants
@@ -175,7 +175,7 @@ def test_the_streaming_update_does_not_sample_the_exact_posterior():
     state = one_cluster(problem.family, config, start, rows).state
     seen = []
     for sweep in range(300):
-        swept = sampling_sweep(problem.family, config, state, rows, sweep=sweep)
+        swept = sampling_sweep(problem.family, config, PROGRAM, state, rows, sweep=sweep)
         state = swept.state
         seen.append(rows.labels(swept.label_ids)[0])
     found = canonical(np.array(seen))

@@ -107,6 +107,7 @@ class CompiledRows(LocalRows):
                 params.log_new,
                 params.key,
                 params.predictive,
+                params.map_labels,
                 params.report_map,
                 params.collect_evidence,
                 params.single,

@@ -50,13 +50,9 @@ def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -
         if not isinstance(parameters[name], bool | np.bool_):
             raise InputError(f"{name} must be True or False, got {parameters[name]!r}.")
     read_whole("max_clusters", parameters["max_clusters"])
-    if parameters["algorithm"] not in ("default", "paper"):
-        raise InputError(
-            f"algorithm must be 'default' or 'paper', got {parameters['algorithm']!r}."
-        )
     n_sweeps = parameters["n_sweeps"]
     if n_sweeps is None:
-        n_sweeps = 1 if parameters["algorithm"] == "paper" else 0
+        n_sweeps = 0 if parameters["algorithm"] == "default" else 1
     values = {name: parameters[name] for name in _ALGORITHM if name != "half_life"}
     config = Config(
         **values
