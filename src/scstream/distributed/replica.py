@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
 
+from scstream.io.header import Plain
 from scstream.stream.follower import NONE, Follower
 from scstream.stream.model_version import Answer, Request
 
@@ -26,9 +26,7 @@ class Replica:
     the current version, or with the status if that version is too old.
     """
 
-    def __init__(
-        self, place: str, options: Mapping[str, Any], *, interval: float, n_jobs: int
-    ) -> None:
+    def __init__(self, place: str, options: Plain, *, interval: float, n_jobs: int) -> None:
         self._place, self._options = place, options
         self._interval, self._n_jobs = interval, n_jobs
         self._follower: Follower | None = None

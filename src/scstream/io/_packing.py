@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,9 @@ from safetensors.numpy import save
 
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, family_from
+from scstream.io.header import Json
 
 Tensors = dict[str, NDArray[Any]]
-Json: TypeAlias = dict[str, Any]  # an object of a JSON header
 T = TypeVar("T")
 
 _KEY = "scstream"  # the one metadata entry (the order of several is random): checksum, header
@@ -118,7 +118,7 @@ def describe(family: Family) -> Json:
     return {"name": family.name, "hyperparameters": family.hyperparameters()}
 
 
-def rebuild(description: Mapping[str, Any]) -> Family:
+def rebuild(description: Json) -> Family:
     """Undo `describe`."""
     return family_from(description["name"], description["hyperparameters"])
 

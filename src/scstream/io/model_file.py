@@ -7,7 +7,6 @@ forgetting kernel that is a function must be passed again when the file is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -22,7 +21,6 @@ from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.families import Gaussian
 from scstream.families.base import Family
 from scstream.io._packing import (
-    Json,
     Tensors,
     describe,
     pack,
@@ -33,7 +31,8 @@ from scstream.io._packing import (
     unpack,
     unseal,
 )
-from scstream.io.parameters import read_kernel
+from scstream.io.header import Json, PipelineState
+from scstream.io.parameters import Parameters, read_kernel
 
 SCHEMA = 1
 _ROUNDING = 1e-9  # of the largest variance: what sums of many rows may be off by
@@ -78,9 +77,9 @@ Parts: TypeAlias = tuple[
     State,
     Info,
     tuple[Event, ...],
-    Json,  # parameters
+    Json,  # parameters of the estimator
     tuple[str, ...] | None,  # names of features
-    Json,  # what a pipeline stores
+    PipelineState,
 ]
 
 
@@ -91,9 +90,9 @@ def pack_model(
     info: Info,
     events: tuple[Event, ...],
     *,
-    parameters: Mapping[str, Any],
+    parameters: Parameters,
     feature_names: tuple[str, ...] | None,
-    pipeline: Mapping[str, Any],
+    pipeline: PipelineState,
 ) -> bytes:
     """Return the content of a model file; the same model gives the same bytes."""
     tensors: Tensors = {}
@@ -117,20 +116,20 @@ def pack_model(
     return seal(header, tensors)
 
 
-def pack_pipeline(pipeline: Mapping[str, Any]) -> bytes:
+def pack_pipeline(pipeline: PipelineState) -> bytes:
     """Return the content of a checkpoint that holds no model yet."""
     tensors: Tensors = {}
     header = {"schema": SCHEMA, "writer": __version__, "model": False}
     return seal(header | {"pipeline": pack(pipeline, "pipeline", tensors)}, tensors)
 
 
-def unpack_pipeline(content: bytes, *, name: str) -> Json | None:
+def unpack_pipeline(content: bytes, *, name: str) -> PipelineState | None:
     """Undo `pack_pipeline`; None for a file with a model, which is not read further."""
     try:
         if read_header(content).get("model", True):
             return None
         header, tensors = unseal(content)
-        pipeline: Json = unpack(header["pipeline"], tensors)
+        pipeline: PipelineState = unpack(header["pipeline"], tensors)
         return pipeline
     except DAMAGE as error:
         raise CheckpointCorrupt(
@@ -166,8 +165,8 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         name: unpack(header[name], tensors)
         for name in ("family", "config", "state", "info", "events", "params", "feature_names")
     }
-    pipeline = unpack(header.get("pipeline", {}), tensors)
-    if not isinstance(pipeline, dict):
+    pipeline: PipelineState = unpack(header.get("pipeline", {}), tensors)
+    if type(pipeline) is not dict:
         raise ValueError("its pipeline is not a mapping")
     if tensors:
         raise ValueError(f"it holds an unknown tensor {min(tensors)!r}")
@@ -230,8 +229,8 @@ def _check_state(state: State, family: Family) -> None:
         if not np.isfinite(family.predictive_params(state.cluster_stats)).all():
             raise ValueError("its clusters have no predictive density")
         if isinstance(family, Gaussian) and state.n_clusters:
-            spread = np.linalg.eigvalsh(family.covariance(state.cluster_stats))  # (K, D)
-            if (spread[:, 0] < -_ROUNDING * spread[:, -1]).any():
+            variances = np.linalg.eigvalsh(family.covariance(state.cluster_stats))  # (K, D)
+            if (variances[:, 0] < -_ROUNDING * variances[:, -1]).any():
                 raise ValueError("its covariances are not positive definite")
 
 
@@ -252,7 +251,7 @@ def _config_values(config: Config) -> Json:
     return values | {"kernel": {"kind": "custom"}}
 
 
-def _parameter_values(parameters: Mapping[str, Any], config: Config) -> Json:
+def _parameter_values(parameters: Parameters, config: Config) -> Json:
     """Parameters without objects that a file cannot hold; the config has what they meant."""
     values = {name: value for name, value in parameters.items() if name != "executor"}
     values["kernel"] = values["kernel"] is not None
@@ -262,7 +261,7 @@ def _parameter_values(parameters: Mapping[str, Any], config: Config) -> Json:
     return values
 
 
-def _known_kernel(saved: Mapping[str, Any]) -> Kernel:
+def _known_kernel(saved: Json) -> Kernel:
     """Kernel that a file describes in full; for any other one a stand-in."""
     values = {name: value for name, value in saved.items() if name != "kind"}
     if saved["kind"] in _OWN:
@@ -270,7 +269,7 @@ def _known_kernel(saved: Mapping[str, Any]) -> Kernel:
     return record(_KERNELS[saved["kind"]], values)
 
 
-def _with_kernel(parts: Parts, saved: Mapping[str, Any], given: Any, name: str) -> Parts:
+def _with_kernel(parts: Parts, saved: Json, given: Any, name: str) -> Parts:
     """Put the kernel of the user's own, which was passed again, into config and parameters."""
     family, config, state, info, events, parameters, names, pipeline = parts
     if saved["kind"] not in _OWN:

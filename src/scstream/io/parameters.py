@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scstream.core.config import Config, check_config
 from scstream.core.start import data_driven_prior
@@ -19,6 +20,7 @@ from scstream.families.base import Array, Rows
 from scstream.kernels import REFERENCE, Kernels
 
 Names: TypeAlias = Sequence[str] | None
+Parameters: TypeAlias = Mapping[str, Any]  # of `scstream.ScStream`, by name
 
 _ALGORITHM = (  # parameters that `config=` replaces
     "alpha",
@@ -38,7 +40,7 @@ _ALGORITHM = (  # parameters that `config=` replaces
 )
 
 
-def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -> Config:
+def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
     """Return the checked settings of the algorithm that the parameters of `ScStream` mean."""
     given, random_state = parameters["config"], parameters["random_state"]
     if given is not None:
@@ -71,7 +73,7 @@ def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -
 
 
 def _given_config(
-    given: Any, parameters: Mapping[str, Any], defaults: Mapping[str, Any], random_state: Any
+    given: Any, parameters: Parameters, defaults: Parameters, random_state: Any
 ) -> Config:
     """Return `config=` with the seed of `random_state`, if there is one."""
     if not isinstance(given, Config):
@@ -198,7 +200,7 @@ def first_family(
     return data_driven_prior(weak, config, X, weight) if prior == "auto" else weak
 
 
-def with_prior(family: Family, prior: Mapping[str, Any]) -> Family:
+def with_prior(family: Family, prior: Mapping[str, ArrayLike]) -> Family:
     """Return the family with some hyperparameters replaced.
 
     One number means a vector of it, or a multiple of the identity matrix; a vector means a diagonal

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from scstream.errors import InputError
+from scstream.io.header import Json, Plain, SavedSteps
 from scstream.preprocess.base import Names, Step, reject_out_of_range
 from scstream.preprocess.block import Block
 from scstream.preprocess.columns import Select
@@ -60,7 +61,7 @@ class Steps:
                 )
 
     @classmethod
-    def build(cls, tables: Sequence[Mapping[str, Any]], *, text: str | None = None) -> Steps:
+    def build(cls, tables: Sequence[Plain], *, text: str | None = None) -> Steps:
         """Make the steps of a configuration, not fitted yet.
 
         Parameters
@@ -123,24 +124,24 @@ class Steps:
                 block = reject_out_of_range(block, changed, step.name)
         return Steps(tuple(after)), block
 
-    def options(self) -> list[dict[str, Any]]:
+    def options(self) -> list[Json]:
         """Return the tables from which `build` makes the same steps, with every option."""
         return [{"step": step.name} | step.options() for step in self.steps]
 
-    def save(self) -> dict[str, Any]:
+    def save(self) -> SavedSteps:
         """Return everything as plain values and arrays, for the model file."""
         known = [None if step.learned is None else dict(step.learned) for step in self.steps]
         return {"options": self.options(), "learned": known}
 
     @classmethod
-    def load(cls, saved: Mapping[str, Any]) -> Steps:
+    def load(cls, saved: SavedSteps) -> Steps:
         """Undo `save`, exactly."""
         blank = cls.build(saved["options"])
         known = zip(blank.steps, saved["learned"], strict=True)
         return cls(tuple(replace(step, learned=learned) for step, learned in known))
 
 
-def _built(table: Mapping[str, Any], number: int, text: str | None) -> Step:
+def _built(table: Plain, number: int, text: str | None) -> Step:
     options = dict(table)
     name = options.pop("step", None)
     if name is None:

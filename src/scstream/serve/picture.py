@@ -11,6 +11,7 @@ from scipy import sparse
 
 from scstream.core.state import State
 from scstream.families.base import Array, Family, Labels, Rows
+from scstream.io.header import Json
 from scstream.serve.memory import LabelledRows, rounded
 from scstream.stream.model_version import ModelVersion
 from scstream.view.columns import Columns, columns_of
@@ -27,22 +28,22 @@ _YEARS = (6e8, 6e9)  # times between 1989 and 2160, in seconds since 1970
 class Picture:
     """A picture for JSON, and its projection."""
 
-    values: dict[str, Any]
+    values: Json
     projection: Projection | None = None
 
 
 def render(
-    reading: ModelVersion,
+    version: ModelVersion,
     *,
     learned: LabelledRows | None = None,
     predicted: LabelledRows | None = None,
     before: Projection | None = None,
 ) -> Picture:
     """Render a model and rows that it learned or predicted; `before` is the last projection."""
-    model = reading.model
+    model = version.model
     family, state = model.family, model.state
     features = model.feature_names
-    facts = _facts(reading, features)
+    facts = _facts(version, features)
     if not state.n_clusters:
         return Picture(facts | {"shown": [], "rows": None})
     columns = columns_of(family)
@@ -92,12 +93,12 @@ def heaviest(ids: Labels, share: Array, n: int) -> Labels:  # (K,), (K,) -> (n,)
     return picked[np.lexsort((ids[picked], -share[picked]))]
 
 
-def _facts(reading: ModelVersion, features: Sequence[str]) -> dict[str, Any]:
-    model = reading.model
+def _facts(version: ModelVersion, features: Sequence[str]) -> Json:
+    model = version.model
     state = model.state
     return {
-        "version": reading.version,
-        "batch": reading.batch,
+        "version": version.version,
+        "batch": version.batch,
         "time": None if state.is_new else state.time,
         "family": model.family.name,
         "features": len(features),
@@ -105,15 +106,15 @@ def _facts(reading: ModelVersion, features: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def clock_of(reading: ModelVersion) -> str:
+def clock_of(version: ModelVersion) -> str:
     """Return the kind of the times of a model: "batch" numbers, "date" or "number"."""
-    state = reading.model.state
-    if state.time == state.n_batches - 1 == reading.batch - 1:
+    state = version.model.state
+    if state.time == state.n_batches - 1 == version.batch - 1:
         return "batch"
     return "date" if _YEARS[0] < state.time < _YEARS[1] else "number"
 
 
-def _clusters(state: State, shown: Labels, weight: Array, share: Array) -> dict[str, Any]:
+def _clusters(state: State, shown: Labels, weight: Array, share: Array) -> Json:
     return {
         "id": state.ids[shown].tolist(),
         "share": _short(share[shown]),
@@ -143,7 +144,7 @@ def _rows(
     projection: Projection,
     shown_rows: Sequence[LabelledRows | None],
     fill: tuple[dict[int, Array], Array],
-) -> dict[str, Any] | None:
+) -> Json | None:
     """Return positions and labels of learned and predicted rows, in the order of time."""
     usable = [
         (kind, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,9 +65,9 @@ def stream_bytes(columns: Columns) -> bytes:
 def parquet_bytes(parts: Sequence[Columns]) -> bytes:
     """Return the rows of all parts as one Parquet file."""
     names = list(dict.fromkeys(name for part in parts for name in part))
-    whole = {name: _joined([_column_of(part, name) for part in parts]) for name in names}
+    joined = {name: _joined([_column_of(part, name) for part in parts]) for name in names}
     content = pa.BufferOutputStream()
-    parquet.write_table(_as_table(whole), content)
+    parquet.write_table(_as_table(joined), content)
     return bytes(content.getvalue().to_pybytes())
 
 
@@ -146,8 +146,8 @@ class _ArrowGroups:
         self._next = 0
         self._file.seek(0)
         with _as_value_error(self._path):
-            opened = ipc.open_file if self._is_file else ipc.open_stream
-            self._reader = opened(self._file)
+            open_file = ipc.open_file if self._is_file else ipc.open_stream
+            self._reader = open_file(self._file)
 
 
 class _as_value_error:
@@ -235,12 +235,12 @@ def _block(schema: Schema, table: Any) -> Block:
     bad: dict[int, str] = {}
     nulls = [None] * table.num_rows
 
-    def plain(name: str) -> Sequence[Any]:
+    def values_of(name: str) -> Sequence[Any]:
         if name not in columns:
             return nulls
         return _times(columns[name]) if name == schema.time else _values(columns[name])
 
-    extra = read_other_columns(schema, plain, bad)
+    extra = read_other_columns(schema, values_of, bad)
 
     def content(i: int) -> str:
         row = dict(zip(names, X[i].tolist(), strict=True))
@@ -249,7 +249,7 @@ def _block(schema: Schema, table: Any) -> Block:
     return build_block(schema, X, extra, bad=bad, content=content)
 
 
-def _checked_columns(schema: Schema, table: Any) -> Mapping[str, Any]:
+def _checked_columns(schema: Schema, table: Any) -> dict[str, pa.ChunkedArray]:
     """Return the columns of the schema, each of them validated; raises ValueError."""
     if schema.is_empty:
         raise ValueError("it has no column of numbers")

@@ -76,7 +76,7 @@ class Follower:
         self._emit = emit
         self._clock = clock or SystemClock()
         self._n_jobs = n_jobs
-        self._reading: ModelVersion | None = None
+        self._current: ModelVersion | None = None
         self._newest_read = NONE  # newest version that was read, valid or not
         self._held = False
         self._refreshing = Lock()
@@ -113,7 +113,7 @@ class Follower:
     @property
     def version(self) -> int:
         """Version of the checkpoint in use; -1 while there is none."""
-        return NONE if self._reading is None else self._reading.version
+        return NONE if self._current is None else self._current.version
 
     @property
     def batch(self) -> int:
@@ -208,7 +208,7 @@ class Follower:
                 ) from None
             if found is None:
                 raise InputError(f"version {version} holds no model yet; take a later one.")
-            self._held, self._reading = True, found
+            self._held, self._current = True, found
 
     def _take_newer(self) -> bool:
         newest = max(map(_number, self.store.names(VERSION)), default=NONE)
@@ -218,7 +218,7 @@ class Follower:
         self._newest_read = newest if found is None else max(newest, found.version)
         if found is None:
             return False
-        self._reading = found
+        self._current = found
         self._emit("following", version=found.version, batch=found.batch)
         return True
 
@@ -241,13 +241,13 @@ class Follower:
 
     def current(self) -> ModelVersion:
         """Return the checkpoint in use; raises `StreamError` while there is none."""
-        reading = self._reading
-        if reading is None:
+        version = self._current
+        if version is None:
             raise StreamError(
                 "there is no sound checkpoint with a model yet; wait until the pipeline has "
                 "written one, or see with `scstream checkpoints` what there is."
             )
-        return reading
+        return version
 
 
 def _number(name: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.io.header import Json
 from scstream.preprocess.block import Block
 from scstream.stream.checks import (
     NUMBERS,
@@ -27,7 +28,7 @@ from scstream.stream.checks import (
 )
 from scstream.stream.schema import Schema
 
-Row = dict[str, Any]  # by column name
+Row = Json  # entries by column name
 _NO_ROW = "the line is neither a JSON object nor an array of numbers."
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 

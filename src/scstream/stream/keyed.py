@@ -165,8 +165,8 @@ class KeyedModel(NamedTuple):
 
 def model_file(model: KeyedModel, key: str) -> bytes:
     """Return the model of a key as a file that `ScStream.load` can read too."""
-    pipeline = {"key": key, "steps": model.steps.save()}
-    return checkpoint_bytes(model.model if isinstance(model.model, Model) else None, pipeline)
+    learned = model.model if isinstance(model.model, Model) else None
+    return checkpoint_bytes(learned, {"key": key, "steps": model.steps.save()})
 
 
 def model_of(content: bytes, key: str, *, blank: KeyedModel) -> KeyedModel:

@@ -20,6 +20,7 @@ from scstream.core.state import Info
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.io._packing import record
 from scstream.io.model_file import DAMAGE, pack_pipeline, unpack_pipeline
+from scstream.io.parameters import Parameters
 from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
@@ -103,7 +104,7 @@ class ModelPool:
 
     @classmethod
     def build(
-        cls, model: Mapping[str, Any], steps: Steps, *, column: str, store: Store, **options: Any
+        cls, model: Parameters, steps: Steps, *, column: str, store: Store, **options: Any
     ) -> ModelPool:
         """Build a pool from parameters of the models and options of the keys."""
         known = [field.name for field in fields(cls.options)]
@@ -240,7 +241,7 @@ class ModelPool:
         return admitted
 
     def _models_of(
-        self, wanted: Mapping[str, Any], block: Block, refused: list[Reject]
+        self, wanted: Mapping[str, NDArray[np.intp]], block: Block, refused: list[Reject]
     ) -> Iterator[tuple[str, KeyedModel]]:
         """Yield the models of keys: first those in memory, before they make room for others."""
         waiting = []

@@ -114,8 +114,7 @@ class OneModel:
         steps = self.steps
 
         def write(progress: Progress) -> bytes:
-            pipeline = {"progress": progress.to_dict(), "steps": steps.save()}
-            return checkpoint_bytes(model, pipeline)
+            return checkpoint_bytes(model, {"progress": progress.to_dict(), "steps": steps.save()})
 
         return write
 

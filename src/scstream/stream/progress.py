@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Self
 
 from scstream.errors import InputError
 from scstream.io._packing import record, unpack
+from scstream.io.header import Json, Plain
 from scstream.stream.batcher import NEVER, Offset, Offsets
 from scstream.stream.schema import Schema
 from scstream.stream.sink import SinkPosition
-from scstream.stream.source import Plain, Positions, Resume
+from scstream.stream.source import Positions, Resume
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Progress:
     rejected: int = 0
     alerts: Plain = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the progress as plain JSON."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         offsets = {name: [offset.position, offset.row] for name, offset in self.offsets.items()}
@@ -80,7 +81,9 @@ class Progress:
     def from_dict(cls, values: Plain) -> Self:
         """Undo `to_dict`; raises ValueError, TypeError or KeyError if the values are damaged."""
         values = dict(values)
-        schema, offsets = record(Schema, _tuples(values.pop("schema", {}))), {}
+        columns = values.pop("schema", {}).items()
+        schema = record(Schema, {n: tuple(v) if isinstance(v, list) else v for n, v in columns})
+        offsets = {}
         for partition, (position, row) in values.pop("offsets", {}).items():
             offsets[partition] = Offset(position, int(row))
         return record(cls, values, schema=schema, offsets=offsets)
@@ -118,7 +121,3 @@ class Progress:
     def committed(self, sinks: Mapping[str, SinkPosition], *, epoch: int) -> Self:
         """Return the progress with the positions of flushed sinks."""
         return replace(self, sinks=dict(sinks), epoch=epoch)
-
-
-def _tuples(values: Plain) -> dict[str, Any]:
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}

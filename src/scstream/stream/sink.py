@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scstream.preprocess.block import Columns
 
 SinkPosition = Any  # plain JSON
+PlainValue = bool | int | float | str | None
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,8 @@ class NullSink:
         """Do nothing."""
 
 
-def plain_rows(delivery: Delivery) -> list[Mapping[str, Any]]:
-    """Return the rows of a delivery as dicts of plain Python values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.sink import Delivery, plain_rows
-    >>> columns = {"batch": np.zeros(1, int), "index": np.arange(1), "cluster": np.array([3])}
-    >>> plain_rows(Delivery("demo", 0, columns))
-    [{'batch': 0, 'index': 0, 'cluster': 3}]
-    """
+def plain_rows(delivery: Delivery) -> list[dict[str, PlainValue]]:
+    """Return the rows of a delivery as dicts of plain Python values."""
     names = list(delivery.columns)
     columns = [delivery.columns[name].tolist() for name in names]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from scstream.preprocess.block import Block
 
-Plain = Mapping[str, Any]  # plain JSON
 Position = Any  # plain JSON: a number, a string, or a dict or list of them
 Positions = Mapping[str, Position]  # by partition: where to read next
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from scstream.errors import Fenced, InputError, SinkError, StreamError
-from scstream.stream.connectors.kafka.connection import REQUEST_SECONDS, Connection, NoTopic
+from scstream.io.header import Json
+from scstream.stream.connectors.kafka.connection import (
+    REQUEST_SECONDS,
+    Connection,
+    NoTopic,
+    Options,
+)
 from scstream.stream.connectors.kafka.doctor import findings
 from scstream.stream.connectors.message_writer import MessageWriter
 from scstream.stream.findings import Finding
@@ -92,7 +98,7 @@ class KafkaSink:
         accept_loss: bool = False,
         buffer_bytes: int = 64 << 20,
         retry_timeout: float | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Options | None = None,
     ) -> None:
         if transactional and not idempotent:
             raise InputError(
@@ -122,13 +128,13 @@ class KafkaSink:
         self._in_transaction = False
         self._last_batch: dict[str, int] = {}  # by job
 
-    def _settings(self) -> dict[str, Any]:
-        own: dict[str, Any] = {"acks": "all", "enable_idempotence": self.idempotent}
+    def _settings(self) -> Json:
+        own: dict[str, str | int] = {"acks": "all", "enable_idempotence": self.idempotent}
         own["message_timeout_ms"] = 0  # no limit: the sink waits for the brokers
         if not self.idempotent:
             own["retries"] = 0  # `_send_again` checks first which writes succeeded
         if not self.transactional:
-            return dict(self._connection.settings(**own))
+            return self._connection.settings(**own)
         longest = int(self._connection.options.get("transaction.timeout.ms", 300_000))
         own["transactional_id"] = self._writer_id
         own["message_timeout_ms"] = longest  # librdkafka rejects more than the transaction has

@@ -7,9 +7,9 @@ import base64
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -68,6 +68,14 @@ class _End:
 
     sequence: int = 0
     id: str = ""
+
+
+class _Position(TypedDict, total=False):
+    """The position of the sink: when the stream was created, and its last confirmed message."""
+
+    created: str
+    sequence: int
+    id: str
 
 
 class NatsSink(StreamClient["_Publisher"]):
@@ -169,7 +177,7 @@ class NatsSink(StreamClient["_Publisher"]):
 class _Publisher(Worker):
     """Publishes messages in order on the loop of the connection, many at a time."""
 
-    def __init__(self, connection: Connection, sink: NatsSink, position: Mapping[str, Any]) -> None:
+    def __init__(self, connection: Connection, sink: NatsSink, position: _Position) -> None:
         super().__init__(connection)
         self._sink = sink
         self._stream, self._subject = sink.stream, sink.subject
