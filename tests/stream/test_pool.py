@@ -154,7 +154,7 @@ programs = st.lists(
     timed=st.booleans(),
     steps=st.sampled_from([(), RUNNING]),
 )
-def test_any_limit_and_any_restart_equal_models_alone(
+def test_a_pool_equals_separate_models_for_any_limit_and_restart(
     program, memory, segment, newest, timed, steps
 ):
     options = {"memory": memory, "segment": segment, "steps": steps}
@@ -197,7 +197,7 @@ def test_any_limit_and_any_restart_equal_models_alone(
     assert files_of(pool) == alone.files()
 
 
-def test_a_checkpoint_is_of_the_moment_of_its_freeze():
+def test_a_checkpoint_has_the_state_at_its_freeze():
     store, alone = MemoryStore(), Alone()
     pool = a_pool(store, memory=45_000)
     for i in range(3):
@@ -247,7 +247,7 @@ def test_learning_and_writing_at_the_same_time():
     assert pool.n_loaded > 100
 
 
-def test_what_other_keys_do_changes_nothing():
+def test_a_model_does_not_depend_on_other_keys():
     store = MemoryStore()
     crowded, lonely = a_pool(store), a_pool(MemoryStore(), memory="1GB")
     for i in range(4):
@@ -289,7 +289,7 @@ def odd_batch(number, bad):
     return source_batch
 
 
-def test_a_failing_key_keeps_its_model_and_others_go_on(fragile):
+def test_a_failing_key_keeps_its_model_and_others_continue(fragile):
     pool, alone = a_pool(MemoryStore()), Alone()
     for i in range(2):
         pool.learn(make_batch(i, ["a", "b", "c"] * 8))
@@ -305,7 +305,7 @@ def test_a_failing_key_keeps_its_model_and_others_go_on(fragile):
     assert files_of(pool)["a"] == alone.files()["a"]
 
 
-def test_a_key_that_fails_again_and_again_is_set_aside_until_it_is_retried(fragile):
+def test_a_key_that_fails_repeatedly_is_set_aside_until_it_is_retried(fragile):
     store = MemoryStore()
     pool = a_pool(store, patience=2)
     sound = make_batch(0, ["a", "b", "c"] * 8)
@@ -336,7 +336,7 @@ def test_a_key_that_never_learned_anything_survives_a_restart(fragile):
     assert not again.learn(make_batch(1, ["b"] * 8)).block.rejects
 
 
-def test_keys_and_rows_beyond_the_limits_are_refused():
+def test_keys_and_rows_beyond_the_limits_are_rejected():
     pool = a_pool(MemoryStore(), max_keys=2, max_rows=3)
     learned = pool.learn(make_batch(0, ["b", "a", "c", "b", "b", "b", "c"]))
     assert [r.row for r in learned.block.rejects] == [2, 5, 6]
@@ -346,7 +346,7 @@ def test_keys_and_rows_beyond_the_limits_are_refused():
     assert len(learned.labels) == 4
 
 
-def test_rows_without_a_sound_key_are_refused():
+def test_rows_without_a_valid_key_are_rejected():
     who = ["a", None, 7, "7", 1.5, True, "", "k" * 1000, np.nan]
     learned = a_pool(MemoryStore()).learn(make_batch(0, who))
     assert [r.row for r in learned.block.rejects] == [1, 4, 5, 6, 7, 8]
@@ -362,12 +362,12 @@ def test_whole_numbers_are_keys():
         pool.learn(SourceBatch(0, {}, None, Block.of(np.zeros((4, 2))), ()))
 
 
-def test_a_batch_of_no_sound_rows_is_no_trouble():
+def test_a_batch_without_valid_rows_is_learned():
     learned = a_pool(MemoryStore()).learn(SourceBatch(0, {}, None, Block.rejected("torn"), ()))
     assert (learned.block.n_rows, len(learned.labels), learned.n_clusters) == (1, 0, 0)
 
 
-def test_rows_outside_the_domain_are_refused_one_by_one():
+def test_rows_outside_the_domain_are_rejected_one_by_one():
     params = {**PARAMS, "family": "multinomial"}
     X = np.array([[1.0, 2.0], [1.0, -1.0], [2.0, 2.0], [3.0, 1.0]])
     block = Block.of(X, who=["a", "a", "b", "a"])
@@ -377,7 +377,7 @@ def test_rows_outside_the_domain_are_refused_one_by_one():
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_silent_keys_are_forgotten(restart):
+def test_keys_without_rows_are_forgotten(restart):
     store = MemoryStore()
     pool = a_pool(store, forget_after=2)
     for i, who in enumerate((["a", "b"], ["b", "c"], ["b"])):
@@ -508,7 +508,7 @@ def test_segments_of_a_crash_are_deleted():
     assert store.names("segment-")[0] > orphans[-1]
 
 
-def test_older_checkpoints_that_are_kept_can_be_gone_back_to():
+def test_older_checkpoints_that_are_kept_can_be_restored():
     store, alone, files = MemoryStore(), Alone(), {}
     checkpoint_log = CheckpointLog(store, newest=3, hourly=0)
     checkpoint_log.claim(time=0.0)
@@ -559,7 +559,7 @@ def test_two_threads_write_a_model_once(monkeypatch):
     assert sorted(written) == ["a", "b", "c"]
 
 
-def test_a_segment_number_that_another_instance_took_is_left_to_it():
+def test_a_segment_number_of_another_instance_is_skipped():
     store = MemoryStore()
     log = SegmentLog(store, size=10)
     assert log.limit() == 0
@@ -574,7 +574,7 @@ def test_a_segment_number_that_another_instance_took_is_left_to_it():
         log.flush()
 
 
-def test_a_write_that_failed_is_done_again():
+def test_a_failed_write_is_repeated():
     store = MemoryStore()
     pool, put_new = a_pool(store), store.put_new
 
@@ -638,7 +638,7 @@ def test_a_checkpoint_whose_segment_is_gone_is_damaged():
         pool.learn(make_batch(1, ["a"] * 6))
 
 
-def test_odd_checkpoints_are_refused():
+def test_invalid_checkpoints_are_rejected():
     pool = a_pool(MemoryStore())
     with pytest.raises(CheckpointCorrupt):
         pool.restore(b"rubbish", name="c")
@@ -664,7 +664,7 @@ def test_invalid_options_raise(options, detail):
         a_pool(MemoryStore(), **options)
 
 
-def test_models_that_cannot_be_made_again_are_refused():
+def test_settings_that_cannot_be_reproduced_are_rejected():
     with pytest.raises(InputError, match="random_state"):
         a_pool(MemoryStore(), params={})
     with pytest.raises(InputError, match="kernel"):
@@ -676,7 +676,7 @@ def test_sizes_have_units():
     assert read_size("memory", "3") == 3
 
 
-def test_a_pipeline_with_keys_goes_on_where_it_stopped(tmp_path):
+def test_a_pipeline_with_keys_continues_where_it_stopped(tmp_path):
     rng = np.random.default_rng(3)
     lines = [
         json.dumps({"who": KEYS[i % 3], "x": float(x), "y": float(i % 2)}) + "\n"

@@ -25,10 +25,10 @@ from tests.stream.test_pool import (
     PARAMS,
     RUNNING,
     MemoryStore,
-    make_batch,
     behind_torn_rows,
     checkpoint,
     files_of,
+    make_batch,
 )
 
 FAR = 1000.0  # rows out there make the model of a key fail

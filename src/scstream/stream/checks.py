@@ -155,7 +155,7 @@ def _key_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArra
 
 def _plain_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[Any]:
     """Return plain values as they are; arrays and objects are not plain."""
-    return _each(name, values, bad, _plain, ready=PLAIN)
+    return _each(name, values, bad, _plain_value, ready=PLAIN)
 
 
 def _each(
@@ -205,7 +205,7 @@ def _text(value: Any) -> str:
     return value if value.isascii() else value.encode(errors="replace").decode()
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if type(value) not in PLAIN:
         raise ValueError(_instead("a plain value", value))
     return _text(value) if isinstance(value, str) else value

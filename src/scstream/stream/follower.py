@@ -78,7 +78,7 @@ class Follower:
         self._n_jobs = n_jobs
         self._current: ModelVersion | None = None
         self._newest_read = NONE  # newest version that was read, valid or not
-        self._held = False
+        self._is_fixed = False
         self._refreshing = Lock()
         self.refresh()
 
@@ -172,7 +172,7 @@ class Follower:
         If there is none, this lists the names in the store and reads nothing. It does not wait for
         a refresh on another thread. An error of the store is raised; the checkpoint in use stays.
         """
-        if self._held or not self._refreshing.acquire(blocking=False):
+        if self._is_fixed or not self._refreshing.acquire(blocking=False):
             return False
         try:
             for _ in range(_TRIES):
@@ -196,7 +196,7 @@ class Follower:
         """
         with self._refreshing:
             if version is None:
-                self._held, self._newest_read = False, self.version
+                self._is_fixed, self._newest_read = False, self.version
                 return
             names = {_number(name): name for name in self.store.names(VERSION)}
             try:
@@ -208,7 +208,7 @@ class Follower:
                 ) from None
             if found is None:
                 raise InputError(f"version {version} holds no model yet; take a later one.")
-            self._held, self._current = True, found
+            self._is_fixed, self._current = True, found
 
     def _take_newer(self) -> bool:
         newest = max(map(_number, self.store.names(VERSION)), default=NONE)

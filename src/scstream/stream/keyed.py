@@ -107,16 +107,18 @@ def rows_by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]],
         return {}, []
     if column not in block.extra:
         raise InputError(f"the rows have no column {column!r}, which schema.key names.")
-    seen: dict[Any, int] = {}
+    codes_of: dict[Any, int] = {}
     values = block.extra[column].tolist()
     if not {str, int}.issuperset(map(type, values)):  # True would be 1, and NaN never itself
         values = [v if type(v) in (str, int) else _NoKey(repr(v)) for v in values]
-    codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values), np.intp, len(values))
+    codes = np.fromiter(
+        (codes_of.setdefault(v, len(codes_of)) for v in values), np.intp, len(values)
+    )
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(codes))[:-1])
     rows: dict[str, NDArray[np.intp]] = {}
     refused: list[Reject] = []
-    for value, places in zip(seen, parts, strict=True):
+    for value, places in zip(codes_of, parts, strict=True):
         if isinstance(value, _NoKey) or (
             type(value) is str and not 0 < len(value) <= MAX_KEY_LENGTH
         ):

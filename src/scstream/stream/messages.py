@@ -71,10 +71,10 @@ class _Floats:
 
     def read(self, value: bytes) -> Block:
         """Return the rows of a message."""
-        count, rest = divmod(len(value), self._dtype.itemsize)
+        count, remainder = divmod(len(value), self._dtype.itemsize)
         schema = self.schema.with_features(f"x{j}" for j in range(count))
         width = len(schema.features or ())
-        if rest or (width and count % width):
+        if remainder or (width and count % width):
             return Block.rejected(
                 f"the message has {len(value)} bytes, which is no whole number of rows of {width} "
                 f"numbers of {self._dtype.itemsize} bytes.",

@@ -299,7 +299,7 @@ class ModelPool:
         entry.model, entry.n_bytes = model, n_bytes_of(model)
         self._resident[key] = entry
         self._n_bytes += entry.n_bytes
-        self._make_room()
+        self._evict()
         return model
 
     def _replace_model(self, key: str, model: KeyedModel) -> None:
@@ -347,7 +347,7 @@ class ModelPool:
         else:
             entry.model = None
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         """Write models until the rest fits; first those that a checkpoint needs anyway."""
         memory = self._memory
         while self.n_bytes > memory and self._superseded:

@@ -184,9 +184,9 @@ class Connection:
         admin, topics = AdminClient(self.settings()), TopicCollection([self.topic])
 
         def request() -> str:
-            answers = admin.describe_topics(topics, request_timeout=self.request_seconds)
+            results = admin.describe_topics(topics, request_timeout=self.request_seconds)
             try:
-                return str(answers[self.topic].result().topic_id).replace(_NO_ID, "")
+                return str(results[self.topic].result().topic_id).replace(_NO_ID, "")
             except KafkaException as error:
                 if error.args[0].code() in _UNSUPPORTED:
                     return ""

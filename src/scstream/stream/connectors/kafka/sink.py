@@ -123,7 +123,7 @@ class KafkaSink:
         self._existing: set[bytes] = set()  # keys that an earlier run wrote after its checkpoint
         self._unconfirmed: dict[bytes, bytes] = {}  # may have to be sent again
         self._n_bytes = 0
-        self._settled = 0  # offset before which everything is confirmed
+        self._confirmed_until = 0  # offset before which everything is confirmed
         self._end = 0  # offset after the last confirmed message
         self._in_transaction = False
         self._last_batch: dict[str, int] = {}  # by job
@@ -166,7 +166,7 @@ class KafkaSink:
                 self._existing = self._keys_since(consumer, self._end)
         finally:
             consumer.close()
-        self._settled = self._end
+        self._confirmed_until = self._end
 
     def _await_partition(self, consumer: Consumer, *, existed: bool) -> None:
         try:
@@ -220,7 +220,7 @@ class KafkaSink:
             self._n_bytes += len(key) + len(content)
             self._send(key, content)
         if self._n_bytes > self._buffer_bytes:
-            self._settle()
+            self._confirm_all()
 
     def _send(self, key: bytes, content: bytes) -> None:
         producer = self._open_producer()
@@ -259,10 +259,10 @@ class KafkaSink:
 
     def flush(self) -> SinkPosition:
         """Wait until the brokers have everything; return the offset after it."""
-        self._settle()
+        self._confirm_all()
         return {str(self.partition): self._end}
 
-    def _settle(self) -> None:
+    def _confirm_all(self) -> None:
         """Make sure that everything sent so far is in the topic once."""
         while self._unconfirmed:
             self._drain()
@@ -271,7 +271,7 @@ class KafkaSink:
             elif self._unconfirmed:
                 self._send_again()
         self._n_bytes = 0
-        self._settled = self._end
+        self._confirmed_until = self._end
 
     def _drain(self) -> None:
         """Wait until every message was confirmed or has failed."""
@@ -306,7 +306,7 @@ class KafkaSink:
         consumer = self._reader()
         try:
             self._await_partition(consumer, existed=True)
-            for key in self._keys_since(consumer, self._settled):
+            for key in self._keys_since(consumer, self._confirmed_until):
                 self._unconfirmed.pop(key, None)
         finally:
             consumer.close()

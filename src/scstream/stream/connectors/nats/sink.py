@@ -319,7 +319,7 @@ class _Publisher(Worker):
         )
 
     async def _send(self, client: Client, inbox: str) -> None:
-        while self._queue and self._has_room and self._rejection is None:
+        while self._queue and self._has_capacity and self._rejection is None:
             with self._changed:
                 message = self._queue.popleft()
                 headers = {"Nats-Msg-Id": message.id, "Nats-Expected-Stream": self._stream}
@@ -341,7 +341,7 @@ class _Publisher(Worker):
             await client.publish(self._subject, message.content, reply=reply, headers=headers)
 
     @property
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         has_bytes = self._n_in_flight_bytes < _MAX_IN_FLIGHT_BYTES
         return len(self._in_flight) < self._max_in_flight and has_bytes
 
