@@ -114,8 +114,13 @@ class RayPool(ModelPool):
 
     Parameters
     ----------
-    settings, steps, column
-        As for `ModelPool`.
+    settings : Settings
+        Parameters of the models. The seed of each model follows from its key and from
+        `random_state`, which must be a whole number.
+    steps : Steps
+        Preprocessing; every key has its own.
+    column : str
+        The column of keys.
     store : Store
         The store of the models; all nodes of the cluster must reach it.
     keys : RayKeys

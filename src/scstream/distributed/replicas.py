@@ -277,10 +277,7 @@ class Pending:
     def result(self, *, deadline: float | None = None) -> Answer:
         """Wait for the answer; if the replica dies or has an old version, use another one.
 
-        Parameters
-        ----------
-        deadline : float, optional
-            Maximum duration in seconds, by default that of the `Replicas`.
+        `deadline` is the maximum duration in seconds, by default that of the `Replicas`.
         """
         end = self._replicas._end(deadline)
         while self._answer is None:

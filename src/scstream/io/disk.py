@@ -17,59 +17,45 @@ class Disk(Protocol):
 
     def make_folder(self, path: Path) -> None:
         """Make a folder that only its owner can enter, and those above it, and make that last."""
-        ...
 
     def names(self, folder: Path) -> list[str]:
         """Names in a folder, sorted."""
-        ...
 
     def size(self, path: Path) -> int:
         """Length of a file; raises FileNotFoundError."""
-        ...
 
     def read(self, path: Path, start: int = 0, length: int = -1) -> bytes:
         """Read a file, or a part of it; raises FileNotFoundError."""
-        ...
 
     def create(self, path: Path) -> int:
         """Open a new file for writing; raises FileExistsError."""
-        ...
 
     def append(self, path: Path) -> int:
         """Open a file, new or old, for writing at its end."""
-        ...
 
     def write(self, handle: int, content: memoryview) -> int:
         """Write; may write less than it was given, and says how much."""
-        ...
 
     def sync(self, handle: int) -> None:
         """Make the content of a file last."""
-        ...
 
     def close(self, handle: int) -> None:
         """Close an open file."""
-        ...
 
     def truncate(self, path: Path, length: int) -> None:
         """Cut a file to a length, and make that last."""
-        ...
 
     def link(self, old: Path, new: Path) -> None:
         """Give a file a second name; raises FileExistsError if there is one: compare and set."""
-        ...
 
     def replace(self, old: Path, new: Path) -> None:
         """Rename a file over another."""
-        ...
 
     def remove(self, path: Path) -> None:
         """Remove a name; it may be gone already."""
-        ...
 
     def sync_folder(self, path: Path) -> None:
         """Make new names in a folder last."""
-        ...
 
 
 class MachineDisk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -22,22 +22,8 @@ from scstream.kernels import REFERENCE, Kernels
 Names: TypeAlias = Sequence[str] | None
 Parameters: TypeAlias = Mapping[str, Any]  # of `scstream.ScStream`, by name
 
-_ALGORITHM = (  # parameters that `config=` replaces
-    "alpha",
-    "half_life",
-    "kernel",
-    "n_sweeps",
-    "algorithm",
-    "max_clusters",
-    "late",
-    "births",
-    "motion",
-    "archive",
-    "min_birth_weight",
-    "min_weight",
-    "coarseness",
-    "precision",
-)
+_NO_PARAMETER = ("seed", "split_evidence", "merge_evidence")  # fields of `Config` only
+_CONFIG = tuple(each.name for each in fields(Config) if each.name not in _NO_PARAMETER)
 
 
 def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
@@ -59,9 +45,8 @@ def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
     n_sweeps = parameters["n_sweeps"]
     if n_sweeps is None:
         n_sweeps = 1 if parameters["algorithm"] == "paper" else 0
-    values = {name: parameters[name] for name in _ALGORITHM if name != "half_life"}
     config = Config(
-        **values
+        **{name: parameters[name] for name in _CONFIG}
         | {
             "seed": read_seed(random_state),
             "kernel": read_kernel(parameters["kernel"], parameters["half_life"]),
@@ -78,7 +63,7 @@ def _given_config(
     """Return `config=` with the seed of `random_state`, if there is one."""
     if not isinstance(given, Config):
         raise InputError(f"config must be a scstream.Config, got {given!r}.")
-    for name in _ALGORITHM:
+    for name in ("half_life", *_CONFIG):
         if parameters[name] is not defaults[name] and parameters[name] != defaults[name]:
             raise InputError(
                 f"config= replaces {name}=; set {name} in the Config or leave config= out."

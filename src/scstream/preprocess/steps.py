@@ -64,17 +64,8 @@ class Steps:
     def build(cls, tables: Sequence[Plain], *, text: str | None = None) -> Steps:
         """Make the steps of a configuration, not fitted yet.
 
-        Parameters
-        ----------
-        tables : sequence of mapping
-            One table for each step: its name under "step", and the options of the step.
-        text : str, optional
-            The text column of the schema, for steps that name none.
-
-        Returns
-        -------
-        Steps
-            Call `with_columns` before the first block.
+        Each table has the name of a step under "step", and the options of the step. `text` is the
+        text column of the schema, for steps that name none.
         """
         return cls(tuple(_built(table, number, text) for number, table in enumerate(tables, 1)))
 
@@ -97,20 +88,9 @@ class Steps:
     def apply(self, block: Block, *, time: float | None = None) -> tuple[Steps, Block]:
         """Fit the steps to a block where they require it, and transform the block.
 
-        A block without a valid row changes nothing.
-
-        Parameters
-        ----------
-        block : Block
-            A batch.
-        time : float, optional
-            The time of the batch, on the clock of the model; by default one later than the last.
-
-        Returns
-        -------
-        Steps, Block
-            The steps for the next batch, and the batch with the model's columns. Rows that a step
-            made unusable are among its rejects.
+        Return the steps for the next block, and the block with the model's columns; rows that a
+        step made unusable are among its rejects. A block without a valid row changes nothing.
+        `time` is on the clock of the model; by default it is one later than the last.
         """
         if not self.steps or not len(block.row):
             return self, block

@@ -34,11 +34,9 @@ class ModelProvider(Protocol):
 
     def current(self) -> ModelVersion:
         """Return the current version; raises `StreamError` while there is none."""
-        ...
 
     def refresh(self) -> bool:
         """Load a newer version if there is one; return whether there was."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,21 +71,9 @@ def parquet_bytes(parts: Sequence[Columns]) -> bytes:
     return bytes(content.getvalue().to_pybytes())
 
 
-class Groups(Protocol):
-    """A file of groups of rows."""
-
-    def group(self, number: int) -> Any:
-        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
-        ...
-
-    def close(self) -> None:
-        """Close the file."""
-        ...
-
-
-def open_groups(path: Path, format: str) -> Groups:
+def open_groups(path: Path, format: str) -> ParquetGroups | ArrowGroups:
     """Open a file of row groups ("parquet") or of record batches ("arrow", file or stream)."""
-    return _ParquetGroups(path) if format == "parquet" else _ArrowGroups(path)
+    return ParquetGroups(path) if format == "parquet" else ArrowGroups(path)
 
 
 def group_bytes(table: Any, start: int, stop: int) -> bytes:
@@ -93,7 +81,7 @@ def group_bytes(table: Any, start: int, stop: int) -> bytes:
     return _ipc_bytes(table.slice(start, stop - start))
 
 
-class _ParquetGroups:
+class ParquetGroups:
     """Row groups of a Parquet file."""
 
     def __init__(self, path: Path) -> None:
@@ -102,7 +90,7 @@ class _ParquetGroups:
             self._file = parquet.ParquetFile(path)
 
     def group(self, number: int) -> Any:
-        """Return a row group."""
+        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
         if number >= self._file.num_row_groups:
             return None
         with _as_value_error(self._path):
@@ -113,7 +101,7 @@ class _ParquetGroups:
         self._file.close()
 
 
-class _ArrowGroups:
+class ArrowGroups:
     """Record batches of an Arrow file, which lists them, or of an Arrow stream, which does not."""
 
     def __init__(self, path: Path) -> None:
@@ -123,7 +111,7 @@ class _ArrowGroups:
         self._open()
 
     def group(self, number: int) -> Any:
-        """Return a record batch."""
+        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
         with _as_value_error(self._path):
             if self._is_file:
                 has = number < self._reader.num_record_batches

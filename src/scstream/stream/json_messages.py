@@ -17,6 +17,7 @@ from scstream.preprocess.block import Block
 from scstream.stream.checks import (
     NUMBERS,
     PLAIN,
+    block_of_lines,
     build_block,
     number,
     number_column,
@@ -24,7 +25,6 @@ from scstream.stream.checks import (
     read_other_columns,
     shown,
     text_lines,
-    with_broken_lines,
 )
 from scstream.stream.schema import Schema
 
@@ -41,18 +41,11 @@ class JsonLines:
 
     def read(self, value: bytes) -> Block:
         """Return the rows of a message."""
-        lines, broken = text_lines(value)
-        rows: list[Row] = []
-        at: list[int] = []
-        for i, line in enumerate(lines):
-            row = broken.get(i) or self._parse(line)
-            if isinstance(row, str):
-                broken[i] = row
-            else:
-                rows.append(row)
-                at.append(i)
-        block = _block_of_objects(self.schema, rows, lambda i: lines[at[i]])
-        return with_broken_lines(block, at, lines, broken=broken)
+        return block_of_lines(
+            *text_lines(value),
+            self._parse,
+            lambda rows, content: _block_of_objects(self.schema, rows, content),
+        )
 
     def _parse(self, line: str) -> Row | str:
         """Return the row of a line by column name, or the reason why there is none."""

@@ -43,38 +43,11 @@ from scstream.stream.store import Store
 
 
 class ModelPool:
-    """Independent models by key, as many in memory as fit.
+    """Independent models by key, as many in memory as fit; the others are in `store`.
 
-    Parameters
-    ----------
-    settings : Settings
-        Parameters of the models. The seed of each model follows from `random_state`, which must be
-        a whole number, and its key.
-    steps : Steps
-        Preprocessing; every key has its own.
-    column : str
-        The column of keys.
-    store : Store
-        Where models are stored that are not in memory.
-    keys : KeyOptions
-        Limits.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from scstream.stream.batcher import SourceBatch
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.pool import ModelPool
-    >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.store import FolderStore
-    >>> rows = Block.of(np.arange(12.0)[:, None] % 5, tenant=["a", "b"] * 6)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pool = ModelPool.build(
-    ...         {"random_state": 0}, Steps(), column="tenant", store=FolderStore(folder)
-    ...     )
-    ...     pool.learn(SourceBatch(0, {}, None, rows, ())).labels, sorted(pool.keys)
-    (array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), ['a', 'b'])
+    `column` is the column of keys. The seed of each model follows from its key and from
+    `random_state` of the settings, which must be a whole number. Every key has its own
+    preprocessing steps.
     """
 
     options: ClassVar[type[KeyOptions]] = KeyOptions

@@ -17,59 +17,22 @@ from scstream.stream.source import Positions, Resume
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pipeline has come: everything it needs to continue, except the model.
+    """How far a pipeline has come: everything it needs to continue, except the model."""
 
-    Parameters
-    ----------
-    batch : int
-        Number of the next batch.
-    time : float
-        When the checkpoint was made, in seconds since 1970.
-    epoch : int
-        Version that the running instance claimed when it started.
-    job : str
-        Name of the pipeline.
-    settings : mapping
-        The settings that labels depend on, as the user wrote them.
-    identity : mapping
-        `Source.identity` of the source.
-    offsets : mapping of str to Offset
-        Where the next rows are, by partition.
-    sinks : mapping
-        Position of every sink, by name.
-    schema : Schema
-        The columns, with the features of the first valid row.
-    watermark : float
-        Time of the last batch, if batches have times.
-    digest : str
-        Digest of all labels so far.
-    rows, rejected : int
-        Number of rows so far, and how many of them were rejected.
-    alerts : mapping
-        State of the alert rules.
-
-    Examples
-    --------
-    >>> from scstream.stream.progress import Progress
-    >>> progress = Progress(batch=3, job="demo", rows=3000)
-    >>> Progress.from_dict(progress.to_dict()) == progress
-    True
-    """
-
-    batch: int
-    time: float = 0.0
-    epoch: int = -1
-    job: str = ""
-    settings: Plain = field(default_factory=dict)
-    identity: Mapping[str, str] = field(default_factory=dict)
-    offsets: Offsets = field(default_factory=dict)
-    sinks: Mapping[str, SinkPosition] = field(default_factory=dict)
-    schema: Schema = field(default_factory=Schema)
-    watermark: float = NEVER
-    digest: str = ""
-    rows: int = 0
-    rejected: int = 0
-    alerts: Plain = field(default_factory=dict)
+    batch: int  # number of the next batch
+    time: float = 0.0  # when the checkpoint was made, in seconds since 1970
+    epoch: int = -1  # version that the running instance claimed when it started
+    job: str = ""  # name of the pipeline
+    settings: Plain = field(default_factory=dict)  # that labels depend on, as the user wrote them
+    identity: Mapping[str, str] = field(default_factory=dict)  # `Source.identity` of the source
+    offsets: Offsets = field(default_factory=dict)  # of the next rows, by partition
+    sinks: Mapping[str, SinkPosition] = field(default_factory=dict)  # position of each, by name
+    schema: Schema = field(default_factory=Schema)  # with the features of the first valid row
+    watermark: float = NEVER  # time of the last batch, if batches have times
+    digest: str = ""  # of all labels so far
+    rows: int = 0  # number of rows so far
+    rejected: int = 0  # number of rejected rows among them
+    alerts: Plain = field(default_factory=dict)  # state of the alert rules
 
     def to_dict(self) -> Json:
         """Return the progress as plain JSON."""

@@ -56,19 +56,15 @@ class Sink(Protocol):
 
     def open(self, position: SinkPosition | None) -> None:
         """Prepare to write after `position`, which `flush` returned; None for the beginning."""
-        ...
 
     def write(self, delivery: Delivery) -> None:
         """Write one delivery, or skip it if it is stored already."""
-        ...
 
     def flush(self) -> SinkPosition:
         """Make everything written so far durable; return the position after it."""
-        ...
 
     def close(self) -> None:
         """Close connections and files."""
-        ...
 
 
 class NullSink:

@@ -23,31 +23,24 @@ class Store(Protocol):
 
     def put(self, name: str, content: bytes) -> None:
         """Write an object, or replace it; durable on return."""
-        ...
 
     def put_new(self, name: str, content: bytes) -> bool:
         """Write an object unless the name is taken, atomically; return whether it was written."""
-        ...
 
     def get(self, name: str, start: int = 0, length: int = -1) -> bytes:
         """Read an object, or a part of it; raises KeyError."""
-        ...
 
     def names(self, prefix: str = "") -> list[str]:
         """Names that begin with `prefix`, sorted."""
-        ...
 
     def delete(self, name: str) -> None:
         """Delete an object; it may be gone already."""
-        ...
 
     def sweep(self) -> None:
         """Delete what crashes left behind; only the one writer may call it."""
-        ...
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other instances out while inside, as far as this store can; see `claim`."""
-        ...
 
 
 class FolderStore:
