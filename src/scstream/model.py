@@ -363,7 +363,7 @@ def read_checkpoint(
         settings = Settings.of(parameters, column_names)
     except InputError as error:
         raise CheckpointCorrupt(
-            f"{name} is not a sound model file: {str(error).rstrip('.')}; restore an older copy."
+            f"{name} is not a valid model file: {str(error).rstrip('.')}; restore an older copy."
         ) from error
     return Model(family, config, read_only(state), info, events, settings), pipeline
 

@@ -32,7 +32,7 @@ from scstream.stream.model_version import ModelVersion
 from tests.serve.subjects import Client, app, columns, model_version, refused, rows
 
 ARROW_TYPE = ARROW.decode()
-NOT_YET = "there is no sound checkpoint"
+NOT_YET = "there is no valid checkpoint"
 
 
 def read(stream: bytes) -> dict[str, list[Any]]:

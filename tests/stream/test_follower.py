@@ -384,7 +384,7 @@ def test_before_the_first_model_an_error_explains_what_to_do():
     follower = Follower(store)
     assert follower.version == -1
     for question in (follower.predict, follower.score):
-        with pytest.raises(StreamError, match="no sound checkpoint with a model yet"):
+        with pytest.raises(StreamError, match="no valid checkpoint with a model yet"):
             question(ASKED)
     store.put(name_of(1), SOUND[0])
     assert follower.refresh()

@@ -661,10 +661,10 @@ def test_kill_9_loses_and_repeats_nothing(tmp_path: Path) -> None:
 
 def test_doctor_reports_who_can_push(tmp_path: Path) -> None:
     found = HttpSource(port=0, journal=tmp_path / "j").doctor()
-    assert {f.about: f.level for f in found} | {"room": ""} == {
+    assert {f.about: f.level for f in found} | {"space": ""} == {
         "journal": "ok",
         "token": "note",
-        "room": "",
+        "space": "",
     }
     found = HttpSource(port=0, journal=tmp_path, host="0.0.0.0", token="t").doctor()
     assert "encryption" in [f.about for f in found if f.level == "warn"]

@@ -642,7 +642,7 @@ def test_invalid_checkpoints_are_rejected():
     pool = a_pool(MemoryStore())
     with pytest.raises(CheckpointCorrupt):
         pool.restore(b"rubbish", name="c")
-    with pytest.raises(CheckpointCorrupt, match="no sound checkpoint"):
+    with pytest.raises(CheckpointCorrupt, match="no valid checkpoint"):
         pool.restore(pack_pipeline({"progress": {}, "pool": {}, "segments": {}}), name="c")
 
 

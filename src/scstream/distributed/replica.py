@@ -20,7 +20,7 @@ class ReplicaStatus:
 
 
 class Replica:
-    """Answers from the newest checkpoint that its thread has read.
+    """Predicts with the newest checkpoint that its thread has read.
 
     Only the thread reads the store, so a request never waits for a slow store: it is answered from
     the current version, or with the status if that version is too old.
@@ -56,7 +56,7 @@ class Replica:
                 else:
                     self._follower.refresh()
                 self._error = ""
-            except Exception as error:  # whatever it is, the version read before still answers
+            except Exception as error:  # the version that was read before stays in use
                 self._error = str(error)
             self._refresh_now.wait(self._interval)
             self._refresh_now.clear()

@@ -64,7 +64,7 @@ class ReplicaSlots:
                 self._check(slot)
 
     def next_free(self) -> Slot | None:
-        """Return the next slot, in turn, that is ready and has room."""
+        """Return the next slot, in turn, that is ready and not busy."""
         for _ in self.slots:
             self._next = (self._next + 1) % len(self.slots)
             slot = self.slots[self._next]

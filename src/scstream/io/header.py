@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, TypedDict
 
 Json: TypeAlias = dict[str, Any]  # an object of JSON
-Plain: TypeAlias = Mapping[str, Any]  # one that nobody changes
+Plain: TypeAlias = Mapping[str, Any]  # an object of JSON that is not changed
 
 
 class SavedSteps(TypedDict):
@@ -15,7 +15,7 @@ class SavedSteps(TypedDict):
 
 
 class PipelineState(TypedDict, total=False):
-    """What a pipeline stores beside its model; empty if no pipeline wrote the file."""
+    """What a pipeline stores with its model; empty if no pipeline wrote the file."""
 
     progress: Json  # see `scstream.stream.progress.Progress`
     steps: SavedSteps

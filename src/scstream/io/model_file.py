@@ -1,4 +1,4 @@
-"""The model file: safetensors with a JSON header, every part of it under a checksum.
+"""The model file: safetensors with a JSON header; all parts have checksums.
 
 A file contains data, never code. It holds everything that a model needs to continue bit for bit:
 state, settings, family, events, and the parameters of the estimator. It cannot hold a function: a
@@ -35,7 +35,7 @@ from scstream.io.header import Json, PipelineState
 from scstream.io.parameters import Parameters, read_kernel
 
 SCHEMA = 1
-_ROUNDING = 1e-9  # of the largest variance: what sums of many rows may be off by
+_ROUNDING = 1e-9  # relative rounding error of sums of many rows
 
 _SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archived clusters
     "past": "K2P",
@@ -58,7 +58,7 @@ _SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archi
     "archive.born": "A",
 }
 _KERNELS: dict[str, type[Exponential] | type[Box]] = {"exponential": Exponential, "box": Box}
-_OWN = ("windowed", "custom")  # kernels that hold a function
+_OWN = ("windowed", "custom")  # kernels with a function of the user
 DAMAGE = (
     SafetensorError,
     ValueError,
@@ -133,7 +133,7 @@ def unpack_pipeline(content: bytes, *, name: str) -> PipelineState | None:
         return pipeline
     except DAMAGE as error:
         raise CheckpointCorrupt(
-            f"{name} is not a sound model file: {error}; restore an older copy."
+            f"{name} is not a valid model file: {error}; restore an older copy."
         ) from error
 
 
@@ -154,7 +154,7 @@ def unpack_model(content: bytes, *, name: str, kernel: Any = None) -> Parts:
     except DAMAGE as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise CheckpointCorrupt(
-            f"{name} is not a sound model file: {reason}; restore an older copy."
+            f"{name} is not a valid model file: {reason}; restore an older copy."
         ) from error
     return _with_kernel(parts, saved_kernel, kernel, name)
 
@@ -176,7 +176,7 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     _check_state(state, family)
     sizes = (state.n_clusters, family.n_features, state.n_batches)
     if sizes != tuple(header[name] for name in ("n_clusters", "n_features", "n_batches")):
-        raise ValueError("its sizes are not those that the header tells")
+        raise ValueError("its sizes are not those in the header")
     kernel = parts["config"].pop("kernel")
     config = record(Config, parts["config"], kernel=_known_kernel(kernel))
     check_config(config)
@@ -252,7 +252,7 @@ def _config_values(config: Config) -> Json:
 
 
 def _parameter_values(parameters: Parameters, config: Config) -> Json:
-    """Parameters without objects that a file cannot hold; the config has what they meant."""
+    """Return the parameters without objects that a file cannot hold; the config replaces them."""
     values = {name: value for name, value in parameters.items() if name != "executor"}
     values["kernel"] = values["kernel"] is not None
     values["config"] = None if values["config"] is None else True
@@ -262,7 +262,7 @@ def _parameter_values(parameters: Parameters, config: Config) -> Json:
 
 
 def _known_kernel(saved: Json) -> Kernel:
-    """Kernel that a file describes in full; for any other one a stand-in."""
+    """Return the kernel in a file; `Exponential` in place of one with a function of the user."""
     values = {name: value for name, value in saved.items() if name != "kind"}
     if saved["kind"] in _OWN:
         return Exponential()
@@ -270,7 +270,7 @@ def _known_kernel(saved: Json) -> Kernel:
 
 
 def _with_kernel(parts: Parts, saved: Json, given: Any, name: str) -> Parts:
-    """Put the kernel of the user's own, which was passed again, into config and parameters."""
+    """Use the kernel that the user passed again, if the file cannot hold it."""
     family, config, state, info, events, parameters, names, pipeline = parts
     if saved["kind"] not in _OWN:
         if given is not None:

@@ -115,7 +115,7 @@ class _ServiceApp(FastAPI):
         await self._outermost(scope, receive, send)
 
     def openapi(self) -> Json:
-        """Return the description; it is made anew if the model has changed its columns."""
+        """Return the description; it is made again if the model has changed its columns."""
         service: Service = self.state.service
         if self.openapi_schema is None or self._described != service.current_format():
             self._described = service.current_format()

@@ -182,7 +182,7 @@ class Live:
 
     @contextmanager
     def subscription(self) -> Iterator[bool]:
-        """Count a browser; yield whether there is room for it."""
+        """Count a browser; yield whether it may show the page."""
         is_free = self.n_subscribed < self.n_subscribers
         self.n_subscribed += is_free
         try:

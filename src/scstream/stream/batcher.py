@@ -181,7 +181,7 @@ class Batcher:
         """Add the rows of a message; skip those before the offset of its partition."""
         start = self.offsets.setdefault(record.partition, Offset(record.position))
         skipped = start.row if start.position == record.position else 0
-        if skipped >= block.n_rows:  # all rows are known, also if messages are grouped anew
+        if skipped >= block.n_rows:  # all rows are known, also if rows come in other messages
             if skipped:
                 self.offsets[record.partition] = Offset(record.after, skipped - block.n_rows)
             return

@@ -214,7 +214,7 @@ class Follower:
         newest = max(map(_number, self.store.names(VERSION)), default=NONE)
         if newest <= self._newest_read:
             return False
-        found = self._newest_sound()
+        found = self._newest_valid()
         self._newest_read = newest if found is None else max(newest, found.version)
         if found is None:
             return False
@@ -222,7 +222,7 @@ class Follower:
         self._emit("following", version=found.version, batch=found.batch)
         return True
 
-    def _newest_sound(self) -> ModelVersion | None:
+    def _newest_valid(self) -> ModelVersion | None:
         for name, content in CheckpointLog(self.store).checkpoints():
             if _number(name) <= self._newest_read:
                 break
@@ -244,7 +244,7 @@ class Follower:
         version = self._current
         if version is None:
             raise StreamError(
-                "there is no sound checkpoint with a model yet; wait until the pipeline has "
+                "there is no valid checkpoint with a model yet; wait until the pipeline has "
                 "written one, or see with `scstream checkpoints` what there is."
             )
         return version

@@ -18,7 +18,7 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 
 MAX_KEY_LENGTH = 256  # characters; the index holds every key
-_OVERHEAD = 16_384  # bytes of a model beside its arrays, measured: benchmarks/runtime/keys.py
+_OVERHEAD = 16_384  # bytes of a model apart from its arrays, measured: benchmarks/runtime/keys.py
 _EVENT = 250  # bytes of an event
 _SAMPLE = 100  # entries of a long list that are measured
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMG]?)(i?)B?")

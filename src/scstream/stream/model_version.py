@@ -70,7 +70,7 @@ class ModelVersion:
     steps : Steps
         Preprocessing, which learns no more.
     pipeline : PipelineState
-        What the checkpoint stores beside the model; empty if no pipeline wrote it.
+        What else the checkpoint stores; empty if no pipeline wrote it.
 
     Examples
     --------

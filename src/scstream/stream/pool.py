@@ -166,7 +166,7 @@ class ModelPool:
             state = record(PoolIndex, pipeline["pool"]).to_state(segments)
             progress = Progress.from_dict(pipeline["progress"])
         except DAMAGE as error:
-            raise CheckpointCorrupt(f"{name} is no sound checkpoint of keys: {error!r}.") from error
+            raise CheckpointCorrupt(f"{name} is no valid checkpoint of keys: {error!r}.") from error
         self._begin(replace(state, failures={}) if self._limits.retry else state)
         self.set_columns(self._names)
         return progress
@@ -216,7 +216,7 @@ class ModelPool:
     def _models_of(
         self, wanted: Mapping[str, NDArray[np.intp]], block: Block, refused: list[Reject]
     ) -> Iterator[tuple[str, KeyedModel]]:
-        """Yield the models of keys: first those in memory, before they make room for others."""
+        """Yield the models of keys: first those in memory, before others replace them."""
         waiting = []
         for key in wanted:
             entry = self._index[key]
@@ -258,8 +258,8 @@ class ModelPool:
                     continue  # the writer has moved it and deleted its segment
                 raise StreamError(
                     f"{segment_name(extent.segment.number or 0)} with the model of key {key!r} is "
-                    "gone while the pipeline runs: another instance has taken over, or somebody "
-                    "deletes from its checkpoints. Start it again."
+                    "gone while the pipeline runs: another instance has taken over, or its "
+                    "checkpoints were deleted. Start it again."
                 ) from None
 
     def _blank(self, key: str) -> KeyedModel:

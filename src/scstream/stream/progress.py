@@ -1,4 +1,4 @@
-"""`Progress`: what a checkpoint stores of a pipeline beside its model."""
+"""`Progress`: what a checkpoint stores of a pipeline, apart from its model."""
 
 from __future__ import annotations
 

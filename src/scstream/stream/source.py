@@ -92,7 +92,7 @@ class Source(Protocol):
         """Whether no more messages will come, as at the end of a file that is not followed."""
 
     def lag(self) -> int | None:
-        """Number of messages after the last one read; None if the source cannot tell."""
+        """Number of messages after the last one read; None if it is unknown."""
 
     def close(self) -> None:
         """Close connections and files."""

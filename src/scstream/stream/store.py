@@ -147,7 +147,7 @@ class FolderStore:
         return self.folder / checked_name(name)
 
     def _temporary(self, content: bytes) -> Path:
-        """Write under a name that nobody else uses; `sweep` deletes what a crash leaves."""
+        """Write under a unique temporary name; `sweep` deletes what a crash leaves."""
         path = self.folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
         try:
             write_whole(self._disk, path, content)

@@ -200,7 +200,7 @@ class HttpSource:
         free = shutil.disk_usage(folder).free
         if free < self._limits.max_journal:
             detail = f"{free} bytes are free, but the journal may take {self._limits.max_journal}."
-            found.append(Finding("warn", "room", detail))
+            found.append(Finding("warn", "space", detail))
         if not self._limits.token:
             detail = "there is no token: every program on this machine can push rows."
             found.append(Finding("note", "token", detail))

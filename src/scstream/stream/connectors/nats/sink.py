@@ -379,7 +379,7 @@ class _Publisher(Worker):
         if not isinstance(error, JetStreamError):
             raise error
         if error.code in _FULL:
-            raise Unavailable(f"{self._where} has no room: {error}")
+            raise Unavailable(f"{self._where} has no space: {error}")
         if error.code not in _OUT_OF_ORDER:
             raise SinkError(f"{self._where} rejects {self._in_flight[0][1].id!r}: {error}.")
         self._max_in_flight = max(1, self._max_in_flight // 2)

@@ -253,7 +253,7 @@ class _Fetcher(Worker):
             )
 
     async def _work(self, client: Client) -> None:
-        """Request messages as long as the buffer has room."""
+        """Request messages as long as the buffer is not full."""
         inbox = client.new_inbox()
         await client.subscribe(
             inbox, cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0
