@@ -23,10 +23,9 @@ from scipy import sparse
 from scstream.compute.threads import one_blas_thread
 from scstream.errors import missing_extra
 from scstream.families.base import Labels
-from scstream.io.header import Json
 from scstream.serve.history import History, HistoryChanges, HistoryCursor
 from scstream.serve.memory import LabelledRows, RecentRows, spaced
-from scstream.serve.picture import Picture, render
+from scstream.serve.picture import Picture, PictureValues, render
 from scstream.stream.model_version import ModelVersion
 
 try:
@@ -142,7 +141,7 @@ class Live:
         if self._renderer is not None:
             self._renderer.shutdown(wait=False)
 
-    def picture(self) -> Json:
+    def picture(self) -> PictureValues:
         """Return the newest picture; render it now if it is due."""
         if self._rendered != self._tick and self._clock() >= self._render_due:
             self._render()

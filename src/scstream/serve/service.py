@@ -92,7 +92,7 @@ class Service:
         return None
 
     async def predict(self, body: bytes, kind: bytes, *, arrow: bool) -> PredictResult:
-        """Predict a small request at once, a large one on a thread, so that others need not wait."""
+        """Predict a small request at once, and a large one on a thread."""
         if len(body) > _SMALL_BODY or kind == ARROW:
             return await self.run(partial(self._decode_and_predict, body, kind, arrow=arrow))
         version = self.model.current()
