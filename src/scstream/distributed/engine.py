@@ -1,7 +1,7 @@
 """The functions of Ray that this package uses.
 
-All other modules of the package call Ray through this one: it loads the library only when it is
-needed, and turns the errors of Ray into `EngineError` and `PartsLost`, which say what to do.
+The library is imported by `ray`, so that scstream works without it. `unwrap` turns its errors into
+`EngineError` and `PartsLost`, whose messages say what to do.
 
 Ray runs *actors*: objects in processes of their own, on any node of a cluster. A call of an actor
 returns a *reference* at once; `get` waits for the value behind it. Values that were sent with `put`

@@ -3,7 +3,8 @@
 The *driver* is the process that runs the pipeline; it has the `RayPool`. Keys are divided into
 partitions, and the driver gives every partition to one worker (`scstream.distributed.partitions`).
 A worker keeps the models of its keys in memory, and in the store of the checkpoints if they do not
-fit. If a partition moves to another worker, that worker reads its models from the store.
+fit. There, many models share one object, a *segment* (`scstream.stream.segments`). If a partition
+moves to another worker, that worker reads its models from the store.
 """
 
 from __future__ import annotations

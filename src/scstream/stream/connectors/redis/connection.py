@@ -57,8 +57,8 @@ class Connection:
         try:
             self._client: Any = redis.Redis.from_url(
                 url,
-                protocol=2,
-                retry=Retry(NoBackoff(), 0),
+                protocol=2,  # results are lists, as `parse_state` expects
+                retry=Retry(NoBackoff(), 0),  # the callers of this class repeat commands
                 socket_timeout=_TIMEOUT,
                 socket_connect_timeout=_TIMEOUT,
             )
@@ -68,7 +68,7 @@ class Connection:
             ) from None
         self._closing = threading.Event()
         self._outage = Outage(self.server, retry_timeout)
-        self._next_attempt = 0.0
+        self._next_attempt = 0.0  # time (of `time.monotonic`) before which nothing is sent
 
     def execute(self, *command: Any) -> Any:
         """Run a command and return its result; raise `Unavailable` if it may succeed later."""
@@ -79,7 +79,7 @@ class Connection:
     ) -> list[Any]:
         """Run several commands in one request; return a result, or an error, for each of them.
 
-        In a transaction, the server runs all of them or none.
+        With `transaction`, the server has run all of them or none if the connection is lost.
         """
 
         def act() -> list[Any]:
