@@ -8,7 +8,7 @@ forgetting kernel that is a function must be passed again when the file is read.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
@@ -71,16 +71,17 @@ DAMAGE = (
 )
 
 
-Parts: TypeAlias = tuple[
-    Family,
-    Config,
-    State,
-    Info,
-    tuple[Event, ...],
-    Json,  # parameters of the estimator
-    tuple[str, ...] | None,  # names of features
-    PipelineState,
-]
+class Parts(NamedTuple):
+    """The parts of a model file."""
+
+    family: Family
+    config: Config
+    state: State
+    info: Info
+    events: tuple[Event, ...]
+    parameters: Json  # of the estimator
+    feature_names: tuple[str, ...] | None
+    pipeline: PipelineState
 
 
 def pack_model(
@@ -184,22 +185,14 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     names = parts["feature_names"]
     if names is not None and [type(name) for name in names] != [str] * family.n_features:
         raise ValueError("its feature names do not match its features")
-    info = parts["info"]
-    moves = record(Moves, info.pop("moves"))
+    moves = record(Moves, parts["info"].pop("moves"))
     events = tuple(record(Event, event) for event in parts["events"])
     parameters = dict(parts["params"])
     if parameters.get("config") is not None:
         parameters["config"] = config
-    return (
-        family,
-        config,
-        state,
-        record(Info, info, events=happened, moves=moves),
-        events,
-        parameters,
-        None if names is None else tuple(names),
-        pipeline,
-    ), kernel
+    info = record(Info, parts["info"], events=happened, moves=moves)
+    names = None if names is None else tuple(names)
+    return Parts(family, config, state, info, events, parameters, names, pipeline), kernel
 
 
 def _check_state(state: State, family: Family) -> None:
@@ -271,7 +264,7 @@ def _known_kernel(saved: Json) -> Kernel:
 
 def _with_kernel(parts: Parts, saved: Json, given: Any, name: str) -> Parts:
     """Use the kernel that the user passed again, if the file cannot hold it."""
-    family, config, state, info, events, parameters, names, pipeline = parts
+    config, parameters = parts.config, parts.parameters
     if saved["kind"] not in _OWN:
         if given is not None:
             raise InputError(f"{name} holds its own kernel; leave kernel= out.")
@@ -289,4 +282,4 @@ def _with_kernel(parts: Parts, saved: Json, given: Any, name: str) -> Parts:
     parameters = parameters | {"kernel": kernel if parameters.get("kernel") else None}
     if parameters.get("config") is not None:
         parameters["config"] = config
-    return family, config, state, info, events, parameters, names, pipeline
+    return parts._replace(config=config, parameters=parameters)
