@@ -37,6 +37,8 @@ _ALGORITHM = (  # parameters that `config=` replaces
     "precision",
 )
 
+_N_SWEEPS = {"paper": 1, "exact": 500}  # where n_sweeps is None
+
 
 def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -> Config:
     """Return the checked settings of the algorithm that the parameters of `ScStream` mean."""
@@ -50,13 +52,11 @@ def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -
         if not isinstance(parameters[name], bool | np.bool_):
             raise InputError(f"{name} must be True or False, got {parameters[name]!r}.")
     read_whole("max_clusters", parameters["max_clusters"])
-    if parameters["algorithm"] not in ("default", "paper"):
-        raise InputError(
-            f"algorithm must be 'default' or 'paper', got {parameters['algorithm']!r}."
-        )
-    n_sweeps = parameters["n_sweeps"]
+    algorithm, n_sweeps = parameters["algorithm"], parameters["n_sweeps"]
+    if algorithm == "exact":
+        _check_no_forgetting(parameters, defaults)
     if n_sweeps is None:
-        n_sweeps = 1 if parameters["algorithm"] == "paper" else 0
+        n_sweeps = _N_SWEEPS.get(algorithm, 0)
     values = {name: parameters[name] for name in _ALGORITHM if name != "half_life"}
     config = Config(
         **values
@@ -68,6 +68,16 @@ def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -
     )
     check_config(config)
     return config
+
+
+def _check_no_forgetting(parameters: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Raise `InputError` for a way to forget, which the posterior of one table does not have."""
+    half_life = parameters["half_life"]
+    if parameters["kernel"] is not None or half_life not in (None, np.inf, defaults["half_life"]):
+        raise InputError(
+            "algorithm='exact' samples the posterior of one table and forgets nothing; leave "
+            "half_life and kernel out, or use algorithm='default' for a stream."
+        )
 
 
 def _given_config(
