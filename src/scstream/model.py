@@ -23,6 +23,7 @@ from scstream.core.state import Batch, Event, Info, State
 from scstream.core.window import Exponential
 from scstream.errors import CheckpointCorrupt, InputError, TimeError
 from scstream.families.base import Array, Family, Labels, Rows
+from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
 from scstream.io.parameters import family_kind, first_family, read_config, read_count
 from scstream.io.schema import check_entries, read_time, read_weight
@@ -175,10 +176,11 @@ class Settings:
     def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
         """Learn the first batch; see `Model.update`."""
         check_rows(rows, partial(check_entries, family=self.family_kind))
+        weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.executor, self.n_jobs)
         with one_blas_thread, choose_kernels().threads(executor.n_threads):
-            model = self.start(rows, read_weight(weight, rows.shape[0]))
-        return model.update(rows, time=time, weight=weight)
+            model = self.start(rows, weight)
+            return model.learn(rows, weight, time, executor)
 
 
 PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
@@ -252,18 +254,35 @@ class Model:
         check_rows(rows, partial(check_entries, family=self.family))
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.settings.executor, self.settings.n_jobs)
-        step = ALGORITHMS[self.config.algorithm].step
         with one_blas_thread, self.family.kernels.threads(executor.n_threads):
-            check_rows(rows, self.family.check)
-            batch = self._batch(rows, weight, time)
-            family = executor.with_kernels(self.family)
-            state, labels, info = step(family, self.config, self.state, batch, executor)
+            return self.learn(rows, weight, time, executor)
+
+    def learn(self, rows: Rows, weight: Array | None, time: Any, executor: Executor) -> Update:
+        """Learn a batch whose entries and weights are checked; `update` is the public method."""
+        check_rows(rows, self.family.check)
+        batch = self._batch(rows, weight, time)
+        family = executor.with_kernels(self.family)
+        step = ALGORITHMS[self.config.algorithm].step
+        state, labels, info = step(family, self.config, self.state, batch, executor)
         events = (*self.events, *info.events)
         kept = events[max(len(events) - read_count("max_events", self.settings.max_events), 0) :]
-        return Update(replace(self, state=read_only(state), info=info, events=kept), labels, info)
+        model = Model(self.family, self.config, read_only(state), info, kept, self.settings)
+        return Update(model, labels, info)
 
-    def at(self, time: float | None = None) -> Predictor:
-        """Return the mixture at a time, by default when the next batch is due, to predict with."""
+    def at(self, time: Any = None) -> Predictor:
+        """Return the mixture at a time, by default when the next batch is due, to predict with.
+
+        Parameters
+        ----------
+        time : number, datetime or numpy.datetime64, optional
+            Clusters lose weight and move until then.
+
+        Returns
+        -------
+        Predictor
+            Labels, probabilities and log densities of rows.
+        """
+        time = None if time is None else read_time(time)
         ready: tuple[float | None, Predictor] | None = vars(self).get("_ready")
         if ready is None or ready[0] != time:
             predictor = ALGORITHMS[self.config.algorithm].predictor
@@ -283,7 +302,7 @@ class Model:
             return self
         return replace(self, settings=replace(settings, **parameters))
 
-    def to_bytes(self, pipeline: Mapping[str, Any] | None = None) -> bytes:
+    def to_bytes(self, pipeline: PipelineState | None = None) -> bytes:
         """Return the content of a model file; the same model gives the same bytes."""
         return pack_model(
             self.family,
@@ -344,14 +363,14 @@ def load_model(path: Path, *, kernel: Any = None) -> Model:
     return model
 
 
-def checkpoint_bytes(model: Model | None, pipeline: Mapping[str, Any]) -> bytes:
+def checkpoint_bytes(model: Model | None, pipeline: PipelineState) -> bytes:
     """Return the content of a checkpoint: a model, or none yet, and what a pipeline stores."""
     return pack_pipeline(pipeline) if model is None else model.to_bytes(pipeline)
 
 
 def read_checkpoint(
     content: bytes, *, name: str, kernel: Any = None
-) -> tuple[Model | None, Mapping[str, Any]]:
+) -> tuple[Model | None, PipelineState]:
     """Read the content of a checkpoint or of a model file; raise `CheckpointCorrupt`."""
     pipeline = unpack_pipeline(content, name=name)
     if pipeline is not None:
@@ -364,7 +383,7 @@ def read_checkpoint(
         settings = Settings.of(parameters, column_names)
     except InputError as error:
         raise CheckpointCorrupt(
-            f"{name} is not a sound model file: {str(error).rstrip('.')}; restore an older copy."
+            f"{name} is not a valid model file: {str(error).rstrip('.')}; restore an older copy."
         ) from error
     return Model(family, config, read_only(state), info, events, settings), pipeline
 

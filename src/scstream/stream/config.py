@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from scstream.errors import InputError
+from scstream.io.header import Plain
 from scstream.io.parameters import family_kind, seed_for
 from scstream.model import PARAMETERS, Settings
 from scstream.observe.address import check_address
@@ -29,7 +30,7 @@ from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 from scstream.stream.store import Store
 
-Section = Mapping[str, Any]  # settings as the user wrote them
+Section = Plain  # settings as the user wrote them
 SECTIONS = (
     "job",
     "source",

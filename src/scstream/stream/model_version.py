@@ -13,14 +13,14 @@ from scipy import sparse
 from scstream.compute.rows import canonical
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Rows
+from scstream.io.header import PipelineState
 from scstream.io.model_file import DAMAGE
-from scstream.io.schema import check_entries, read_time
+from scstream.io.schema import check_entries
 from scstream.model import Model, read_checkpoint, thread_executor
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.scale import Standardise
 from scstream.stream.progress import Progress
-from scstream.stream.source import Plain
 
 Request: TypeAlias = Literal["labels", "log_density", "probabilities", "predict"]
 
@@ -69,8 +69,8 @@ class ModelVersion:
         The model.
     steps : Steps
         Preprocessing, which learns no more.
-    pipeline : mapping
-        What the checkpoint stores beside the model; empty if no pipeline wrote it.
+    pipeline : PipelineState
+        What else the checkpoint stores; empty if no pipeline wrote it.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class ModelVersion:
     columns: tuple[str, ...] | None
     model: Model
     steps: Steps
-    pipeline: Plain = field(default_factory=dict)
+    pipeline: PipelineState = field(default_factory=PipelineState)
 
     @property
     def progress(self) -> Progress | None:
@@ -115,7 +115,7 @@ class ModelVersion:
         return found
 
     @classmethod
-    def after(cls, model: Model, pipeline: Plain, *, name: str, version: int) -> Self:
+    def after(cls, model: Model, pipeline: PipelineState, *, name: str, version: int) -> Self:
         """Build from the content of a model file, written by a pipeline or by `ScStream.save`."""
         steps, progress = Steps(), Progress(model.state.n_batches)
         columns: Sequence[str] | None = model.settings.feature_names
@@ -143,8 +143,7 @@ class ModelVersion:
 
     def predicted(self, request: Request, X: Rows, *, time: Any = None, n_jobs: int = 1) -> Any:
         """Predict about rows that are preprocessed."""
-        predictor = self.model.at(None if time is None else read_time(time))
-        return getattr(predictor, request)(X, run=thread_executor(n_jobs).map)
+        return getattr(self.model.at(time), request)(X, run=thread_executor(n_jobs).map)
 
     def prepared(self, rows: Any) -> Rows:
         """Preprocess rows as the pipeline would, without learning; raises `InputError`."""
