@@ -15,7 +15,7 @@ import numpy as np
 
 from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
-from scstream.core import default, paper
+from scstream.core import default, exact, paper
 from scstream.core.assign import Executor
 from scstream.core.config import Config
 from scstream.core.predictor import Predictor
@@ -32,7 +32,7 @@ from scstream.machine import usable_cores
 
 
 class Algorithm(Protocol):
-    """What `scstream.core.default` and `scstream.core.paper` offer."""
+    """What `scstream.core.default`, `scstream.core.paper` and `scstream.core.exact` offer."""
 
     def step(
         self, family: Family, config: Config, state: State, batch: Batch, executor: Executor
@@ -48,7 +48,9 @@ class Algorithm(Protocol):
         """Return the state whose statistics describe the shapes of the clusters."""
 
 
-ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({"default": default, "paper": paper})
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
+    {"default": default, "paper": paper, "exact": exact}
+)
 
 
 class Update(NamedTuple):
