@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -10,7 +11,7 @@ import numpy as np
 from scstream.core.window import Exponential, Kernel
 from scstream.errors import InputError
 
-ALGORITHM_NAMES = ("default", "paper", "printed")
+ALGORITHM_NAMES = ("default", "paper", "printed", "exact")
 _NOT_IN_THE_PAPER = {
     "births": False,
     "motion": False,
@@ -18,6 +19,11 @@ _NOT_IN_THE_PAPER = {
     "split_evidence": None,
     "merge_evidence": None,
     "coarseness": 0.0,
+}
+_FIXED: Mapping[str, Mapping[str, Any]] = {  # fields that an algorithm does not have
+    "paper": _NOT_IN_THE_PAPER,
+    "printed": _NOT_IN_THE_PAPER,
+    "exact": {"kernel": Exponential(None), "precision": "float64"},
 }
 
 
@@ -31,9 +37,11 @@ class Config:
 
     Parameters
     ----------
-    algorithm : {"default", "paper", "printed"}
+    algorithm : {"default", "paper", "printed", "exact"}
         "paper" runs the system of Dinari and Freifeld (2022), "printed" their Algorithms 1 and 2
-        by the letter, for ablations. Both turn the fields from `births` on off.
+        by the letter, for ablations. Both turn the fields from `births` on off. "exact" samples
+        the posterior of one table. It reads `seed`, `alpha`, `n_sweeps` and `max_clusters`, and
+        never forgets.
     seed : int
         Key of all random numbers.
     alpha : float
@@ -42,7 +50,8 @@ class Config:
     kernel : Kernel
         Weight of an old batch by its age.
     n_sweeps : int
-        Gibbs sweeps per batch (the paper's T), before the last, predictive sweep.
+        Gibbs sweeps per batch (the paper's T), before the last, predictive sweep. For "exact":
+        sweeps before the first sample.
     max_clusters : int
         Largest number of clusters. It bounds the memory.
     late : {"error", "add"}
@@ -76,7 +85,7 @@ class Config:
     (0, 1)
     """
 
-    algorithm: Literal["default", "paper", "printed"] = "default"
+    algorithm: Literal["default", "paper", "printed", "exact"] = "default"
     seed: int = 0
     alpha: float = 1.0
     kernel: Kernel = field(default_factory=Exponential)
@@ -94,9 +103,8 @@ class Config:
     coarseness: float = 0.3
 
     def __post_init__(self) -> None:
-        if self.algorithm != "default":
-            for name, value in _NOT_IN_THE_PAPER.items():
-                object.__setattr__(self, name, value)
+        for name, value in _FIXED.get(self.algorithm, {}).items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def paper(cls, **fields: Any) -> Self:
@@ -121,5 +129,7 @@ def check_config(config: Config) -> None:
         ("precision", ("float64", "float32")),
     ):
         if getattr(config, name) not in known:
-            choices = " or ".join(map(repr, known))
-            raise InputError(f"{name} must be {choices}, got {getattr(config, name)!r}.")
+            *others, last = map(repr, known)
+            raise InputError(
+                f"{name} must be {', '.join(others)} or {last}, got {getattr(config, name)!r}."
+            )

@@ -24,6 +24,7 @@ Parameters: TypeAlias = Mapping[str, Any]  # of `scstream.ScStream`, by name
 
 _NO_PARAMETER = ("seed", "split_evidence", "merge_evidence")  # fields of `Config` only
 _CONFIG = tuple(each.name for each in fields(Config) if each.name not in _NO_PARAMETER)
+_N_SWEEPS = {"paper": 1, "printed": 1, "exact": 500}  # where n_sweeps is None
 
 
 def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
@@ -38,9 +39,11 @@ def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
         if not isinstance(parameters[name], bool | np.bool_):
             raise InputError(f"{name} must be True or False, got {parameters[name]!r}.")
     read_whole("max_clusters", parameters["max_clusters"])
-    n_sweeps = parameters["n_sweeps"]
+    algorithm, n_sweeps = parameters["algorithm"], parameters["n_sweeps"]
+    if algorithm == "exact":
+        _check_no_forgetting(parameters, defaults)
     if n_sweeps is None:
-        n_sweeps = 0 if parameters["algorithm"] == "default" else 1
+        n_sweeps = _N_SWEEPS.get(algorithm, 0)
     config = Config(
         **{name: parameters[name] for name in _CONFIG}
         | {
@@ -51,6 +54,16 @@ def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
     )
     check_config(config)
     return config
+
+
+def _check_no_forgetting(parameters: Parameters, defaults: Parameters) -> None:
+    """Raise `InputError` for a way to forget, which the posterior of one table does not have."""
+    half_life = parameters["half_life"]
+    if parameters["kernel"] is not None or half_life not in (None, np.inf, defaults["half_life"]):
+        raise InputError(
+            "algorithm='exact' samples the posterior of one table and forgets nothing; leave "
+            "half_life and kernel out, or use algorithm='default' for a stream."
+        )
 
 
 def _given_config(

@@ -192,7 +192,12 @@ def _model(settings: Section, job: str) -> Section:
     model = dict(_section(settings, "model"))
     _reject_unknown("model", model, [name for name in PARAMETERS if name != "kernel"])
     model = {**PARAMETERS, "random_state": seed_for(job), **model}
-    Settings.of(model).to_config()  # raises an error now, and not with the first row
+    config = Settings.of(model).to_config()  # raises an error now, and not with the first row
+    if config.algorithm == "exact":
+        raise InputError(
+            "algorithm='exact' samples the posterior of one table and cannot learn a stream; leave "
+            "it out of the settings, and use ScStream(algorithm='exact').fit(X) in Python."
+        )
     return model
 
 
