@@ -109,7 +109,9 @@ class Config:
     @classmethod
     def paper(cls, **fields: Any) -> Self:
         """Return the settings of the paper's system: one sampling sweep per batch."""
-        return cls(**{"algorithm": "paper", "n_sweeps": 1} | fields)
+        fields.setdefault("algorithm", "paper")
+        fields.setdefault("n_sweeps", 1)
+        return cls(**fields)
 
 
 def check_config(config: Config) -> None:
