@@ -107,13 +107,13 @@ class CompiledRows(LocalRows):
                 params.log_new,
                 params.key,
                 params.predictive,
-                params.map_labels,
                 params.report_map,
                 params.collect_evidence,
                 params.single,
                 self._row_range.rows.start,
                 self._row_range.length,
                 np.array([len(slices) for slices in self._row_range.subtrees()], dtype=np.int64),
+                params.map_labels,
             )
         return np.asarray(sums)
 
