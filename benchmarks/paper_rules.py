@@ -19,6 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
+from benchmarks.ablation import PAPER_2D
 from benchmarks.paper import files
 from benchmarks.results_io import RESULTS, fill
 from benchmarks.runs import Row, mean_and_error, provenance
@@ -29,7 +30,6 @@ from scstream.core.paper import PaperRules
 BATCH = 1000
 SEEDS = (0, 1, 2)
 FIRST_SEEDS = range(16)
-PAPER_2D = {"kappa": 1.0, "mean": 0.0, "nu": 4.0, "psi": 1.02}
 TUNED_2D = {"kappa": 0.01, "mean": 0.0, "nu": 10.0, "psi": 1.0}
 TUNED_64D = {"kappa": 0.1, "mean": 0.0, "nu": 200.0, "psi": 0.5}
 STREAMS: dict[str, tuple[str, dict[str, Any]]] = {
