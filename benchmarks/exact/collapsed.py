@@ -16,7 +16,7 @@ Labels = npt.NDArray[np.int64]
 
 
 class CollapsedGibbs:
-    """The chain: labels, and for every cluster its count, mean, inverse scale and log determinant."""
+    """Labels, and for every cluster its count, mean, inverse scale and log determinant."""
 
     def __init__(
         self,
