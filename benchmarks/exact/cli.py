@@ -118,7 +118,12 @@ def collapsed_chain(table: Table, partition: Partition, seed: int) -> Callable[[
     """Sweeps of the collapsed Gibbs sampler from a partition on."""
     family = table.family
     assert isinstance(family, Gaussian)
-    prior: dict[str, Any] = {"mean": family.mean, "kappa": family.kappa, "nu": family.nu, "psi": family.psi}
+    prior: dict[str, Any] = {
+        "mean": family.mean,
+        "kappa": family.kappa,
+        "nu": family.nu,
+        "psi": family.psi,
+    }
     chain = CollapsedGibbs(table.X, partition.labels, alpha=ALPHA, seed=seed, **prior)
 
     def step(sweep: int) -> Partition:
