@@ -122,7 +122,7 @@ class FittedModel:
         --------
         >>> from scstream import ScStream
         >>> X = [[0.1], [0.2], [0.3], [9.1], [9.2], [9.3]]
-        >>> model = ScStream(algorithm="exact", prior="weak", random_state=0).fit(X)
+        >>> model = ScStream(algorithm="exact", prior="weak", n_sweeps=20, random_state=0).fit(X)
         >>> model.sample(5).labels.shape
         (5, 6)
         """
