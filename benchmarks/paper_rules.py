@@ -84,32 +84,31 @@ def work(variant: str, stream: str, seed: int) -> Row:
     if algorithm == "default":
         settings = {"half_life": settings["half_life"]}
     clusterer = ScStream(algorithm=algorithm, random_state=seed, **settings)
-    X, y = rows_of(recipe)
+    scores = prequential_scores(clusterer, *rows_of(recipe), BATCH)
+    return {"variant": variant, "stream": stream, "seed": seed} | scores
+
+
+def prequential_scores(clusterer: ScStream, X: Any, y: Any, batch: int) -> Row:
+    """Predict, score and learn the rows batch by batch."""
     scores, labels, one_sided = [], [], []
-    for start in range(0, len(X), BATCH):
-        rows, truth = X[start : start + BATCH], y[start : start + BATCH]
+    for start in range(0, X.shape[0], batch):
+        rows, truth = X[start : start + batch], y[start : start + batch]
         if start:
-            labels.append(clusterer.predict(rows))
-            scores.append(
-                (
-                    adjusted_rand_score(truth, labels[-1]),
-                    normalized_mutual_info_score(truth, labels[-1]),
-                )
-            )
+            said = clusterer.predict(rows)
+            ari = adjusted_rand_score(truth, said)
+            scores.append((ari, normalized_mutual_info_score(truth, said)))
+            labels.append(said)
         clusterer.partial_fit(rows)
         count = clusterer.state_.current[:, :, 0]
         live = count[count.sum(axis=1) > 0]
         one_sided.append(float((live.min(axis=1) <= 0).mean()))
-    said = np.concatenate(labels)
+    every = np.concatenate(labels)
     ari, nmi = np.mean(scores, axis=0)
     return {
-        "variant": variant,
-        "stream": stream,
-        "seed": seed,
         "ari": float(ari),
         "nmi": float(nmi),
-        "full_nmi": float(normalized_mutual_info_score(y[BATCH:], said)),
-        "labels": len(np.unique(said)),
+        "full_nmi": float(normalized_mutual_info_score(y[batch:], every)),
+        "labels": len(np.unique(every)),
         "one_sided": float(np.mean(one_sided)),
     }
 
