@@ -50,11 +50,12 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         Gibbs sweeps over each batch. None means 1 for ``algorithm="paper"``, 500 for
         ``algorithm="exact"``, where these sweeps come before the first sample, and 0 for the
         default, which gains nothing from more.
-    algorithm : {"default", "paper", "exact"}
-        "paper" runs the published method with corrected formulas. It ignores `births`, `motion`,
-        `archive` and `coarseness`. "exact" learns one table with `fit` and draws from the posterior
-        of its partitions with `sample`. It forgets nothing, and of the parameters from `alpha` on
-        it reads `alpha`, `n_sweeps` and `max_clusters` only.
+    algorithm : {"default", "paper", "printed", "exact"}
+        "paper" runs the published system with corrected formulas, "printed" its printed text by
+        the letter. They ignore `births`, `motion`, `archive` and `coarseness`. "exact" learns one
+        table with `fit` and draws from the posterior of its partitions with `sample`. It forgets
+        nothing, and of the parameters from `alpha` on it reads `alpha`, `n_sweeps` and
+        `max_clusters` only.
     max_clusters : int
         Largest number of clusters.
     late : {"error", "add"}
