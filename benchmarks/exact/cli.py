@@ -47,8 +47,12 @@ monotone sequence; CPU seconds of one thread, on a machine that was busy with ot
 dpmmpython needs Julia, which was not available here; it was not measured.
 
 "off" compares the mean of a chain with the mean of the chains from far starts below, in standard
-errors of the chain by its own effective samples. Far above 2, the chain was too short to see its
-slowest changes, and its effective samples are overestimated.
+errors of the chain by its own effective samples (the error of the far starts is not counted). Far
+above 2, a chain was too short to see its slowest changes, and its effective samples are
+overestimated. For D=2 both chains hold only 5 to 60 effective samples, so these figures vary by
+factors of two to four: in an earlier run, with 1,024 in place of 256 single rows per sweep and
+other starts, the exact sampler had 3.4 to 3.7 (K) and 1.5 to 2.1 (log posterior) effective samples
+per second, and the collapsed one 2.7 and 1.2 to 1.6, its means off by up to 6 standard errors.
 
 ## Effective samples
 
@@ -57,8 +61,7 @@ slowest changes, and its effective samples are overestimated.
 ## From far starts
 
 {n_mixing:,} sweeps of the exact sampler from one cluster and from 100 k-means cells. Mean and
-standard deviation over the second half. R-hat compares the two halves that should agree (below 1.1
-is usual); it is the split R-hat of the two chains.
+standard deviation over the second half, and the split R-hat of both chains (below 1.1 is usual).
 
 {mixing}
 """
