@@ -122,7 +122,10 @@ def proxied(folder: Path, changes: dict[str, str] | None = None, **limits: int) 
     logged: list[dict[str, object]] = []
     settings = ServiceSettings(hosts=("models.example",), proxy=True, access_log=True, **limits)  # type: ignore[arg-type]
     app = create_app(
-        LocalModel(reading()), settings, live=Live(), emit=lambda kind, /, **v: logged.append(v)
+        LocalModel(reading()),
+        settings,
+        live=Live(),
+        emit=lambda event: logged.append(event.to_dict()),
     )
     with ExitStack() as stack:
         serving = stack.enter_context(serve_in_thread(app, "127.0.0.1", 0))

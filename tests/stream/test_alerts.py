@@ -19,6 +19,7 @@ from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.observe.alerts import AlertOptions, AlertRules
 from scstream.observe.drift import PageHinkley
+from scstream.observe.events import AlertRaised, RunEvent
 from scstream.stream.config import build
 from scstream.stream.store import FolderStore
 from tests.cli.shell import logged, scstream
@@ -118,9 +119,9 @@ def test_other_rules_are_no_other_pipeline(folder: Path) -> None:
     """A checkpoint takes them, and the labels are the same."""
     announced: list[str] = []
 
-    def emit(kind: str, /, **values: Any) -> None:
-        if kind == "alert":
-            announced.append(values["kind"])
+    def emit(event: RunEvent) -> None:
+        if isinstance(event, AlertRaised):
+            announced.append(event.kind)
 
     settings = settings_of(folder, "one")
     settings["sink"] = {"kind": "file", "path": str(folder / "labels.csv")}

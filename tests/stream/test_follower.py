@@ -78,11 +78,11 @@ def store_of(*versions):
 class Told(list):
     """What was announced."""
 
-    def __call__(self, kind, **values):
-        self.append((kind, values))
+    def __call__(self, event):
+        self.append(event)
 
     def of(self, kind):
-        return [values for said, values in self if said == kind]
+        return [event.to_dict() for event in self if event.event == kind]
 
 
 def test_answers_are_those_of_the_model_file(tmp_path):

@@ -20,6 +20,7 @@ from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.io.disk import write_atomically
 from scstream.model import checkpoint_bytes
+from scstream.observe.events import BatchLearned, RunEvent, Started, Stopped, WarningLogged
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
@@ -30,7 +31,6 @@ from scstream.stream.source import Resume, SourceWrapper
 
 _START = "start"  # name of the savepoint in memory
 NO_CHECKPOINTS = CheckpointPolicy(batches=1 << 62, seconds=float("inf"), digests=0)
-_SHOWN_EVENTS = ("started", "stopped", "warning")
 _MODEL_SECTIONS = ("model", "schema", "steps")  # fixed once a model exists
 
 
@@ -77,7 +77,7 @@ def fit_file(
         pipeline = _build(settings, store, resume)
         pipeline.emit, pipeline.on_batch = display.emit, display.on_batch
         with (
-            library_logs(lambda detail: display.emit("warning", detail=detail)),
+            library_logs(lambda detail: display.emit(WarningLogged(detail))),
             explain_os_errors(input_name(settings), output=labels),
         ):
             pipeline.run(savepoint=None if resume is None else _START, stop=signals.stop)
@@ -111,17 +111,17 @@ class _FitDisplay:
     done: int = 0  # bytes learned
     reason: str = ""  # of the first rejected row
 
-    def emit(self, kind: str, /, **values: Any) -> None:
-        self.signals.started = self.signals.started or kind == "started"
-        self.progress.count(kind, values)
+    def emit(self, event: RunEvent) -> None:
+        self.signals.started = self.signals.started or isinstance(event, Started)
+        self.progress.count(event)
         if self.bar.is_shown:
             self.bar.update(self.done, _bar_text(self.progress))
-            if kind == "warning":
-                self.bar.print(values["detail"])
-        elif kind == "batch":
+            if isinstance(event, WarningLogged):
+                self.bar.print(event.detail)
+        elif isinstance(event, BatchLearned):
             self.log.refresh()
-        elif kind in _SHOWN_EVENTS:
-            self.log.show_event(kind, values)
+        elif isinstance(event, Started | Stopped | WarningLogged):
+            self.log.show_event(event)
 
     def on_batch(self, source_batch: SourceBatch, learned: Learned) -> None:
         self.done = self.size.before_offsets(source_batch.stop)

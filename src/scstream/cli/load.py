@@ -15,11 +15,11 @@ from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header
 from scstream.io.model_file import DAMAGE
 from scstream.model import Model
+from scstream.observe.events import CheckpointDamaged, EventCallback, RunEvent, ignore_event
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.progress import Progress
-from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.schema import Schema
 
 _ATTEMPTS = 10
@@ -112,14 +112,14 @@ def _read_file(path: Path) -> bytes:
 def skip_reporter(redactor: SecretRedactor, *, as_json: bool) -> EventCallback:
     """Return a callback that reports skipped checkpoints on standard error."""
 
-    def emit(kind: str, /, **values: Any) -> None:
-        if kind not in ("damaged", "too_new"):
+    def emit(event: RunEvent) -> None:
+        if not isinstance(event, CheckpointDamaged):
             return
         if as_json:
             from scstream.cli.logs import JsonLog
 
-            JsonLog(redactor).emit(kind, **values)
+            JsonLog(redactor).emit(event)
         else:
-            sys.stderr.write(f"scstream: skipped {values['name']}: {values['reason']}\n")
+            sys.stderr.write(f"scstream: skipped {event.name}: {event.reason}\n")
 
     return emit

@@ -138,7 +138,7 @@ def print_result(
     if as_json:
         from scstream.cli.logs import JsonLog
 
-        JsonLog(redactor).emit("predicted", **vars(result))
+        JsonLog(redactor).write("predicted", **vars(result))
         return
     if result.refused:
         sys.stderr.write(f"scstream: {result}\n")

@@ -17,7 +17,7 @@ from scstream.io._packing import read_header
 from scstream.stream.checkpoint_log import BOUNDARY, DIGEST, SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.config import build
 from scstream.stream.progress import Progress
-from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, SourceWrapper
 from scstream.stream.store import Store
@@ -77,7 +77,6 @@ def replay_batches(
     *,
     start: str,
     to: int | None = None,
-    emit: EventCallback = ignore_event,
     stop: Event | None = None,
 ) -> ReplayResult:
     """Learn batches again from a version or savepoint; by default to the last known labels.
@@ -89,7 +88,7 @@ def replay_batches(
     expected = _known_digests(store, first, to)
     memory = MemoryStore(store)
     memory.put(SAVEPOINT + _START, content)
-    pipeline = _build(settings, memory, emit)
+    pipeline = _build(settings, memory)
     log = pipeline.checkpoint_log = _ComparingLog(memory, expected=expected)
     _check_boundaries(pipeline, store, first)
     end = max(expected) + 1
@@ -138,7 +137,7 @@ def _known_digests(store: Store, first: int, to: int | None) -> dict[int, str]:
     return within
 
 
-def _build(settings: Mapping[str, Any], memory: MemoryStore, emit: EventCallback) -> Pipeline:
+def _build(settings: Mapping[str, Any], memory: MemoryStore) -> Pipeline:
     """Build the pipeline so that it changes nothing outside of memory."""
     if "source" not in settings:
         raise InputError("replay needs the source of the pipeline; give its file, or --source.")
@@ -148,7 +147,7 @@ def _build(settings: Mapping[str, Any], memory: MemoryStore, emit: EventCallback
             "be replayed."
         )
     source = {n: value for n, value in settings["source"].items() if n not in _CONSUMER_OPTIONS}
-    pipeline = build({**settings, "source": source}, emit=emit, store=memory)
+    pipeline = build({**settings, "source": source}, store=memory)
     pipeline.source = _UnacknowledgedSource(pipeline.source)
     pipeline.sink = pipeline.dead_letters = pipeline.alerts = NullSink()
     pipeline.checkpoint_policy = CheckpointPolicy(batches=1 << 62, seconds=float("inf"), digests=1)

@@ -16,9 +16,9 @@ from scstream.cli.secrets import SecretRedactor
 from scstream.cli.signals import GracefulStop
 from scstream.cli.store import is_local, open_store
 from scstream.errors import InputError
+from scstream.observe.events import EventCallback, RunEvent, Started, Stopped, WarningLogged
 from scstream.observe.webhook import posting
 from scstream.stream.config import FOLDER, build
-from scstream.stream.runner import EventCallback
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,16 @@ def run_pipeline(
         )
         listeners: list[EventCallback] = [thread.emit]
 
-        def emit(kind: str, /, **values: Any) -> None:
-            signals.started = signals.started or kind == "started"
+        def emit(event: RunEvent) -> None:
+            signals.started = signals.started or isinstance(event, Started)
             for listener in listeners:
-                listener(kind, **values)
+                listener(event)
 
         pipeline = build(settings, emit=emit, store=open_store(settings, must_exist=False))
         progress.lag = pipeline.source.lag
         with (
             thread,
-            library_logs(lambda detail: thread.emit("warning", detail=detail)),
+            library_logs(lambda detail: thread.emit(WarningLogged(detail))),
             posting(settings.get("alerts", {})) as post,
             start_exporters(pipeline, exporters, redactor) as others,
         ):
@@ -79,7 +79,7 @@ def run_pipeline(
                     until=start.until,
                 )
             except KeyboardInterrupt:
-                thread.emit("stopped", batch=progress.batch, drained=True)
+                thread.emit(Stopped(progress.batch, drained=True))
 
 
 def check_start(settings: Mapping[str, Any], start: StartOptions) -> None:

@@ -13,6 +13,16 @@ from scstream.cli.logs import JsonLog, library_logs
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.store import is_local, open_store
 from scstream.errors import InputError
+from scstream.observe.events import (
+    EventCallback,
+    ModelNotSaved,
+    ModelSaved,
+    RunEvent,
+    ServiceStarted,
+    ServiceStopped,
+    UpdateLearned,
+    WarningLogged,
+)
 from scstream.observe.prometheus import Metrics
 from scstream.serve.app import create_app
 from scstream.serve.listen import bind, serve
@@ -20,7 +30,6 @@ from scstream.serve.live import Live
 from scstream.serve.model import LocalModel, ModelProvider, Poller
 from scstream.serve.settings import EXPOSED, ServiceSettings
 from scstream.stream.follower import Follower
-from scstream.stream.runner import EventCallback
 
 _MESSAGES = {  # of events on a terminal
     "serving": "serving at {url}; see {url}/docs for the routes",
@@ -73,16 +82,16 @@ def serve_model(
     metrics, live = Metrics(), Live() if page else None
     write = event_writer(redactor, as_json=as_json)
 
-    def report(kind: str, /, **values: Any) -> None:
-        write(kind, **values)
-        metrics.emit(kind, **values)
+    def report(event: RunEvent) -> None:
+        write(event)
+        metrics.emit(event)
 
     model = source.open(report)
     saver = ModelSaver(model, source, report)
 
-    def emit(kind: str, /, **values: Any) -> None:
-        report(kind, **values)
-        saver.count(kind)
+    def emit(event: RunEvent) -> None:
+        report(event)
+        saver.count(event)
 
     around: Any = None
     if spans:
@@ -92,19 +101,19 @@ def serve_model(
     app = create_app(model, settings, live=live, metrics=metrics, emit=emit, around=around)
     service = app.state.service
     with ExitStack() as stack:
-        stack.enter_context(library_logs(lambda detail: report("warning", detail=detail)))
+        stack.enter_context(library_logs(lambda detail: report(WarningLogged(detail))))
         socket = stack.enter_context(bind(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        report("serving", url=f"http://{host}:{socket.getsockname()[1]}", model=source.place)
+        report(ServiceStarted(f"http://{host}:{socket.getsockname()[1]}", source.place))
         if settings.is_exposed:
-            report("warning", detail=EXPOSED)
+            report(WarningLogged(EXPOSED))
         service.begin()
         if source.is_followed:
             poller = Poller(model, every=source.every, changed=service.model_changed, emit=report)
             stack.enter_context(poller)
         serve(app, socket)
         saver.save()
-    report("stopped")
+    report(ServiceStopped())
 
 
 def check_options(source: ModelSource, settings: ServiceSettings) -> None:
@@ -129,9 +138,9 @@ class ModelSaver:
         self._report = report
         self._unsaved = 0
 
-    def count(self, kind: str) -> None:
+    def count(self, event: RunEvent) -> None:
         """Count learned batches and save when it is time."""
-        if kind == "learned":
+        if isinstance(event, UpdateLearned):
             self._unsaved += 1
             if self._unsaved >= self._source.save_every:
                 self.save()
@@ -144,10 +153,10 @@ class ModelSaver:
         try:
             model.save(path)
         except OSError as error:
-            self._report("not_saved", path=str(path), reason=error.strerror or str(error))
+            self._report(ModelNotSaved(str(path), error.strerror or str(error)))
             return
         self._unsaved = 0
-        self._report("saved", path=str(path), batch=model.current().batch)
+        self._report(ModelSaved(str(path), model.current().batch))
 
 
 def event_writer(redactor: SecretRedactor, *, as_json: bool) -> EventCallback:
@@ -155,8 +164,9 @@ def event_writer(redactor: SecretRedactor, *, as_json: bool) -> EventCallback:
     if as_json or not sys.stderr.isatty():
         return JsonLog(redactor).emit
 
-    def emit(kind: str, /, **values: Any) -> None:
-        if kind in _MESSAGES:
-            sys.stderr.write(f"scstream: {redactor.redact(_MESSAGES[kind].format(**values))}\n")
+    def emit(event: RunEvent) -> None:
+        if event.event in _MESSAGES:
+            text = _MESSAGES[event.event].format(**event.to_dict())
+            sys.stderr.write(f"scstream: {redactor.redact(text)}\n")
 
     return emit

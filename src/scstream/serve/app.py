@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scstream import __version__
 from scstream.errors import ScStreamError, missing_extra
+from scstream.observe.events import EventCallback, ignore_event
 from scstream.serve import schemas
 from scstream.serve.api_errors import ApiError, api_error_from
 from scstream.serve.docs import STYLE, page
@@ -15,7 +16,6 @@ from scstream.serve.model import ModelProvider
 from scstream.serve.routes import read_router, request_body, rows_router
 from scstream.serve.service import Service
 from scstream.serve.settings import ServiceSettings
-from scstream.stream.runner import EventCallback, ignore_event
 
 try:
     from fastapi import FastAPI, Request

@@ -17,6 +17,13 @@ from scstream.core.state import NOVEL
 from scstream.errors import StreamError
 from scstream.families.base import Labels, Rows
 from scstream.observe.catalogue import OTHER, ROUTES
+from scstream.observe.events import (
+    Defect,
+    EventCallback,
+    RequestServed,
+    UpdateLearned,
+    ignore_event,
+)
 from scstream.serve.api_errors import ApiError
 from scstream.serve.bodies import ARROW, RowFormat, RowsRequest, read_arrow, read_json
 from scstream.serve.domain import Range, accepted_ranges
@@ -25,7 +32,6 @@ from scstream.serve.model import LocalModel, ModelProvider, UpdateResult
 from scstream.serve.responses import prediction_body
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.model_version import ModelVersion
-from scstream.stream.runner import EventCallback, ignore_event
 
 if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
@@ -149,14 +155,14 @@ class Service:
             raise ApiError("InputError", detail)
         update = model.learn(request.block, time=request.time)
         self.model_changed(update.reading, X=update.X, labels=update.labels)
-        self.emit(
-            "learned",
+        learned = UpdateLearned(
             batch=update.reading.batch,
             version=update.reading.version,
             rows=request.n_rows,
             clusters=len(update.reading.model.state.ids),
             seconds=time.perf_counter() - started,
         )
+        self.emit(learned)
         return update
 
     async def _wait_for(self, future: Future[T]) -> T:
@@ -207,8 +213,7 @@ class Service:
             self.metrics.request(route, context.status, seconds, n_rows, novel=n_novel)
         if self.settings.access_log:
             client = scope.get("client")
-            self.emit(
-                "request",
+            served = RequestServed(
                 method=scope["method"],
                 path=scope["path"][:_LOGGED_PATH],
                 status=context.status,
@@ -216,10 +221,11 @@ class Service:
                 rows=context.n_rows,
                 client=client[0] if client else None,
             )
+            self.emit(served)
 
     def report_defect(self, trace: str) -> None:
         """Announce a bug."""
-        self.emit("defect", trace=trace)
+        self.emit(Defect(trace))
 
     def drain(self) -> None:
         """Stop being ready, and end the streams of the live page."""
