@@ -129,15 +129,15 @@ def measure(stream: SyntheticStream, *, show_bar: bool = True) -> BenchResult:
 
 
 def _measure_reading(rows: Array) -> list[Phase]:
-    names = tuple(f"x{d}" for d in range(rows.shape[1]))
+    columns = tuple(f"x{d}" for d in range(rows.shape[1]))
     text = io.BytesIO()
     np.savetxt(text, rows, delimiter=",", fmt="%.6f")
-    csv = f"{','.join(names)}\n".encode() + text.getvalue()
+    csv = f"{','.join(columns)}\n".encode() + text.getvalue()
     objects = "".join(
-        "{" + ",".join(f'"{n}":{x:.6f}' for n, x in zip(names, row, strict=True)) + "}\n"
+        "{" + ",".join(f'"{n}":{x:.6f}' for n, x in zip(columns, row, strict=True)) + "}\n"
         for row in rows
     ).encode()
-    schema = Schema(features=names)
+    schema = Schema(features=columns)
     return [
         _phase("read csv", 1, _seconds(lambda: CsvReader(schema).read(csv)), len(rows)),
         _phase("read json", 1, _seconds(lambda: reader("json", schema).read(objects)), len(rows)),

@@ -6,7 +6,6 @@ import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from scstream.cli.render import console, duration, format_size, print_table
 from scstream.cli.store import version_names
@@ -36,7 +35,7 @@ class CheckpointInfo:
             return str(int(self.name.removeprefix(VERSION)))
         return self.name.removeprefix(SAVEPOINT)
 
-    def to_dict(self, owners: dict[int, str], *, now: float) -> dict[str, Any]:
+    def to_dict(self, owners: dict[int, str], *, now: float) -> dict[str, object]:
         """Return it for JSON."""
         progress = self.progress
         epoch = None if progress is None else progress.epoch
@@ -57,8 +56,8 @@ class CheckpointInfo:
 
 def list_checkpoints(store: Store) -> list[CheckpointInfo]:
     """Return the checkpoints, then the savepoints, the newest first."""
-    names = [*version_names(store), *store.names(SAVEPOINT)]
-    return [info for name in names if (info := _read_info(store, name)) is not None]
+    found = [*version_names(store), *store.names(SAVEPOINT)]
+    return [info for name in found if (info := _read_info(store, name)) is not None]
 
 
 def owners_by_epoch(store: Store) -> dict[int, str]:

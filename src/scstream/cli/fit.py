@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 
@@ -15,6 +13,7 @@ from scstream.cli.progress import JsonDisplay, Progress, ProgressBar
 from scstream.cli.render import ALARM, console, format_size
 from scstream.cli.rows import InputSize, explain_os_errors, input_name
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.cli.signals import GracefulStop
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
@@ -58,7 +57,7 @@ class FitResult:
 
 
 def fit_file(
-    settings: Mapping[str, Any],
+    settings: Tables,
     model: Path,
     redactor: SecretRedactor,
     *,
@@ -146,9 +145,7 @@ def _bar_text(progress: Progress) -> str:
     return f"{progress.rows:,} rows  {progress.rate:,.0f}/s  K {clusters}"
 
 
-def _model_content(
-    store: MemoryStore, progress: Progress, settings: Mapping[str, Any], reason: str
-) -> bytes:
+def _model_content(store: MemoryStore, progress: Progress, settings: Tables, reason: str) -> bytes:
     """Return the final checkpoint, which is a model file."""
     if progress.rows == progress.rejected:
         path = input_name(settings)
@@ -157,7 +154,7 @@ def _model_content(
     return next(content for _, content in CheckpointLog(store).checkpoints())
 
 
-def _build(settings: Mapping[str, Any], store: MemoryStore, resume: str | None) -> Pipeline:
+def _build(settings: Tables, store: MemoryStore, resume: str | None) -> Pipeline:
     if resume is not None:
         settings = _start_from(resume, settings, store)
     pipeline = build(settings, store=store)
@@ -167,7 +164,7 @@ def _build(settings: Mapping[str, Any], store: MemoryStore, resume: str | None) 
     return pipeline
 
 
-def _start_from(place: str, given: Mapping[str, Any], store: MemoryStore) -> dict[str, Any]:
+def _start_from(place: str, given: Tables, store: MemoryStore) -> Tables:
     """Store a model as the savepoint to start from, and return the settings to continue with."""
     conflicts = [section for section in _MODEL_SECTIONS if given.get(section)]
     if conflicts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -99,7 +98,7 @@ def _list_ids(ids: Labels) -> str:
     return f"cluster {shown}" if len(ids) == 1 else f"{len(ids)} clusters ({shown})"
 
 
-def describe_model(loaded: LoadedModel) -> dict[str, Any]:
+def describe_model(loaded: LoadedModel) -> dict[str, object]:
     """Return everything about a model, for JSON."""
     model, progress = loaded.model, loaded.progress
     state, table = model.state, cluster_table(loaded)
@@ -139,7 +138,7 @@ def describe_model(loaded: LoadedModel) -> dict[str, Any]:
     }
 
 
-def describe_cluster(loaded: LoadedModel, cluster: int) -> dict[str, Any]:
+def describe_cluster(loaded: LoadedModel, cluster: int) -> dict[str, object]:
     """Return everything about one cluster, for JSON; its most unusual features come first."""
     table = cluster_table(loaded)
     k = find_cluster(table, cluster)

@@ -109,11 +109,11 @@ def format_event(event: Event) -> Text:
 def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
     model, progress = loaded.model, loaded.progress
     state, config = model.state, model.config
-    names = model.settings.feature_names
+    features = model.settings.feature_names
     version = f", version {loaded.version.version}" if loaded.is_checkpoint else ""
     size = render.format_size(loaded.n_bytes)
     yield "model", f"{loaded.place}{version}, {size}, by scstream {loaded.writer}"
-    named = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
+    named = f": {', '.join(features[:8])}{', ...' if len(features) > 8 else ''}" if features else ""
     n_features = model.family.n_features
     yield "family", f"{model.family.name}, {_count(n_features, 'feature')}{named}"
     rows = f"{_count(progress.rows, 'row')} in " if progress and progress.rows else ""
@@ -171,11 +171,11 @@ def _cluster_rows(table: ClusterTable, order: Labels) -> Table:
     return drawn
 
 
-def _unusual_features(names: Sequence[str], distance: Array) -> str:
+def _unusual_features(feature_names: Sequence[str], distance: Array) -> str:
     order = np.argsort(-np.abs(distance), kind="stable")
     unusual = [d for d in order if abs(distance[d]) >= _UNUSUAL]
     return ", ".join(
-        f"{render.printable(names[d])} {distance[d]:+.1f} sd" for d in unusual[:_N_NAMED]
+        f"{render.printable(feature_names[d])} {distance[d]:+.1f} sd" for d in unusual[:_N_NAMED]
     )
 
 

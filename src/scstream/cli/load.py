@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.cli.store import is_local
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header
@@ -56,7 +55,7 @@ class LoadedModel:
 
 
 def load_model(
-    place: str, *, options: Mapping[str, Any] | None = None, emit: EventCallback = ignore_event
+    place: str, *, options: Tables | None = None, emit: EventCallback = ignore_event
 ) -> LoadedModel:
     """Load a model file, or the newest valid checkpoint in a folder or at an s3:// address.
 

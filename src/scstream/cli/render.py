@@ -40,8 +40,8 @@ class Symbols:
         length = round(min(max(share, 0.0), 1.0) * width * steps)
         if share > 0 and steps > 1:
             length = max(length, 1)
-        full, rest = divmod(length, steps)
-        drawn = self.cells[-1] * full + (self.cells[rest] if rest else "")
+        full, remainder = divmod(length, steps)
+        drawn = self.cells[-1] * full + (self.cells[remainder] if remainder else "")
         return drawn.ljust(width)
 
     def sparkline(self, values: Sequence[float], width: int) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
 
 from scstream.cli.checkpoints import list_checkpoints
+from scstream.cli.settings import Tables
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
@@ -45,15 +45,15 @@ class ReplayResult:
 class _ComparingLog(CheckpointLog):
     """A checkpoint log that compares the digest of the labels with the known digests."""
 
-    expected: Mapping[int, str] = field(default_factory=dict)
+    first_digests: Mapping[int, str] = field(default_factory=dict)
     agreed: list[int] = field(default_factory=list)
     last_batch: int = -1
 
     def record_digest(self, batch: int, digest: str) -> None:
         self.last_batch = batch
-        if batch not in self.expected:
+        if batch not in self.first_digests:
             return
-        if self.expected[batch] != digest:
+        if self.first_digests[batch] != digest:
             before = "the first one that can be compared"
             if self.agreed:
                 before = f"but were equal after batch {self.agreed[-1]}"
@@ -72,7 +72,7 @@ class _UnacknowledgedSource(SourceWrapper):
 
 
 def replay_batches(
-    settings: Mapping[str, Any],
+    settings: Tables,
     store: Store,
     *,
     start: str,
@@ -85,13 +85,13 @@ def replay_batches(
     """
     content = _read_start(store, start)
     first = Progress.from_header(read_header(content)).batch
-    expected = _known_digests(store, first, to)
+    first_digests = _known_digests(store, first, to)
     memory = MemoryStore(store)
     memory.put(SAVEPOINT + _START, content)
     pipeline = _build(settings, memory)
-    log = pipeline.checkpoint_log = _ComparingLog(memory, expected=expected)
+    log = pipeline.checkpoint_log = _ComparingLog(memory, first_digests=first_digests)
     _check_boundaries(pipeline, store, first)
-    end = max(expected) + 1
+    end = max(first_digests) + 1
     pipeline.run(savepoint=_START, until=end, stop=stop)
     if log.last_batch + 1 < end and not (stop and stop.is_set()):
         raise NonDeterministicReplay(
@@ -102,10 +102,10 @@ def replay_batches(
 
 
 def _read_start(store: Store, start: str) -> bytes:
-    names = [SAVEPOINT + start]
+    possible = [SAVEPOINT + start]
     if start.isdigit():
-        names.insert(0, f"{VERSION}{int(start):015d}")
-    for name in names:
+        possible.insert(0, f"{VERSION}{int(start):015d}")
+    for name in possible:
         if name in store.names(name):
             content = store.get(name)
             if content[:1] != b"{":
@@ -137,7 +137,7 @@ def _known_digests(store: Store, first: int, to: int | None) -> dict[int, str]:
     return within
 
 
-def _build(settings: Mapping[str, Any], memory: MemoryStore) -> Pipeline:
+def _build(settings: Tables, memory: MemoryStore) -> Pipeline:
     """Build the pipeline so that it changes nothing outside of memory."""
     if "source" not in settings:
         raise InputError("replay needs the source of the pipeline; give its file, or --source.")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from scstream.cli.checkpoints import has_checkpoint
 from scstream.cli.exporters import Exporters, start_exporters
 from scstream.cli.logs import library_logs
 from scstream.cli.progress import DisplayThread, JsonDisplay, LiveDisplay, Progress
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.cli.signals import GracefulStop
 from scstream.cli.store import is_local, open_store
 from scstream.errors import InputError
@@ -34,7 +33,7 @@ class StartOptions:
 
 
 def run_pipeline(
-    settings: Mapping[str, Any],
+    settings: Tables,
     start: StartOptions,
     redactor: SecretRedactor,
     *,
@@ -82,7 +81,7 @@ def run_pipeline(
                 thread.emit(Stopped(progress.batch, drained=True))
 
 
-def check_start(settings: Mapping[str, Any], start: StartOptions) -> None:
+def check_start(settings: Tables, start: StartOptions) -> None:
     """Raise if the run would continue, or start anew, by accident."""
     place = str(settings.get("checkpoint", {}).get("folder", FOLDER))
     exists = not is_local(place) or os.path.isdir(place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from scstream.cli.logs import JsonLog, library_logs
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.cli.store import is_local, open_store
 from scstream.errors import InputError
 from scstream.observe.events import (
@@ -51,7 +51,7 @@ class ModelSource:
     """Where the model is loaded from, and where a model that learns is saved."""
 
     place: str  # a model file, or a folder or address of checkpoints
-    settings: Mapping[str, Any]  # of a pipeline; its checkpoint section is used
+    settings: Tables  # of a pipeline; its checkpoint section is used
     every: float = 2.0  # seconds between two checks for a newer checkpoint
     save: Path | None = None
     save_every: int = 100  # batches

@@ -89,8 +89,8 @@ def _error_detail(error: HTTPError) -> str:
 
 
 def _summarize(
-    found: Mapping[str, Any],
-    events: Mapping[str, Any],
+    found: Any,
+    events: Any,
     metrics: Mapping[str, float],
     *,
     before: Mapping[str, float],

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
+from scstream.cli.settings import Tables
 from scstream.errors import InputError
 from scstream.stream import config, connectors
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.store import Store
 
 
-def open_store(settings: Mapping[str, Any], *, must_exist: bool = True) -> Store:
+def open_store(settings: Tables, *, must_exist: bool = True) -> Store:
     """Open the checkpoint store of a pipeline; by default a folder must exist already."""
     table = settings.get("checkpoint", {})
     place = str(table.get("folder", config.FOLDER))

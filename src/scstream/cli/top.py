@@ -8,7 +8,6 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from rich.live import Live
 from scstream.cli.render import console
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.service_client import ServiceMonitor
+from scstream.cli.settings import Tables
 from scstream.cli.summary import CheckpointMonitor, History
 from scstream.cli.token import read_token
 from scstream.cli.top_frame import View, frame
@@ -63,7 +63,7 @@ class Keys:
 def open_monitor(
     place: str,
     *,
-    options: Mapping[str, Any] | None,
+    options: Tables | None,
     token_file: Path | None,
     redactor: SecretRedactor,
 ) -> Monitor:

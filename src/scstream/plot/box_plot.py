@@ -59,13 +59,13 @@ def boxes(
     if not columns:
         raise InputError("there are no scores to draw; pass scores by the name of their method.")
     ax = axes_or_new(ax)
-    names = sorted(columns, key=lambda name: float(columns[name].mean()))
-    for place, name in enumerate(names, 1):
+    ordered = sorted(columns, key=lambda name: float(columns[name].mean()))
+    for place, name in enumerate(ordered, 1):
         shade = colour_of(0) if name in highlight else NEUTRAL
         _box(ax, columns[name], place, (colours or {}).get(name, shade))
     ax.set(xlabel=metric.upper() if len(metric) <= 4 else metric)
-    ax.set_yticks(range(1, 1 + len(names)), names)
-    for label, name in zip(ax.get_yticklabels(), names, strict=True):
+    ax.set_yticks(range(1, 1 + len(ordered)), ordered)
+    for label, name in zip(ax.get_yticklabels(), ordered, strict=True):
         label.set_fontweight("bold" if name in highlight else "normal")
     ax.grid(axis="x", color=NEUTRAL, alpha=0.3, linewidth=0.7)
     ax.set_axisbelow(True)

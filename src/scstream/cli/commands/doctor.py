@@ -38,7 +38,7 @@ def doctor(
     if as_json:
         print_json(found)
     else:
-        names = ["level", "where", "about", "detail"]
-        print_table(names, [[each[name] for name in names] for each in found])
+        columns = ["level", "where", "about", "detail"]
+        print_table(columns, [[each[name] for name in columns] for each in found])
     if strict and any(each["level"] == "warn" for each in found):
         raise typer.Exit(1)
