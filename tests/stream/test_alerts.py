@@ -15,13 +15,12 @@ from scstream.cli.checkpoints import create_savepoint
 from scstream.cli.replay import replay_batches
 from scstream.cli.resolve import flag_settings, print_settings, resolve
 from scstream.cli.secrets import SecretRedactor
-from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.observe.alerts import AlertOptions, AlertRules
 from scstream.observe.drift import PageHinkley
 from scstream.observe.events import AlertRaised, RunEvent
 from scstream.stream.config import build
-from scstream.stream.store import FolderStore
+from scstream.stream.store import FolderStore, MemoryStore
 from tests.cli.shell import logged, scstream
 from tests.observe.test_webhook import receiving
 from tests.stream.killed_alerts import JUMPS, KILLS, rows_of, settings_of

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from scstream.cli.render import console, duration, format_size, print_table
+from scstream.cli.render import console, duration, format_size, print_json, print_table
 from scstream.cli.store import version_names
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
@@ -100,18 +100,17 @@ def create_savepoint(store: Store, name: str) -> CheckpointInfo:
     return info
 
 
-def print_checkpoints(store: Store, *, now: float | None = None) -> None:
-    """Print the checkpoints as a table."""
-    now = time.time() if now is None else now
-    owners, checkpoints = owners_by_epoch(store), list_checkpoints(store)
-    if not checkpoints:
+def print_checkpoints(store: Store, *, as_json: bool) -> None:
+    """Print the checkpoints as a table or as JSON."""
+    now, owners, checkpoints = time.time(), owners_by_epoch(store), list_checkpoints(store)
+    if as_json:
+        print_json([info.to_dict(owners, now=now) for info in checkpoints])
+    elif not checkpoints:
         console().print("there are no checkpoints yet")
-        return
-    print_table(
-        ["version", "batch", "rows", "K", "age", "size", "instance"],
-        [_table_row(info, owners, now) for info in checkpoints],
-        right=["version", "batch", "rows", "K", "age", "size"],
-    )
+    else:
+        counts = ["version", "batch", "rows", "K", "age", "size"]
+        rows = [_table_row(info, owners, now) for info in checkpoints]
+        print_table([*counts, "instance"], rows, right=counts)
 
 
 def _table_row(info: CheckpointInfo, owners: dict[int, str], now: float) -> list[str]:

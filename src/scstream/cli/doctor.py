@@ -14,11 +14,12 @@ from typing import Any
 
 from scstream.cli.render import format_size
 from scstream.cli.settings import Tables
-from scstream.cli.store import MemoryStore, is_local, open_store
+from scstream.cli.store import is_local, open_store
 from scstream.errors import ScStreamError
 from scstream.machine import show_config
 from scstream.stream.config import FOLDER, build
 from scstream.stream.findings import Finding
+from scstream.stream.store import MemoryStore
 
 Located = tuple[str, Finding]  # what was checked, and what was found
 _TIMEOUT = 15.0  # seconds for a system to answer

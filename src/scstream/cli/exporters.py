@@ -7,8 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scstream.cli.secrets import SecretRedactor
-from scstream.cli.token import read_token
+from scstream.cli.secrets import SecretRedactor, read_token
 from scstream.errors import InputError
 from scstream.model import Model
 from scstream.observe.events import Defect, EventCallback, RunEvent, WarningLogged

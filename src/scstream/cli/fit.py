@@ -15,7 +15,6 @@ from scstream.cli.rows import InputSize, explain_os_errors, input_name
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.settings import Tables
 from scstream.cli.signals import GracefulStop
-from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.io.disk import write_atomically
 from scstream.model import checkpoint_bytes
@@ -27,6 +26,7 @@ from scstream.stream.processor import Learned
 from scstream.stream.progress import Progress as PipelineProgress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.source import Resume, SourceWrapper
+from scstream.stream.store import MemoryStore
 
 _START = "start"  # name of the savepoint in memory
 NO_CHECKPOINTS = CheckpointPolicy(batches=1 << 62, seconds=float("inf"), digests=0)

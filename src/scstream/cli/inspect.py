@@ -121,18 +121,7 @@ def describe_model(loaded: LoadedModel) -> dict[str, object]:
         "novel": model.info.n_novel,
         "steps": loaded.version.steps.options(),
         "pipeline": progress and {name: progress.to_dict()[name] for name in fields},
-        "clusters": [
-            {
-                "id": each.id,
-                "weight": each.weight,
-                "share": each.share,
-                "born": each.born,
-                "last_seen": each.last_seen,
-                "mean": each.mean.tolist(),
-                "std": each.std.tolist(),
-            }
-            for each in table
-        ],
+        "clusters": [vars(each) for each in table],
         "events": [vars(event) for event in model.events],
         "health": [vars(finding) for finding in check_health(loaded)],
     }
@@ -143,20 +132,17 @@ def describe_cluster(loaded: LoadedModel, cluster: int) -> dict[str, object]:
     table = cluster_table(loaded)
     k = find_cluster(table, cluster)
     distance, mean, std = deviations(table)
+    facts = {name: value for name, value in vars(table.row(k)).items() if np.ndim(value) == 0}
     return {
-        "id": cluster,
-        "weight": float(table.weight[k]),
-        "share": float(table.share[k]),
-        "born": float(table.born[k]),
-        "last_seen": float(table.last_seen[k]),
+        **facts,
         "features": [
             {
                 "name": table.feature_names[d],
-                "unusual": float(distance[k, d]),
-                "mean": float(table.mean[k, d]),
-                "std": float(table.std[k, d]),
-                "mean_of_all": float(mean[d]),
-                "std_of_all": float(std[d]),
+                "unusual": distance[k, d],
+                "mean": table.mean[k, d],
+                "std": table.std[k, d],
+                "mean_of_all": mean[d],
+                "std_of_all": std[d],
             }
             for d in np.argsort(-np.abs(distance[k]), kind="stable")
         ],

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -46,12 +47,9 @@ def print_model(loaded: LoadedModel, *, max_n: int) -> None:
     order = np.argsort(-table.weight, kind="stable")
     out = render.console()
     render.print_facts(out, _model_facts(loaded))
-    render.print_heading(out, f"clusters, {_some(min(max_n, len(table)), len(table), 'heaviest')}")
+    render.print_heading(out, f"clusters, {_some(max_n, len(table), 'heaviest')}")
     render.print_wide(out, _cluster_rows(table, order[:max_n]))
-    events = loaded.model.events
-    render.print_heading(out, f"events, {_some(min(max_n, len(events)), len(events), 'newest')}")
-    for event in reversed(events[-max_n:]):
-        out.print(format_event(event), soft_wrap=True)
+    _print_events(out, loaded.model.events, max_n)
     render.print_heading(out, "health")
     findings = check_health(loaded)
     render.print_facts(
@@ -73,13 +71,15 @@ def print_cluster(loaded: LoadedModel, cluster: int, *, max_n: int) -> None:
     ]
     render.print_facts(out, facts)
     order = np.argsort(-np.abs(distance[k]), kind="stable")
-    render.print_heading(
-        out, f"features, {_some(min(max_n, len(order)), len(order), 'most unusual')}"
-    )
+    render.print_heading(out, f"features, {_some(max_n, len(order), 'most unusual')}")
     render.print_wide(out, _feature_rows(table, k, order[:max_n], distance=distance[k], mean=mean))
     events = cluster_events(loaded, cluster)
     if events:
-        render.print_heading(out, "events")
+        _print_events(out, events, max_n)
+
+
+def _print_events(out: Console, events: Sequence[Event], max_n: int) -> None:
+    render.print_heading(out, f"events, {_some(max_n, len(events), 'newest')}")
     for event in reversed(events[-max_n:]):
         out.print(format_event(event), soft_wrap=True)
 
@@ -152,10 +152,8 @@ def _format_offsets(offsets: Offsets) -> Iterator[str]:
 
 
 def _cluster_rows(table: ClusterTable, order: Labels) -> Table:
-    drawn = render.plain_table()
-    for name in ("id", "share", "", "weight", "born", "seen"):
-        drawn.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    drawn.add_column("unlike the others", overflow="fold")
+    columns = ("id", "share", "", "weight", "born", "seen", "unlike the others")
+    drawn = render.plain_table(columns, right=("id", "share", "weight", "born", "seen"))
     distance, _, _ = deviations(table)
     largest = float(table.share.max(initial=0.0)) or 1.0
     for k in order:
@@ -182,9 +180,8 @@ def _unusual_features(feature_names: Sequence[str], distance: Array) -> str:
 def _feature_rows(
     table: ClusterTable, k: int, order: Labels, *, distance: Array, mean: Array
 ) -> Table:
-    drawn = render.plain_table()
-    for name in ("feature", "unusual", "", "mean", "std", "mean of all"):
-        drawn.add_column(name, justify="left" if name in ("feature", "") else "right", no_wrap=True)
+    numbers = ("mean", "std", "mean of all")
+    drawn = render.plain_table(("feature", "unusual", "", *numbers), right=("unusual", *numbers))
     largest = float(np.abs(distance).max(initial=0.0)) or 1.0
     for d in order:
         style = render.change_style(float(distance[d]), threshold=_UNUSUAL)
@@ -205,4 +202,4 @@ def _count(n: int, what: str) -> str:
 
 
 def _some(n: int, of: int, which: str) -> str:
-    return f"all {of:,}" if n == of else f"the {n:,} {which} of {of:,}"
+    return f"all {of:,}" if n >= of else f"the {n:,} {which} of {of:,}"

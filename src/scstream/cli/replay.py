@@ -11,7 +11,6 @@ from threading import Event
 
 from scstream.cli.checkpoints import list_checkpoints
 from scstream.cli.settings import Tables
-from scstream.cli.store import MemoryStore
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
 from scstream.stream.checkpoint_log import BOUNDARY, DIGEST, SAVEPOINT, VERSION, CheckpointLog
@@ -20,7 +19,7 @@ from scstream.stream.progress import Progress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, SourceWrapper
-from scstream.stream.store import Store
+from scstream.stream.store import MemoryStore, Store
 
 _START = "replay"  # name of the savepoint in memory
 _CONSUMER_OPTIONS = ("durable", "group")  # the broker's state of the pipeline itself
@@ -86,7 +85,7 @@ def replay_batches(
     content = _read_start(store, start)
     first = Progress.from_header(read_header(content)).batch
     first_digests = _known_digests(store, first, to)
-    memory = MemoryStore(store)
+    memory = MemoryStore(store, hidden=VERSION)
     memory.put(SAVEPOINT + _START, content)
     pipeline = _build(settings, memory)
     log = pipeline.checkpoint_log = _ComparingLog(memory, first_digests=first_digests)

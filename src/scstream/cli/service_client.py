@@ -12,8 +12,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from scstream.cli.secrets import TOKEN
 from scstream.cli.summary import ClusterSummary, Summary
-from scstream.cli.token import TOKEN
 from scstream.core.state import Event
 from scstream.errors import InputError, StreamError
 

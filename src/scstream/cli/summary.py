@@ -102,10 +102,6 @@ class History:
 
     summaries: deque[Summary] = field(default_factory=lambda: deque(maxlen=MAX_SUMMARIES))
 
-    def add(self, summary: Summary) -> None:
-        """Append a summary."""
-        self.summaries.append(summary)
-
     @property
     def newest(self) -> Summary:
         """The newest summary."""

@@ -15,7 +15,6 @@ from scstream.cli.optuna import Chosen, Range, Space, search
 from scstream.cli.progress import ProgressBar
 from scstream.cli.rows import explain_os_errors, input_name
 from scstream.cli.settings import Tables
-from scstream.cli.store import MemoryStore
 from scstream.core.predictor import Predictor
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
@@ -24,6 +23,7 @@ from scstream.preprocess.block import Columns
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build
 from scstream.stream.processor import Learned, OneModel
+from scstream.stream.store import MemoryStore
 
 SCORES = ("density", "ari", "nmi")
 _MIN_GAIN = {"density": 0.01, "ari": 0.005, "nmi": 0.005}  # a smaller gain needs no new settings

@@ -118,7 +118,7 @@ class ClusterTable:
 
     def __iter__(self) -> Iterator[Cluster]:
         for k in range(len(self)):
-            yield self._row(k)
+            yield self.row(k)
 
     def to_dict(self) -> dict[str, Labels | Array]:
         """Columns by name, with one column per feature for mean and std.
@@ -142,7 +142,8 @@ class ClusterTable:
                 columns[f"{kind}_{name}"] = getattr(self, kind)[:, d]
         return columns
 
-    def _row(self, k: int) -> Cluster:
+    def row(self, k: int) -> Cluster:
+        """Return one row of the table."""
         values = {name: getattr(self, name)[k].item() for name in Cluster.__match_args__[:-2]}
         return Cluster(**values, mean=self.mean[k], std=self.std[k])
 
@@ -150,7 +151,7 @@ class ClusterTable:
         """Text of the printed rows."""
         cells = []
         for k in range(min(len(self), _MOST_ROWS)):
-            row = self._row(k)
+            row = self.row(k)
             times = [f"{value:.4g}" for value in (row.age, row.born, row.last_seen)]
             vectors = [_vector(row.mean), _vector(row.std)]
             cells.append([str(row.id), f"{row.weight:.4g}", f"{row.share:.3f}", *times, *vectors])

@@ -65,8 +65,7 @@ class LocalModel:
     >>> from scstream.model import Settings
     >>> from scstream.serve.model import LocalModel
     >>> from scstream.preprocess.block import Block
-    >>> from scstream.observe.events import Defect, EventCallback, StoreUnreachable, ignore_event
-    from scstream.preprocess import Steps
+    >>> from scstream.preprocess import Steps
     >>> from scstream.stream.model_version import ModelVersion
     >>> model, _, _ = Settings(random_state=0).update(np.arange(20.0)[:, None] % 7)
     >>> model = LocalModel(ModelVersion(0, 1, 0.0, None, model, Steps()))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from scstream.errors import missing_extra
-from scstream.io.clusters import Cluster, ClusterTable
+from scstream.io.clusters import ClusterTable
 from scstream.serve import schemas
 from scstream.serve.api_errors import ApiError
 from scstream.serve.bodies import ARROW, JSON
@@ -261,7 +261,7 @@ class ReadRoutes:
     def _page(self, reading: ModelVersion, limit: int, offset: int, sort: str) -> Response:
         table = self._table_of(reading)
         order = np.argsort(-table.weight, kind="stable") if sort == "weight" else range(len(table))
-        page = [_row(table, int(k)) for k in order[offset : offset + limit]]
+        page = [vars(table.row(int(k))) for k in order[offset : offset + limit]]
         return _json(
             reading,
             total=len(table),
@@ -278,7 +278,7 @@ class ReadRoutes:
             detail = f"there is no cluster {id} now; /events lists clusters that died or merged."
             raise ApiError("NotFound", detail)
         events = [asdict(each) for each in reading.model.events if id in (each.id, each.other)]
-        row = _row(table, int(found[0]))
+        row = vars(table.row(int(found[0])))
         return _json(reading, columns=table.feature_names, cluster=row, events=events)
 
     def _table_of(self, reading: ModelVersion) -> ClusterTable:
@@ -312,13 +312,6 @@ def binary(kind: str, description: str) -> dict[int | str, dict[str, Any]]:
     """Return a second type of a successful response."""
     schema = {"type": "string", "format": "binary", "description": description}
     return {200: {"content": {kind: {"schema": schema}}}}
-
-
-def _row(table: ClusterTable, k: int) -> dict[str, Any]:
-    scalars: dict[str, Any] = {
-        name: getattr(table, name)[k].item() for name in Cluster.__match_args__[:-2]
-    }
-    return scalars | {"mean": table.mean[k], "std": table.std[k]}
 
 
 def _json(reading: ModelVersion, **values: Any) -> Response:
