@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from scstream.errors import InputError
 from scstream.families.base import Array
+from scstream.metrics.prequential import PrequentialResult
 from scstream.plot.style import NEUTRAL, axes_or_new, colour_of, hide_spines, text_colour
 
 _QUANTILES = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 
 
 def boxes(
-    scores: Mapping[str, Any],
+    scores: Mapping[str, ArrayLike | PrequentialResult],
     metric: str = "ari",
     *,
     ax: Axes | None = None,

@@ -22,7 +22,7 @@ _JOB = "check"
 
 def check_sink(
     make: Callable[[], Sink],
-    read: Callable[[], Sequence[Mapping[str, Any]]],
+    read: Callable[[], Sequence[Mapping[str, object]]],
     *,
     existing: Literal["rejected", "deleted", "kept", "matched"] = "rejected",
     laws: Iterable[str] | None = None,
@@ -73,7 +73,7 @@ class SinkCase(Case):
     def __init__(
         self,
         make: Callable[[], Sink],
-        read: Callable[[], Sequence[Mapping[str, Any]]],
+        read: Callable[[], Sequence[Mapping[str, object]]],
         existing: str,
     ) -> None:
         self._make, self._read = make, read
