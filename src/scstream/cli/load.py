@@ -14,7 +14,7 @@ from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header
 from scstream.io.model_file import DAMAGE
 from scstream.model import Model
-from scstream.observe.events import CheckpointDamaged, EventCallback, RunEvent, ignore_event
+from scstream.observe.events import CheckpointSkipped, EventCallback, RunEvent, ignore_event
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
@@ -112,7 +112,7 @@ def skip_reporter(redactor: SecretRedactor, *, as_json: bool) -> EventCallback:
     """Return a callback that reports skipped checkpoints on standard error."""
 
     def emit(event: RunEvent) -> None:
-        if not isinstance(event, CheckpointDamaged):
+        if not isinstance(event, CheckpointSkipped):
             return
         if as_json:
             from scstream.cli.logs import JsonLog

@@ -128,16 +128,20 @@ class GapAccepted(RunEvent):
 
 
 @dataclass(frozen=True)
-class CheckpointDamaged(RunEvent):
-    """A damaged checkpoint was skipped."""
+class CheckpointSkipped(RunEvent):
+    """A checkpoint cannot be read, and an older one is used."""
 
-    event = "damaged"
     name: str
     reason: str
 
 
-@dataclass(frozen=True)
-class CheckpointNotReadable(CheckpointDamaged):
+class CheckpointDamaged(CheckpointSkipped):
+    """A damaged checkpoint was skipped."""
+
+    event = "damaged"
+
+
+class CheckpointNotReadable(CheckpointSkipped):
     """A checkpoint of a later version of scstream was skipped."""
 
     event = "too_new"

@@ -29,6 +29,7 @@ from scstream.observe.catalogue import (
 from scstream.observe.events import (
     AlertRaised,
     BatchLearned,
+    CheckpointDamaged,
     CheckpointWritten,
     GapAccepted,
     RunEvent,
@@ -114,7 +115,7 @@ class Metrics:
 
     def emit(self, event: RunEvent, /) -> None:
         """Count an event of a pipeline or a follower; other events are ignored."""
-        if event.event == "damaged":
+        if isinstance(event, CheckpointDamaged):
             self._count("scstream_damaged_checkpoints_total")
             self._register("scstream_damaged_checkpoints_total")
         if isinstance(event, _PIPELINE_EVENTS):
