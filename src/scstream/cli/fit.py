@@ -17,6 +17,7 @@ from scstream.cli.settings import Tables
 from scstream.cli.signals import GracefulStop
 from scstream.errors import InputError
 from scstream.io.disk import write_atomically
+from scstream.io.header import SavedSteps
 from scstream.model import checkpoint_bytes
 from scstream.observe.events import BatchLearned, RunEvent, Started, Stopped, WarningLogged
 from scstream.stream.batcher import SourceBatch
@@ -188,9 +189,8 @@ def _start_from(place: str, given: Tables, store: MemoryStore) -> Tables:
         epoch=0,
         time=loaded.version.at,
     )
-    steps = loaded.version.pipeline.get("steps", {"options": [], "learned": []})
-    pipeline = {"progress": progress.to_dict(), "steps": steps}
-    content = checkpoint_bytes(loaded.model, pipeline)
+    steps = loaded.version.pipeline.get("steps", SavedSteps(options=[], learned=[]))
+    content = checkpoint_bytes(loaded.model, {"progress": progress.to_dict(), "steps": steps})
     store.put(SAVEPOINT + _START, content)
     return settings
 

@@ -13,11 +13,11 @@ import numpy as np
 from scstream.cli.settings import Tables
 from scstream.core.state import Event
 from scstream.errors import ScStreamError, StreamError
+from scstream.io.header import PipelineState
 from scstream.model import Model, read_checkpoint
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import NONE, Follower
 from scstream.stream.progress import Progress
-from scstream.stream.source import Plain
 
 MAX_SUMMARIES = 600
 _PAST_SECONDS = 3600.0  # age up to which existing checkpoints are read
@@ -55,7 +55,7 @@ class Summary:
 
     @classmethod
     def of(
-        cls, model: Model, pipeline: Plain, *, version: int, n_bytes: int | None = None
+        cls, model: Model, pipeline: PipelineState, *, version: int, n_bytes: int | None = None
     ) -> Summary:
         """Summarize a checkpoint."""
         state, known = model.state, pipeline.get("progress")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -15,7 +15,7 @@ from scstream.core.assign import AssignmentParams, AssignmentStats, LoadedRows
 from scstream.core.rng import sample_rows
 from scstream.core.row_ranges import RowRange, add_row_ranges
 from scstream.core.state import Batch
-from scstream.distributed.engine import put
+from scstream.distributed.engine import ActorOptions, put
 from scstream.distributed.family_kernel import with_kernels
 from scstream.distributed.shards import ShardedLabels, ShardedRows, blocks_of
 from scstream.distributed.worker import BlockSlice, PlanVersion, Shard
@@ -79,7 +79,7 @@ class RayExecutor:
         scatter_from: int = 8,
         min_work: float | None = None,
         deadline: float = 600.0,
-        options: Mapping[str, Any] | None = None,
+        options: ActorOptions | None = None,
     ) -> None:
         for name, value in {"n_workers": n_workers, "n_jobs": n_jobs}.items():
             if value is not None and (type(value) is not int or value < 1):
@@ -171,7 +171,7 @@ class RayRows:
         workers, about = pool.refresh(), put(family)
         self._shards = [
             Shard(self._name, row_range, self._slices(row_range), self._weight(row_range), about)
-            for row_range in RowRange.full(batch.n_rows).shared(len(workers))
+            for row_range in RowRange.full(batch.n_rows).shards(len(workers))
         ]
         self._homes = workers[: len(self._shards)]
 

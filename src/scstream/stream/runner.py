@@ -19,6 +19,7 @@ from scstream.errors import (
     SourceGap,
     SourceRegressed,
 )
+from scstream.io.header import Plain
 from scstream.observe.alerts import AlertRules
 from scstream.observe.events import (
     AlertRaised,
@@ -46,7 +47,7 @@ from scstream.stream.progress import Progress
 from scstream.stream.queues import AsyncWriter, PrefetchingReader, SyncReader, SyncWriter
 from scstream.stream.schema import Reader
 from scstream.stream.sink import NullSink, Sink
-from scstream.stream.source import Plain, Source
+from scstream.stream.source import Source
 
 BatchCallback = Callable[[SourceBatch, Learned], None]
 _GAPS = (SourceChanged, SourceGap, SourceRegressed)

@@ -138,6 +138,7 @@ class SinkCase(Case):
 
     def check(self, when: str, *, empty: bool = False) -> None:
         """Check that every written row exists once, in its order and with its values."""
+        wanted_rows: list[Mapping[str, object]]
         wanted_rows = [] if empty else [row for d in self.deliveries for row in plain_rows(d)]
         found = list(self._read())
         keys = [(row["batch"], row["index"]) for row in found]
