@@ -20,7 +20,7 @@ class RunEvent:
     ('gap', {'reason': 'the source lost 7 messages'})
     """
 
-    event: ClassVar[str]
+    event: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, object]:
         """Return the values by name, for a log."""

@@ -195,7 +195,8 @@ class DropRule(Rule):
     def restore(self, saved: Mapping[str, object]) -> None:
         """Continue from a saved state; a detector with another kind or options starts empty."""
         super().restore(saved)
-        self.usual = self.usual[-self._memory :]
+        self.usual = [(value, rows) for value, rows in self.usual][-self._memory :]
+        self.low = [(value, rows) for value, rows in self.low]  # JSON has no tuples
         own, known = self._detector, saved["detector"]
         if isinstance(own, SavedDetector) and isinstance(known, dict) and own.can_load(known):
             self._detector = own.load(known)
