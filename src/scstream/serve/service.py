@@ -16,14 +16,8 @@ import numpy as np
 from scstream.core.state import NOVEL
 from scstream.errors import StreamError
 from scstream.families.base import Labels, Rows
+from scstream.observe import events
 from scstream.observe.catalogue import OTHER, ROUTES
-from scstream.observe.events import (
-    Defect,
-    EventCallback,
-    RequestServed,
-    UpdateLearned,
-    ignore_event,
-)
 from scstream.serve.api_errors import ApiError
 from scstream.serve.bodies import ARROW, RowFormat, RowsRequest, read_arrow, read_json
 from scstream.serve.domain import Range, accepted_ranges
@@ -63,7 +57,7 @@ class Service:
         *,
         live: Live | None = None,
         metrics: Metrics | None = None,
-        emit: EventCallback = ignore_event,
+        emit: events.EventCallback = events.ignore_event,
     ) -> None:
         self.model = model
         self.settings = settings
@@ -155,7 +149,7 @@ class Service:
             raise ApiError("InputError", detail)
         update = model.learn(request.block, time=request.time)
         self.model_changed(update.version, X=update.X, labels=update.labels)
-        learned = UpdateLearned(
+        learned = events.UpdateLearned(
             batch=update.version.batch,
             version=update.version.version,
             rows=request.n_rows,
@@ -213,7 +207,7 @@ class Service:
             self.metrics.request(route, context.status, seconds, n_rows, novel=n_novel)
         if self.settings.access_log:
             client = scope.get("client")
-            served = RequestServed(
+            served = events.RequestServed(
                 method=scope["method"],
                 path=scope["path"][:_LOGGED_PATH],
                 status=context.status,
@@ -222,10 +216,6 @@ class Service:
                 client=client[0] if client else None,
             )
             self.emit(served)
-
-    def report_defect(self, trace: str) -> None:
-        """Emit the traceback of a bug."""
-        self.emit(Defect(trace))
 
     def drain(self) -> None:
         """Stop being ready, and end the streams of the live page."""
