@@ -11,6 +11,7 @@ from scstream.compute.threads import ThreadExecutor
 from scstream.core import default
 from scstream.core.config import Config
 from scstream.core.finish import net_events
+from scstream.core.rng import PURPOSES, key_for
 from scstream.core.state import Batch, Event, State
 from tests.core.states import FAMILIES, step
 
@@ -90,6 +91,7 @@ def test_an_empty_batch_changes_only_the_time(algorithm):
     assert labels.shape == (0,)
     assert info.events == ()
     assert later.time == 13.0
+    assert later.n_batches == state.n_batches + 1
     assert later.ids.tolist() == state.ids.tolist()
     left = float(config.kernel.weight(np.asarray(13.0 - state.time)))
     assert later.total_weight == pytest.approx(state.total_weight * left, rel=1e-9)
@@ -139,6 +141,25 @@ def test_events_omit_clusters_that_live_only_within_one_batch():
         Event("died", 1.0, 3, 5.0),
         Event("born", 1.0, 10, 7.0),
     )
+
+
+def test_every_purpose_sweep_batch_and_seed_has_its_own_key():
+    keys = {
+        key_for(seed, batch=batch, sweep=sweep, purpose=purpose)
+        for seed in (0, 1, 2**40)
+        for batch in range(4)
+        for sweep in range(4)
+        for purpose in PURPOSES
+    }
+    assert len(keys) == 3 * 4 * 4 * len(PURPOSES)
+    assert all(0 <= key < 2**64 for key in keys)
+
+
+def test_before_the_second_batch_the_next_one_is_due_after_one_unit_of_time():
+    state, _ = run(Config(), batches(n_batches=1))
+    assert state.batch_interval == 1.0
+    assert not state.is_new
+    assert State.empty(FAMILIES["gaussian"]).is_new
 
 
 def test_a_state_has_no_other_fields():

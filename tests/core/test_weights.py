@@ -136,4 +136,11 @@ def test_predicted_probabilities_are_bayes_rule_with_mean_weights(algorithm, alp
     np.testing.assert_allclose(predictor.probabilities(rows), expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(predictor.log_density(rows), np.log(joint.sum(axis=1)), rtol=1e-9)
     best = joint.argmax(axis=1) if algorithm is default else joint[:, :3].argmax(axis=1)
-    np.testing.assert_array_equal(predictor.labels(rows), np.where(best == 3, -1, best))
+    labels = np.where(best == 3, -1, best)
+    np.testing.assert_array_equal(predictor.labels(rows), labels)
+    prediction = predictor.predict(rows)
+    np.testing.assert_array_equal(prediction.label, labels)
+    of_label = np.take_along_axis(expected, best[:, None], axis=1)[:, 0]
+    np.testing.assert_allclose(prediction.probability, of_label, rtol=1e-9)
+    np.testing.assert_allclose(prediction.novelty, expected[:, 3], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(prediction.log_density, np.log(joint.sum(axis=1)), rtol=1e-9)
