@@ -23,6 +23,7 @@ from scstream.core import default
 from scstream.core.state import State
 from scstream.errors import InputError, TimeError
 from scstream.families import Gaussian, Multinomial, Poisson, Product
+from scstream.io import estimator_input
 from scstream.model import thread_executor
 from tests.digests import digest
 
@@ -689,6 +690,30 @@ def test_a_wrong_weight_gets_a_sentence(fitted: ScStream, weight: Any, sentence:
 def test_a_first_batch_needs_weight() -> None:
     with pytest.raises(InputError, match="weight zero"):
         ScStream().partial_fit(blobs(1)[0], sample_weight=np.zeros(60))
+
+
+def test_entries_and_weights_of_a_batch_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    for module in (scstream.model, estimator_input):
+        for name in ("check_entries", "read_weight"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, counted(getattr(module, name), checked))
+    model = ScStream(random_state=0)
+    for X in blobs(2):
+        checked.clear()
+        model.partial_fit(X, sample_weight=np.ones(len(X)))
+        assert sorted(checked) == ["check_entries", "read_weight"]
+    checked.clear()
+    model.predict(blobs(1)[0])
+    assert checked == ["check_entries"]
+
+
+def counted(function: Any, calls: list[str]) -> Any:
+    def call(*args: Any, **keywords: Any) -> Any:
+        calls.append(function.__name__)
+        return function(*args, **keywords)
+
+    return call
 
 
 # Odd batches

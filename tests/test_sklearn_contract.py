@@ -21,9 +21,9 @@ SKIPPED = {"check_array_api_input"}
     "params",
     [
         {},
-        {"family": "diagonal"},
+        pytest.param({"family": "diagonal"}, marks=pytest.mark.slow),
         pytest.param({"algorithm": "paper"}, marks=pytest.mark.slow),
-        {"prior": "weak"},
+        pytest.param({"prior": "weak"}, marks=pytest.mark.slow),
     ],
 )
 def test_every_check_passes(params: dict[str, Any]) -> None:

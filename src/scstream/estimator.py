@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 
-from scstream.compute.rows import RemoteRows
 from scstream.core.config import Config
 from scstream.core.predictor import Predictor
 from scstream.errors import InputError
-from scstream.families.base import Array, Labels, Rows
+from scstream.families.base import Array, Labels
 from scstream.fitted import FittedModel
-from scstream.io.estimator_input import validate_rows
+from scstream.io.estimator_input import rows_to_predict, validate_rows
 from scstream.io.parameters import family_kind
-from scstream.io.schema import read_time
 from scstream.model import Model, Settings, thread_executor
 
-_COUNTS = ("multinomial", "poisson")
-_EVERY = ("n_jobs", "executor", "max_events")  # parameters that are read at every batch
+T = TypeVar("T")
 
 
 class ScStream(FittedModel, ClusterMixin, BaseEstimator):
@@ -140,7 +138,6 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
     3
     """
 
-    model_: Model
     labels_: Labels
 
     def __init__(
@@ -271,7 +268,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         >>> model.predict([[0.35], [50.0]])
         array([ 0, -1])
         """
-        return self._predictor(time).labels(self._rows(X), run=thread_executor(self.n_jobs).map)
+        return self._predict(Predictor.labels, X, time)
 
     def predict_proba(self, X: Any, *, time: Any = None) -> Array:  # (N, K + 1)
         """Return the probability of every cluster for every row; nothing is learned.
@@ -294,8 +291,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         >>> model.predict_proba([[50.0]]).round(2)
         array([[0., 1.]])
         """
-        run = thread_executor(self.n_jobs).map
-        return self._predictor(time).probabilities(self._rows(X), run=run)
+        return self._predict(Predictor.probabilities, X, time)
 
     def score_samples(self, X: Any, *, time: Any = None) -> Array:  # (N,)
         """Return the log predictive density of every row: low values are unusual rows.
@@ -318,8 +314,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         >>> bool(near > far)
         True
         """
-        run = thread_executor(self.n_jobs).map
-        return self._predictor(time).log_density(self._rows(X), run=run)
+        return self._predict(Predictor.log_density, X, time)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -329,7 +324,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
             return tags
         tags.input_tags.sparse = kind.accepts_sparse
         tags.input_tags.allow_nan = kind.handles_missing
-        tags.input_tags.positive_only = kind.name in _COUNTS
+        tags.input_tags.positive_only = kind.name in ("multinomial", "poisson")
         return tags
 
     def _update(self, X: Any, time: Any = None, weight: Any = None, *, first: bool) -> Self:
@@ -338,27 +333,17 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
             checked = copy(self)
             rows = validate_rows(checked, X, family_kind(self.family), first=True)
             column_names = getattr(checked, "feature_names_in_", None)
-            parameters = self.get_params(deep=False)
-            learner: Settings | Model = Settings.of(parameters, column_names)
+            learner: Settings | Model = Settings.of(self.get_params(deep=False), column_names)
         else:
             rows = validate_rows(self, X, self.model_.family, first=False)
-            learner = self.model_.with_parameters(**{name: getattr(self, name) for name in _EVERY})
+            learner = self._current()
         update = learner.update(rows, time=time, weight=weight)
         self.labels_ = update.labels
         self._keep(update.model)
         return self
 
-    def _rows(self, X: Any) -> Rows:
-        """Return rows to predict; raise `InputError` if the family cannot compare them."""
-        family = self._fitted().family
-        if isinstance(X, RemoteRows):
-            raise InputError(
-                "a model can learn rows on a cluster but not predict them; predict some of them, "
-                "rows[places], or rows.gathered()."
-            )
-        rows = validate_rows(self, X, family, first=False)
-        family.check(rows)
-        return rows
-
-    def _predictor(self, time: Any) -> Predictor:
-        return self._fitted().at(None if time is None else read_time(time))
+    def _predict(self, compute: Callable[..., T], X: Any, time: Any) -> T:
+        """Compute a prediction for rows that are checked, on `n_jobs` threads."""
+        model = self._fitted()
+        rows = rows_to_predict(self, X, model.family)
+        return compute(model.at(time), rows, run=thread_executor(self.n_jobs).map)

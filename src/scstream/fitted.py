@@ -17,6 +17,8 @@ from scstream.io.clusters import ClusterTable
 from scstream.io.disk import write_atomically
 from scstream.model import Model, load_model
 
+_EVERY = ("n_jobs", "executor", "max_events")  # parameters that are read at every batch
+
 
 class FittedModel:
     """Attributes by scikit-learn's conventions, read from `model_`; `save` and `load`."""
@@ -24,8 +26,13 @@ class FittedModel:
     model_: Model
 
     def _fitted(self) -> Model:
-        check_is_fitted(self, "model_")
+        if "model_" not in vars(self):  # the check itself is slow
+            check_is_fitted(self, "model_")
         return self.model_
+
+    def _current(self) -> Model:
+        """Return the model with the current values of the parameters that every batch reads."""
+        return self._fitted().with_parameters(**{name: getattr(self, name) for name in _EVERY})
 
     @property
     def family_(self) -> Family:
@@ -106,7 +113,7 @@ class FittedModel:
         ...     ScStream.load(f"{folder}/m.scstream").n_clusters_
         1
         """
-        write_atomically(Path(path), self._fitted().to_bytes())
+        write_atomically(Path(path), self._current().to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, kernel: Any = None) -> Self:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 
 from scstream import __version__
+from scstream.core.predictor import Predictor
 from scstream.errors import missing_extra
 from scstream.estimator import ScStream
 
@@ -157,7 +158,7 @@ class _Predictions:
 
     def predict(self, X: Any, params: Any = None) -> Any:
         """Return cluster, its probability, novelty and log density of every row."""
-        prediction = self.model.model_.at().predict(self.model._rows(X))
+        prediction = self.model._predict(Predictor.predict, X, None)
         columns = {"cluster": prediction.label}
         columns |= {name: getattr(prediction, name) for name in _NUMBERS}
         table = nw.from_dict(columns, backend="pandas").to_native()

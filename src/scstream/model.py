@@ -173,10 +173,11 @@ class Settings:
     def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
         """Learn the first batch; see `Model.update`."""
         check_rows(rows, partial(check_entries, family=self.family_kind))
+        weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.executor, self.n_jobs)
         with one_blas_thread, choose_kernels().threads(executor.n_threads):
-            model = self.start(rows, read_weight(weight, rows.shape[0]))
-        return model.update(rows, time=time, weight=weight)
+            model = self.start(rows, weight)
+            return model.learn(rows, weight, time, executor)
 
 
 PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
@@ -250,18 +251,35 @@ class Model:
         check_rows(rows, partial(check_entries, family=self.family))
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.settings.executor, self.settings.n_jobs)
-        step = ALGORITHMS[self.config.algorithm].step
         with one_blas_thread, self.family.kernels.threads(executor.n_threads):
-            check_rows(rows, self.family.check)
-            batch = self._batch(rows, weight, time)
-            family = executor.with_kernels(self.family)
-            state, labels, info = step(family, self.config, self.state, batch, executor)
+            return self.learn(rows, weight, time, executor)
+
+    def learn(self, rows: Rows, weight: Array | None, time: Any, executor: Executor) -> Update:
+        """Learn a batch whose entries and weights are checked; `update` is the public method."""
+        check_rows(rows, self.family.check)
+        batch = self._batch(rows, weight, time)
+        family = executor.with_kernels(self.family)
+        step = ALGORITHMS[self.config.algorithm].step
+        state, labels, info = step(family, self.config, self.state, batch, executor)
         events = (*self.events, *info.events)
         kept = events[max(len(events) - read_count("max_events", self.settings.max_events), 0) :]
-        return Update(replace(self, state=read_only(state), info=info, events=kept), labels, info)
+        model = Model(self.family, self.config, read_only(state), info, kept, self.settings)
+        return Update(model, labels, info)
 
-    def at(self, time: float | None = None) -> Predictor:
-        """Return the mixture at a time, by default when the next batch is due, to predict with."""
+    def at(self, time: Any = None) -> Predictor:
+        """Return the mixture at a time, by default when the next batch is due, to predict with.
+
+        Parameters
+        ----------
+        time : number, datetime or numpy.datetime64, optional
+            Clusters lose weight and move until then.
+
+        Returns
+        -------
+        Predictor
+            Labels, probabilities and log densities of rows.
+        """
+        time = None if time is None else read_time(time)
         ready: tuple[float | None, Predictor] | None = vars(self).get("_ready")
         if ready is None or ready[0] != time:
             predictor = ALGORITHMS[self.config.algorithm].predictor

@@ -54,6 +54,7 @@ def clusters_of_a_square(coarseness: float) -> int:
     return model.n_clusters_
 
 
+@pytest.mark.slow
 def test_a_cluster_that_misfits_the_family_is_not_split_without_end():
     assert clusters_of_a_square(0.3) < clusters_of_a_square(0.0)
 

@@ -26,7 +26,9 @@ def first_batch(X):
     return family, state, labels
 
 
-@pytest.mark.parametrize(("n", "d"), [(200, 2), (400, 30), (500, 100)])
+@pytest.mark.parametrize(
+    ("n", "d"), [(200, 2), (400, 30), pytest.param(500, 100, marks=pytest.mark.slow)]
+)
 def test_one_cloud_is_one_cluster_and_keeps_the_weak_prior(n, d):
     X = np.random.default_rng(0).normal(size=(n, d))
     family, state, _ = first_batch(X)
@@ -63,6 +65,7 @@ def test_joint_densities_differ_by_the_split_ratio():
     assert odds == pytest.approx(ratio[0], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_three_clouds_with_many_columns_stay_one_cluster_under_the_weak_prior():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(3, 100))

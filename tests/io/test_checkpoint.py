@@ -145,6 +145,14 @@ def test_the_parameters_that_the_model_was_started_with_are_saved(tmp_path: Path
     assert again.alpha == again.config_.alpha == 1.0
 
 
+def test_parameters_that_every_batch_reads_are_saved_as_they_are_now(tmp_path: Path) -> None:
+    model = ScStream(random_state=0).fit(next(gaussians(1)))
+    model.set_params(n_jobs=2, max_events=7).save(tmp_path / "m")
+    again = ScStream.load(tmp_path / "m")
+    assert (again.n_jobs, again.max_events) == (2, 7)
+    assert again.model_.settings.n_jobs == 2
+
+
 def test_an_unknown_family_is_not_written(tmp_path: Path) -> None:
     class Words(Multinomial):
         name = "words"

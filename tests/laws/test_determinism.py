@@ -47,9 +47,13 @@ def reference() -> str:
 @pytest.mark.parametrize(
     ("n_jobs", "environment"),
     [
-        (3, {"OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "1"}),
-        (1, {"OPENBLAS_NUM_THREADS": "2", "PYTHONHASHSEED": "2"}),
         (2, {"OPENBLAS_NUM_THREADS": "4", "PYTHONHASHSEED": "3"}),
+        pytest.param(
+            3, {"OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "1"}, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            1, {"OPENBLAS_NUM_THREADS": "2", "PYTHONHASHSEED": "2"}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_threads_blas_and_hash_seed_do_not_change_results(

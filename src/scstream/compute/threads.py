@@ -30,7 +30,7 @@ class _OneBlasThread:
     def __init__(self) -> None:
         self._lock = Lock()
         self._inside = 0
-        self._before: list[int] = []
+        self._before: list[tuple[Any, int]] = []
 
     @cached_property
     def _libraries(self) -> list[Any]:
@@ -40,19 +40,18 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._before = [library.num_threads for library in self._libraries]
-                self._set([1] * len(self._before))
+                threads = [(library, library.num_threads) for library in self._libraries]
+                self._before = [(library, n) for library, n in threads if n != 1]
+                for library, _ in self._before:
+                    library.set_num_threads(1)
             self._inside += 1
 
     def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._set(self._before)
-
-    def _set(self, n_threads: list[int]) -> None:
-        for library, n in zip(self._libraries, n_threads, strict=True):
-            library.set_num_threads(n)
+                for library, n in self._before:
+                    library.set_num_threads(n)
 
 
 one_blas_thread = _OneBlasThread()

@@ -29,6 +29,7 @@ RULES = MoveRules(
     subcluster_ratio=True,
     edits=EditRules(keep_heavier_id=True, bisect_past=True),
 )
+shapes = unfade_inactive  # the state whose statistics describe the shapes of the clusters
 _START_SWEEPS = 15  # most sweeps on the first batch
 _START_PATIENCE = 10  # sweeps without a split, merge or removal that end the first batch
 _BIRTH_SWEEPS = 2  # least number of sweeps on a batch in which clusters were born
@@ -160,11 +161,6 @@ def predictor(family: Family, config: Config, state: State, time: float | None) 
     state = due(family, config, state, time, motion=config.motion)
     params = predictive_params(family, config, state)
     return Predictor.of(family, config, state, params, births=config.births)
-
-
-def shapes(config: Config, state: State) -> State:
-    """Return the state whose statistics describe the shapes of the clusters."""
-    return unfade_inactive(config, state)
 
 
 def _births_allowed(config: Config, state: State) -> bool:

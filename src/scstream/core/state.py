@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -242,11 +242,13 @@ class Transition:
     def to(self, state: State, *events: Event, label_ids: Labels | None = None) -> Transition:
         """Go on to a changed state."""
         label_ids = self.label_ids if label_ids is None else label_ids
-        return replace(self, state=state, label_ids=label_ids, events=self.events + events)
+        events = self.events + events
+        return Transition(state, label_ids, events, self.moves, self.log_density)
 
     def after(self, earlier: Transition) -> Transition:
         """Return this transition with the events and moves of an earlier one in front."""
-        return replace(self, events=earlier.events + self.events, moves=earlier.moves + self.moves)
+        events, moves = earlier.events + self.events, earlier.moves + self.moves
+        return Transition(self.state, self.label_ids, events, moves, self.log_density)
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,7 @@ class Gaussian(Family):
 
     def check(self, X: Rows) -> None:
         super().check(X)
-        spread_out(X, self._origin, np.sqrt(self.nu * np.diag(self.psi)))
+        spread_out(X, self._origin, self._prior_scale)
 
     def compiled_by(self, native: ModuleType) -> Any:
         """Return the compiled form of this family."""
@@ -287,6 +287,10 @@ class Gaussian(Family):
     def _triangle(self) -> tuple[Labels, Labels]:
         i, j = np.triu_indices(self.n_features)
         return i, j
+
+    @cached_property
+    def _prior_scale(self) -> Array:
+        return np.sqrt(self.nu * np.diag(self.psi))
 
     @cached_property
     def _prior_factor(self) -> Array:

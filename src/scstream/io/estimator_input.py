@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,9 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
     """Return rows as float64, in CSR if they are sparse and the family accepts sparse rows.
 
     With `first`, set `n_features_in_` and `feature_names_in_` of the estimator; otherwise check
-    the columns against them.
+    the columns against them. The entries are not checked: `Model.update` does that.
     """
     if not first and _is_plain(estimator, X):
-        check_entries(X, kind)
         return X
     if isinstance(X, RemoteRows):
         return _remote_rows(estimator, X, kind, first=first)
@@ -45,9 +43,19 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
         raise
     except ValueError as error:
         raise InputError(str(error)) from error
-    if sparse.issparse(rows):
-        rows = canonical(rows)
-    check_entries(rows, kind)
+    return canonical(rows) if sparse.issparse(rows) else rows
+
+
+def rows_to_predict(estimator: Any, X: Any, family: Family) -> Rows:
+    """Return rows as float64; raise `InputError` if the family cannot compare them."""
+    if isinstance(X, RemoteRows):
+        raise InputError(
+            "a model can learn rows on a cluster but not predict them; predict some of them, "
+            "rows[places], or rows.gathered()."
+        )
+    rows = validate_rows(estimator, X, family, first=False)
+    check_entries(rows, family)
+    family.check(rows)
     return rows
 
 
@@ -71,7 +79,7 @@ def _is_table(X: Any) -> bool:
 
 
 def _remote_rows(estimator: Any, X: RemoteRows, kind: Any, *, first: bool) -> RemoteRows:
-    """Check rows on a cluster: names here, entries on the nodes that hold them."""
+    """Check the shape and the names of rows on a cluster."""
     if first:
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
@@ -87,5 +95,4 @@ def _remote_rows(estimator: Any, X: RemoteRows, kind: Any, *, first: bool) -> Re
             f"the columns are {', '.join(X.feature_names)}, but the model was started with "
             f"{', '.join(known)}; give RayExecutor.rows these columns."
         )
-    X.each(partial(check_entries, family=kind))
     return X

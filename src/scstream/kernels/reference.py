@@ -79,6 +79,9 @@ class Kernels:
         """Return a context in which compiled code may use up to `n` threads."""
         return nullcontext()
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return "REFERENCE"  # a copy of a model has the same kernels, not a copy of them
+
     def uniforms(self, key: int, index: Ids, counter: int | Ids = 0) -> Array:
         """Two uniforms in the open unit interval for every (index, counter); shape (..., 2)."""
         words = _philox(key, np.asarray(index, np.uint64), np.asarray(counter, np.uint64))

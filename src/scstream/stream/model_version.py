@@ -14,7 +14,7 @@ from scstream.compute.rows import canonical
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Rows
 from scstream.io.model_file import DAMAGE
-from scstream.io.schema import check_entries, read_time
+from scstream.io.schema import check_entries
 from scstream.model import Model, read_checkpoint, thread_executor
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
@@ -143,8 +143,7 @@ class ModelVersion:
 
     def predicted(self, request: Request, X: Rows, *, time: Any = None, n_jobs: int = 1) -> Any:
         """Predict about rows that are preprocessed."""
-        predictor = self.model.at(None if time is None else read_time(time))
-        return getattr(predictor, request)(X, run=thread_executor(n_jobs).map)
+        return getattr(self.model.at(time), request)(X, run=thread_executor(n_jobs).map)
 
     def prepared(self, rows: Any) -> Rows:
         """Preprocess rows as the pipeline would, without learning; raises `InputError`."""
