@@ -25,11 +25,11 @@ _LIMIT = 900.0  # seconds for all tests of one mutant
 # digests (tests/frozen) would notice any change; it says nothing about what is right, and takes no
 # part.
 _OWN = {
-    "core.archive": ["core/test_cluster_edits"],
+    "core.archive": ["core/test_archive", "core/test_cluster_edits"],
     "core.assign": ["core/test_assign", "core/test_evidence", "core/test_sweeps"],
     "core.births": ["core/test_births", "core/test_start"],
     "core.config": ["core/test_evidence", "core/test_step"],
-    "core.default": ["core/test_sweeps", "core/test_step", "core/test_evidence"],
+    "core.default": ["core/test_sweeps", "core/test_step", "core/test_forgetting"],
     "core.evidence": ["core/test_evidence", "core/test_acceptance"],
     "core.finish": ["core/test_births", "core/test_step", "core/test_sweeps"],
     "core.forgetting": ["core/test_forgetting", "core/test_evidence", "laws/test_kernels"],
@@ -41,7 +41,7 @@ _OWN = {
     "core.rng": ["core/test_step", "statistics/test_rng"],
     "core.row_ranges": ["core/test_row_ranges", "core/test_assign"],
     "core.segment": ["core/test_segment", "core/test_start"],
-    "core.state": ["core/test_step", "core/test_cluster_edits"],
+    "core.state": ["core/test_step", "core/test_cluster_edits", "core/test_moves"],
     "core.sweep": ["core/test_weights", "core/test_sweeps", "core/test_assign"],
     "core.window": ["core/test_window", "core/test_forgetting"],
     "families.product": ["families/test_product", "laws/test_families"],

@@ -14,7 +14,7 @@ from scstream.families import Multinomial
 from tests.core.states import with_clusters
 
 
-@pytest.mark.parametrize("null", false_alarms.NULLS)
+@pytest.mark.parametrize("null", [*false_alarms.NULLS, *false_alarms.MISFITS])
 def test_every_null_is_a_stream_of_its_family(null):
     row = false_alarms.work(null, 40, 5.0, 5.0, seed=1, n_batches=3)
     assert row["batches"] == 3

@@ -108,6 +108,25 @@ def test_clusters_from_a_split_have_age_zero():
     assert draft.state.born[-1] == state.time
 
 
+def test_evidence_of_clusters_that_split_or_merge_starts_again():
+    """Evidence of other clusters and pairs is kept."""
+    state = random_state("gaussian", SIZES).replace(
+        split_evidence=np.array([1.0, 2.0, 3.0, 4.0]),
+        merge_pairs=np.array([[0, 1], [1, 2], [0, 3]]),
+        merge_evidence=np.array([0.1, 0.2, 0.3]),
+    )
+    split = split_clusters(
+        FAMILIES["gaussian"], EDITS["default"], Transition.of(state), np.array([2])
+    ).state
+    assert split.split_evidence.tolist() == [1.0, 2.0, 0.0, 4.0, 0.0]
+    assert split.merge_pairs.tolist() == [[0, 1], [0, 3]]
+    assert split.merge_evidence.tolist() == [0.1, 0.3]
+    merged = merge_clusters(EDITS["paper"], Transition.of(state), [(1, 2)]).state
+    assert merged.split_evidence.tolist() == [1.0, 0.0, 4.0]
+    assert merged.merge_pairs.tolist() == [[0, 3]]
+    assert merged.merge_evidence.tolist() == [0.3]
+
+
 @every_family
 @every_algorithm
 @pytest.mark.parametrize("n_history", [0, 3])

@@ -18,7 +18,7 @@ from scstream.core.moves import (
     split_and_merge,
 )
 from scstream.core.ratios import log_merge_ratio
-from scstream.core.state import Transition
+from scstream.core.state import Moves, Transition
 from tests.core.states import FAMILIES, random_halves, with_clusters
 
 ALPHA = 1.7
@@ -110,7 +110,7 @@ def test_moves_of_a_batch_count_proposals_and_acceptances():
     n_pairs = after.moves.merge_proposals
     assert n_pairs == 4 * 3 // 2  # the five nearest of four clusters are all pairs
     assert after.moves.merges == 0
-    assert (after.moves + after.moves).merge_proposals == 2 * n_pairs
+    assert Moves(1, 2, 3, 4) + Moves(10, 20, 30, 40) == Moves(11, 22, 33, 44)
     assert [event.kind for event in after.events] == ["split"]
     whole = np.array([[stats_at(0.0, 0.0), stats_at(0.0, 0.0)] for _ in range(2)])
     alike = with_clusters(family, whole)

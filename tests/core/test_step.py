@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields, is_dataclass
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core import default
-from scstream.core.config import Config
+from scstream.core.config import Config, check_config
 from scstream.core.finish import net_events
 from scstream.core.rng import PURPOSES, key_for
 from scstream.core.state import Batch, Event, State
+from scstream.errors import InputError
 from tests.core.states import FAMILIES, step
 
 EXECUTOR = ThreadExecutor()
@@ -160,6 +162,28 @@ def test_before_the_second_batch_the_next_one_is_due_after_one_unit_of_time():
     assert state.batch_interval == 1.0
     assert not state.is_new
     assert State.empty(FAMILIES["gaussian"]).is_new
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *itertools.product(
+            ["alpha", "min_birth_weight", "min_weight"], [0.0, -1.0, np.nan, np.inf]
+        ),
+        ("n_sweeps", -1),
+        ("coarseness", -0.1),
+        ("coarseness", np.nan),
+        ("max_clusters", 0),
+        ("algorithm", "papers"),
+        ("late", "drop"),
+        ("precision", "float16"),
+    ],
+)
+def test_settings_that_cannot_work_raise(field, value):
+    check_config(Config())
+    check_config(Config(n_sweeps=0, coarseness=0.0, max_clusters=1, alpha=1e-9))
+    with pytest.raises(InputError, match=field):
+        check_config(Config(**{field: value}))
 
 
 def test_a_state_has_no_other_fields():
