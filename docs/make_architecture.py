@@ -29,6 +29,7 @@ PACKAGES = {
     "view": "the numbers behind the live page and the plots",
     "estimator": "adapter for scikit-learn: `ScStream`; no mathematics",
     "fitted": "methods and attributes that every holder of a fitted model shares",
+    "posterior": "samples of the posterior of one table",
     "model": "the fitted model as an immutable value, without scikit-learn",
     "preprocess": "steps before the model: scaling, projection, text, columns",
     "compute": "executors: one thread or several",

@@ -66,8 +66,8 @@ def _description() -> dict[str, Any]:
     learner, _, _ = Settings.of({"random_state": 0}, feature_names=("x", "y")).update(
         np.eye(2).repeat(10, axis=0)
     )
-    reading = ModelVersion(0, 1, 0.0, ("x", "y"), learner, Steps())
-    return create_app(LocalModel(reading), ServiceSettings(learn=True)).openapi()
+    model_version = ModelVersion(0, 1, 0.0, ("x", "y"), learner, Steps())
+    return create_app(LocalModel(model_version), ServiceSettings(learn=True)).openapi()
 
 
 def _route(

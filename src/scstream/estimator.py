@@ -17,6 +17,7 @@ from scstream.fitted import FittedModel
 from scstream.io.estimator_input import rows_to_predict, validate_rows
 from scstream.io.parameters import family_kind
 from scstream.model import Model, Settings, thread_executor
+from scstream.posterior import Chain, PosteriorSamples
 
 T = TypeVar("T")
 
@@ -50,11 +51,14 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         Another way to forget: `scstream.Box`, `scstream.Windowed`, or a function that takes an
         array of ages and returns weights that fall from 1 at age 0. It replaces `half_life`.
     n_sweeps : int or None
-        Gibbs sweeps over each batch. None means 1 for ``algorithm="paper"`` and 0 for the default,
-        which gains nothing from more.
-    algorithm : {"default", "paper"}
+        Gibbs sweeps over each batch. None means 1 for ``algorithm="paper"``, 500 for
+        ``algorithm="exact"``, where these sweeps come before the first sample, and 0 for the
+        default, which gains nothing from more.
+    algorithm : {"default", "paper", "exact"}
         "paper" runs the published method with corrected formulas. It ignores `births`, `motion`,
-        `archive` and `coarseness`.
+        `archive` and `coarseness`. "exact" learns one table with `fit` and draws from the posterior
+        of its partitions with `sample`. It forgets nothing, and of the parameters from `alpha` on
+        it reads `alpha`, `n_sweeps` and `max_clusters` only.
     max_clusters : int
         Largest number of clusters.
     late : {"error", "add"}
@@ -139,6 +143,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
     """
 
     labels_: Labels
+    _chain: Chain
 
     def __init__(
         self,
@@ -316,6 +321,46 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         """
         return self._predict(Predictor.log_density, X, time)
 
+    def sample(self, n: int, *, thin: int = 1) -> PosteriorSamples:
+        """Draw partitions of the rows of `fit` from their posterior; for ``algorithm="exact"``.
+
+        The first call begins at the partition that `fit` ended with. Further calls continue the
+        chain.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        thin : int
+            Sweeps between two samples. Neighbouring samples are correlated; thinning saves memory.
+
+        Returns
+        -------
+        PosteriorSamples
+            Labels, number of clusters and log posterior of every sample, and summaries of them.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> X = [[0.1], [0.2], [0.3], [9.1], [9.2], [9.3]]
+        >>> model = ScStream(algorithm="exact", prior="weak", random_state=0).fit(X)
+        >>> model.sample(5).labels.shape
+        (5, 6)
+        """
+        algorithm = self._fitted().config.algorithm
+        if algorithm != "exact":
+            raise InputError(
+                f"algorithm={algorithm!r} does not sample a posterior; fit a model with "
+                "algorithm='exact' to draw samples."
+            )
+        if not hasattr(self, "_chain"):
+            raise InputError(
+                "a model file does not hold the rows, which sampling needs; call fit with the rows "
+                "and then sample."
+            )
+        samples, self._chain = self._chain.sample(n, thin)
+        return samples
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         try:
@@ -340,6 +385,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         update = learner.update(rows, time=time, weight=weight)
         self.labels_ = update.labels
         self._keep(update.model)
+        if update.model.config.algorithm == "exact":
+            self._chain = Chain.after(update.model, rows, update.labels)
         return self
 
     def _predict(self, compute: Callable[..., T], X: Any, time: Any) -> T:

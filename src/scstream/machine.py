@@ -7,19 +7,20 @@ import platform
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 from scstream.kernels import choose_kernels
 from scstream.kernels.native import available_isas, load_native
 
+Installation: TypeAlias = dict[str, Any]  # by the keys that `show_config` documents
 _PACKAGES = ("scstream", "numpy", "scipy", "scikit-learn")
 
 
 @overload
 def show_config(*, as_dict: Literal[False] = ...) -> None: ...
 @overload
-def show_config(*, as_dict: Literal[True]) -> dict[str, Any]: ...
-def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
+def show_config(*, as_dict: Literal[True]) -> Installation: ...
+def show_config(*, as_dict: bool = False) -> Installation | None:
     """Print the kernels in use, the machine and the versions of libraries.
 
     Include this in reports of bugs and measurements.
@@ -63,7 +64,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _config() -> dict[str, Any]:
+def _config() -> Installation:
     kernels, reason = _kernels()
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -94,7 +95,13 @@ def _kernels() -> tuple[str, str]:
     return name, "SCSTREAM_KERNELS is numpy"
 
 
-def _blas() -> list[dict[str, Any]]:
+class _Blas(TypedDict):
+    name: str
+    version: str | None
+    threads: int
+
+
+def _blas() -> list[_Blas]:
     import scipy.linalg  # noqa: F401  # loads its own BLAS, and that of numpy
     from threadpoolctl import threadpool_info
 
@@ -105,7 +112,7 @@ def _blas() -> list[dict[str, Any]]:
     ]
 
 
-def _lines(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _lines(config: Installation) -> Iterator[tuple[str, str]]:
     """Yield the lines of the table: name and value."""
     for name in ("scstream", "python", "platform"):
         yield name, config[name]

@@ -13,6 +13,7 @@ from scstream import __version__
 from scstream.core.predictor import Predictor
 from scstream.errors import missing_extra
 from scstream.estimator import ScStream
+from scstream.io.header import Json
 
 try:
     from mlflow import artifacts, pyfunc
@@ -175,14 +176,12 @@ def _load_pyfunc(path: str) -> _Predictions:
     return _Predictions(ScStream.load(path))  # MLflow calls this by name
 
 
-def _stored(
-    model: ScStream, folder: str, signature: Any, example: Any, options: dict[str, Any]
-) -> dict[str, Any]:
-    """Save the model in a folder, and say to MLflow what it is."""
+def _stored(model: ScStream, folder: str, signature: Any, example: Any, options: Json) -> Json:
+    """Save the model in a folder; return the arguments that describe it to MLflow."""
     file = Path(folder, _FILE)
     model.save(file)
     if example is not None:
-        _Predictions(model).predict(example)  # an example that it refuses is none
+        _Predictions(model).predict(example)  # raises if the model rejects the example
         if signature is None:
             signature = ModelSignature(infer_signature(example).inputs, _ANSWERS)
     if "conda_env" not in options:

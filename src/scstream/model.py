@@ -15,7 +15,7 @@ import numpy as np
 
 from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
-from scstream.core import default, paper
+from scstream.core import default, exact, paper
 from scstream.core.assign import Executor
 from scstream.core.config import Config
 from scstream.core.predictor import Predictor
@@ -23,6 +23,7 @@ from scstream.core.state import Batch, Event, Info, State
 from scstream.core.window import Exponential
 from scstream.errors import CheckpointCorrupt, InputError, TimeError
 from scstream.families.base import Array, Family, Labels, Rows
+from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
 from scstream.io.parameters import family_kind, first_family, read_config, read_count
 from scstream.io.schema import check_entries, read_time, read_weight
@@ -31,7 +32,7 @@ from scstream.machine import usable_cores
 
 
 class Algorithm(Protocol):
-    """What `scstream.core.default` and `scstream.core.paper` offer."""
+    """What `scstream.core.default`, `scstream.core.paper` and `scstream.core.exact` offer."""
 
     def step(
         self, family: Family, config: Config, state: State, batch: Batch, executor: Executor
@@ -47,7 +48,9 @@ class Algorithm(Protocol):
         """Return the state whose statistics describe the shapes of the clusters."""
 
 
-ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({"default": default, "paper": paper})
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
+    {"default": default, "paper": paper, "exact": exact}
+)
 
 
 class Update(NamedTuple):
@@ -299,7 +302,7 @@ class Model:
             return self
         return replace(self, settings=replace(settings, **parameters))
 
-    def to_bytes(self, pipeline: Mapping[str, Any] | None = None) -> bytes:
+    def to_bytes(self, pipeline: PipelineState | None = None) -> bytes:
         """Return the content of a model file; the same model gives the same bytes."""
         return pack_model(
             self.family,
@@ -360,14 +363,14 @@ def load_model(path: Path, *, kernel: Any = None) -> Model:
     return model
 
 
-def checkpoint_bytes(model: Model | None, pipeline: Mapping[str, Any]) -> bytes:
+def checkpoint_bytes(model: Model | None, pipeline: PipelineState) -> bytes:
     """Return the content of a checkpoint: a model, or none yet, and what a pipeline stores."""
     return pack_pipeline(pipeline) if model is None else model.to_bytes(pipeline)
 
 
 def read_checkpoint(
     content: bytes, *, name: str, kernel: Any = None
-) -> tuple[Model | None, Mapping[str, Any]]:
+) -> tuple[Model | None, PipelineState]:
     """Read the content of a checkpoint or of a model file; raise `CheckpointCorrupt`."""
     pipeline = unpack_pipeline(content, name=name)
     if pipeline is not None:
@@ -380,7 +383,7 @@ def read_checkpoint(
         settings = Settings.of(parameters, column_names)
     except InputError as error:
         raise CheckpointCorrupt(
-            f"{name} is not a sound model file: {str(error).rstrip('.')}; restore an older copy."
+            f"{name} is not a valid model file: {str(error).rstrip('.')}; restore an older copy."
         ) from error
     return Model(family, config, read_only(state), info, events, settings), pipeline
 

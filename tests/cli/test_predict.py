@@ -142,8 +142,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     [
         ("none", "rows.csv", 2, "there is no file or folder none"),
         ("rows.csv", "rows.csv", 1, "rows.csv is not a model file, or is damaged"),
-        ("torn", "rows.csv", 1, "torn is not a sound model file"),
-        ("empty", "rows.csv", 1, "there is no sound checkpoint with a model yet"),
+        ("torn", "rows.csv", 1, "torn is not a valid model file"),
+        ("empty", "rows.csv", 1, "there is no valid checkpoint with a model yet"),
         ("m.scstream", "none.csv", 2, "there is no file at none.csv"),
         ("m.scstream", "other.csv", 2, "the first is row 0: column 'x' is missing."),
         ("m.scstream", "rows", 2, "the format of 'rows' in rows is unknown"),

@@ -76,7 +76,7 @@ def pipeline(folder, source, sink, clock, heard):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_clock_that_jumps(tmp_path, seed):
+def test_a_clock_that_jumps_changes_no_labels(tmp_path, seed):
     """Crashes before checkpoints make batches be learned again; the sink refuses other labels."""
     random, clock, heard = Random(seed), JumpingClock(seed), []
     source, sink, times = MemorySource({"": messages(N_ROWS)}), MemorySink(), []
@@ -125,7 +125,7 @@ print(int(time.time()))
 """
 
 
-def test_the_clock_of_the_machine_is_set_back_between_runs(tmp_path):
+def test_a_clock_that_is_set_back_between_runs_changes_no_labels(tmp_path):
     """By libfaketime: first a day ahead, then a day behind."""
     assert FAKETIME is not None, "this test needs libfaketime; install it: apt install libfaketime"
     ends = FileEnds(tmp_path)

@@ -95,7 +95,7 @@ def can_mount(folder):
         return False
 
 
-def test_a_full_disk_stops_it_and_nothing_is_lost(tmp_path, whole):
+def test_a_full_disk_stops_the_pipeline_and_loses_nothing(tmp_path, whole):
     """On a file system of its own where one may be mounted, else by a limit on files."""
     if can_mount(tmp_path):
         with small_disk(tmp_path / "small", 400):
@@ -123,7 +123,7 @@ def _fill_and_clear(folder, whole):
     assert_whole(ends, folder, whole)
 
 
-def test_a_limit_on_files_stops_it_and_nothing_is_lost(tmp_path, whole):
+def test_a_limit_on_files_stops_the_pipeline_and_loses_nothing(tmp_path, whole):
     _limited(tmp_path / "limited", whole)
 
 
@@ -147,7 +147,7 @@ def _limited(folder, whole):
         ("openat", "ENOSPC"),
     ],
 )
-def test_a_system_call_that_fails_stops_it_and_nothing_is_lost(tmp_path, whole, call, error):
+def test_a_failed_system_call_stops_the_pipeline_and_loses_nothing(tmp_path, whole, call, error):
     """Once per run, ever later, by the tracer of the system."""
     assert shutil.which("strace"), "this test needs strace; install it: apt install strace"
     ends, settings = begun(tmp_path / "traced", "a")

@@ -19,7 +19,7 @@ def test_the_number_of_clusters_is_bounded(bounded):
     assert bounded.n_clusters.max() <= MOST
 
 
-def test_the_attack_would_go_beyond_without_the_bound():
+def test_the_attack_exceeds_the_bound_if_it_is_removed():
     assert siege(max_clusters=1000, n_attack=40).n_clusters.max() > MOST
 
 
@@ -27,7 +27,7 @@ def test_memory_is_bounded(bounded):
     assert bounded.memory.max() - bounded.memory[N_CALM] < 32.0
 
 
-def test_labels_are_right_again_within_two_half_lives(bounded):
+def test_labels_recover_within_two_half_lives(bounded):
     before, after = bounded.agreement[5:N_CALM], bounded.agreement[-HALF_LIFE:]
     assert np.median(after) >= np.median(before) - 0.02
 

@@ -36,13 +36,13 @@ def assert_clean(found, *, kills):
 
 
 @pytest.mark.parametrize(("kind", "kills"), [("file", 250), ("redis", 150), ("nats", 150)])
-def test_a_pipeline_that_is_killed(kind, kills):
+def test_killing_the_pipeline_loses_and_repeats_nothing(kind, kills):
     found = called("kill_loop", kind, "--kills", str(kills), "--rows", "2400")
     assert_clean(found, kills=kills)
 
 
 @pytest.mark.parametrize("kind", ["redis", "nats"])
-def test_a_broker_that_is_killed_behind_a_bad_network(kind):
+def test_killing_the_broker_loses_and_repeats_nothing(kind):
     """Five times ten thousand rows, the pipeline killed as well."""
     found = called(
         *("kill_loop", kind, "--kills", "10", "--rows", "10000", "--rounds", "5"),
@@ -60,7 +60,7 @@ def test_a_planted_defect_is_found(kind, plant):
 
 
 @pytest.mark.parametrize("kind", ["file", "redis", "nats"])
-def test_a_zombie_commits_nothing(kind):
+def test_a_pipeline_that_was_replaced_commits_nothing(kind):
     """An instance is stopped, another takes over, the first goes on: it is fenced, 20 times."""
     found = called("zombies", kind, "20")
     assert found["zombies"] == found["refused"] == 20

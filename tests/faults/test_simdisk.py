@@ -20,7 +20,7 @@ FILE = FastPath("/f")
 
 
 @pytest.mark.parametrize("name", SETUPS)
-def test_a_crash_at_every_operation(name):
+def test_a_crash_at_any_operation_loses_and_repeats_nothing(name):
     setup = SETUPS[name]
     expected = reference(setup)
     n_cases = 0
@@ -31,7 +31,7 @@ def test_a_crash_at_every_operation(name):
 
 
 @pytest.mark.parametrize("name", SETUPS)
-def test_every_operation_may_fail(name):
+def test_an_error_of_any_operation_loses_and_repeats_nothing(name):
     setup = SETUPS[name]
     expected = reference(setup)
     for world in every_error(setup):
@@ -40,7 +40,7 @@ def test_every_operation_may_fail(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETUPS)
-def test_crash_after_crash(name):
+def test_repeated_crashes_lose_and_repeat_nothing(name):
     setup, n_crashes, seed = SETUPS[name], 0, 0
     expected = reference(setup)
     while n_crashes < N_CHAINED / len(SETUPS):
@@ -134,7 +134,7 @@ class TestDisk:
             disk.write(handle, memoryview(b"e"))
         assert caught.value.errno == errno.ENOSPC
 
-    def test_labels_stay_where_they_are(self):
+    def test_the_outcome_is_what_the_disk_has(self):
         world = World(SETUPS["count"], 0)
         assert world.run()
         assert world.outcome()[0] == world.disk.read(LABELS)

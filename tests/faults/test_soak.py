@@ -53,7 +53,7 @@ class Slower:
         self._learner.update(np.concatenate([rows, rows[: len(rows) // 3]]))
 
 
-def test_growth_would_be_seen():
+def test_growth_is_detected():
     model, _, _ = Settings.of({"random_state": 0, "n_jobs": 1}).update(
         np.frombuffer(distinct_messages()[0]).reshape(ROWS, N_FEATURES)
     )

@@ -317,7 +317,7 @@ CODES = {SourceChanged: 10, SourceRegressed: 11, SourceGap: 12}
 
 
 @pytest.mark.parametrize("scenario", TABLE, ids=lambda s: f"{s.bench.__name__[:-5]}-{s.act}")
-def test_a_source_that_is_not_what_it_was(tmp_path, scenario):
+def test_a_source_that_has_changed_is_detected(tmp_path, scenario):
     bench = scenario.bench(tmp_path)
     try:
         bench.fill(ROWS)

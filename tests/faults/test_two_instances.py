@@ -34,7 +34,7 @@ def loser(game):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_zombie_leaves_no_trace(name):
+def test_an_instance_that_was_replaced_leaves_no_trace(name):
     """Labels and model are those of one run, wherever the first was stopped and went on."""
     setup = SETUPS[name]
     expected = reference(setup)
@@ -47,7 +47,7 @@ def test_a_zombie_leaves_no_trace(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_who_is_overtaken_says_so(name):
+def test_an_instance_that_was_replaced_raises_fenced(name):
     """By `Fenced`; the other may find that somebody writes to its file, and start anew."""
     for game in play(SETUPS[name], N_GAMES):
         assert loser(game) is None or isinstance(loser(game), Fenced | SinkError), (
@@ -55,7 +55,7 @@ def test_who_is_overtaken_says_so(name):
         )
 
 
-def test_a_rename_in_place_of_a_link_is_found():
+def test_a_store_that_renames_instead_of_linking_is_detected():
     """Without compare-and-set both instances believe that they are the one."""
     setup = replace(SETUPS["count"], ignored=frozenset({"compare"}))
     with pytest.raises(AssertionError, match=r"committed|two have the epochs"):

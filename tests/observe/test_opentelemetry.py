@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 from scstream.observe.opentelemetry import Spans, traced
 from scstream.serve.app import create_app
 from scstream.serve.model import LocalModel
-from tests.serve.subjects import Client, reading
+from tests.serve.subjects import Client, model_version
 
 BATCH: dict[str, Any] = {
     "batch": 4,
@@ -238,7 +238,7 @@ def test_a_request_that_is_cancelled_ends_its_span(
 def test_every_request_of_the_service_is_a_span(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    app = create_app(LocalModel(reading()), around=partial(traced, provider=provider))
+    app = create_app(LocalModel(model_version()), around=partial(traced, provider=provider))
     client = Client(app)
     assert client.request("POST", "/predict", json={"rows": [[0.0, 0.0]]}).status_code == 200
     assert client.request("POST", "/predict", content=b"{").status_code == 415

@@ -33,7 +33,7 @@ N_KEYS = 500
 PARAMS = {"random_state": 3, "n_jobs": 1}
 
 
-def a_parcel(number: int, *, n_keys: int = N_KEYS) -> SourceBatch:
+def make_batch(number: int, *, n_keys: int = N_KEYS) -> SourceBatch:
     """Rows of half of the keys, four each, mixed."""
     rng = np.random.default_rng(number)
     key = rng.permutation(np.repeat(rng.choice(n_keys, n_keys // 2, replace=False), 4))
@@ -110,9 +110,9 @@ def make(cluster: Cluster, tmp_path: Path) -> Iterator[object]:
 
 def test_join_leave_and_kill_amid_batches(make, tmp_path: Path):
     options = {"max_keys": N_KEYS - 20, "memory": "4MB", "segment": "200kB"}
-    parcels = [a_parcel(number) for number in range(8)]
+    source_batches = [make_batch(number) for number in range(8)]
     alone = in_one_process(tmp_path / "alone", **options)
-    batches = [alone.learn(source_batch) for source_batch in parcels]
+    batches = [alone.learn(source_batch) for source_batch in source_batches]
     pool = make(workers=2, **options)
     sizes = {0: 2, 1: 3, 3: 1, 5: 2}  # workers, from which batch on
     for number, other in enumerate(batches):
@@ -122,7 +122,7 @@ def test_join_leave_and_kill_amid_batches(make, tmp_path: Path):
         if number in (2, 6, 7):
             pid = pid_of_live_worker(pool)
             Timer(0.04 * (number - 2), os.kill, (pid, signal.SIGKILL)).start()
-        same(pool.learn(parcels[number]), other)
+        same(pool.learn(source_batches[number]), other)
         assert number not in sizes or len(pool.workers) == sizes[number]
         if number == 5:
             write = pool.freeze()
@@ -133,15 +133,15 @@ def test_join_leave_and_kill_amid_batches(make, tmp_path: Path):
     content = write(Progress(6))
     for again in (make(workers=1, **options), in_one_process(tmp_path / "shared", **options)):
         assert again.restore(content, name="c").batch == 6
-        same(again.learn(parcels[6]), batches[6])
+        same(again.learn(source_batches[6]), batches[6])
 
 
 def test_workers_follow_the_nodes(make, cluster: Cluster, tmp_path: Path):
-    parcels = [a_parcel(number, n_keys=60) for number in range(6)]
+    source_batches = [make_batch(number, n_keys=60) for number in range(6)]
     alone, pool = in_one_process(tmp_path / "alone"), make()
 
     def learn(number: int) -> int:
-        same(pool.learn(parcels[number]), alone.learn(parcels[number]))
+        same(pool.learn(source_batches[number]), alone.learn(source_batches[number]))
         return len(pool.workers)
 
     wait_until(lambda: len(alive()) == 1)  # after tests before this one
@@ -189,12 +189,12 @@ def test_sentences(make, monkeypatch):
         with pytest.raises(
             EngineError, match=r"\d of 9 workers of the pool have started: .*status"
         ):
-            crowd.learn(a_parcel(0, n_keys=5))
+            crowd.learn(make_batch(0, n_keys=5))
     crowd.close()
     elsewhere = make(workers=1)
     monkeypatch.setattr(elsewhere._workers._store, "put", lambda name, content: None)
     with pytest.raises(EngineError, match="does not see the checkpoints"):
-        elsewhere.learn(a_parcel(0, n_keys=5))
+        elsewhere.learn(make_batch(0, n_keys=5))
     hasty = make(workers=1, deadline=0.001)
     with pytest.raises(EngineError, match=r"has not answered within 0\.001 s"):
-        hasty.learn(a_parcel(0))
+        hasty.learn(make_batch(0))

@@ -120,11 +120,11 @@ class Show:
     def learn(self, X: Any, *, when: Any = None) -> ModelVersion:
         self.learner, labels, _ = self.learner.update(X, time=when)
         self.batch += 1
-        reading = self.reading()
-        self.live.add_version(reading, X=X, labels=labels)
-        return reading
+        model_version = self.model_version()
+        self.live.add_version(model_version, X=X, labels=labels)
+        return model_version
 
-    def reading(self, *, batch: int | None = None, age: float = 0.0) -> ModelVersion:
+    def model_version(self, *, batch: int | None = None, age: float = 0.0) -> ModelVersion:
         """The model now, or as if it were that of another batch, or learned a while ago."""
         number = self.batch if batch is None else batch
         at = time.time() - age
@@ -174,7 +174,7 @@ def play(
         yield rows[rng.permutation(n_rows)]
 
 
-def reading_of(family: Family, state: State) -> ModelVersion:
+def model_version_of(family: Family, state: State) -> ModelVersion:
     names = tuple(f"f{d}" for d in range(family.n_features))
     model = Model(family, Config(), state, settings=Settings(feature_names=names))
     return ModelVersion(0, 1, 0.0, names, model, Steps())

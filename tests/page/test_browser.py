@@ -109,7 +109,7 @@ def test_it_shows_the_model_and_asks_nobody_else(page: Page, stage: Stage, show:
     page.on("request", lambda request: asked.append(request.url))
     opened(page, stage)
     assert found == []
-    state = show.reading().model.state
+    state = show.model_version().model.state
     assert page.inner_text("#n-clusters") == str(state.n_clusters)
     assert page.inner_text("#n-batches") == "40"
     ids = page.eval_on_selector_all("#rows button", "all => all.map(e => Number(e.innerText))")
@@ -157,7 +157,7 @@ def test_everything_is_reached_by_keys(page: Page, stage: Stage, show: Show) -> 
         order.append(page.evaluate("document.activeElement.id || document.activeElement.className"))
     assert order[:8] == ["skip", "span", "pause", "dark", "map", "shares", "lineage", "rates"]
     assert order[-1] == "scroll"  # the list of events; before it the table, as one stop
-    ids = show.reading().model.state.ids.tolist()
+    ids = show.model_version().model.state.ids.tolist()
     page.focus("#map")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -172,7 +172,7 @@ def test_everything_is_reached_by_keys(page: Page, stage: Stage, show: Show) -> 
 
 def test_the_table_and_time_are_walked_by_arrows(page: Page, stage: Stage, show: Show) -> None:
     opened(page, stage)
-    ids = show.reading().model.state.ids.tolist()
+    ids = show.model_version().model.state.ids.tolist()
     page.focus("#rows button")
     for _ in ids:
         page.keyboard.press("ArrowDown")
@@ -235,7 +235,7 @@ def test_without_a_model_it_says_so(page: Page) -> None:
 
 def test_a_model_that_is_only_followed_has_no_rows_and_may_be_old(page: Page, show: Show) -> None:
     live = Live()
-    live.add_version(show.reading(age=600.0))
+    live.add_version(show.model_version(age=600.0))
     with Stage(live) as stage:
         page.goto(stage.address)
         expect(page.locator("#state")).to_have_text("live, but no new batch for 10 min")
@@ -244,7 +244,7 @@ def test_a_model_that_is_only_followed_has_no_rows_and_may_be_old(page: Page, sh
 
 def test_a_token_is_kept_in_the_tab_alone(page: Page, show: Show) -> None:
     live = Live()
-    live.add_version(show.reading())
+    live.add_version(show.model_version())
     with Stage(live, token="hunter2") as stage:
         page.goto(stage.address)
         expect(page.locator("#state")).to_have_text("a token is needed")
@@ -264,7 +264,7 @@ def test_a_token_is_kept_in_the_tab_alone(page: Page, show: Show) -> None:
 
 def test_it_is_at_home_in_the_service(page: Page, show: Show) -> None:
     live, token = Live(), "hunter2"
-    app = create_app(LocalModel(show.reading()), ServiceSettings(token=token), live=live)
+    app = create_app(LocalModel(show.model_version()), ServiceSettings(token=token), live=live)
     app.state.service.begin()
     with Stage(live, app=app) as stage:
         page.goto(stage.address)
@@ -281,24 +281,24 @@ def test_it_is_at_home_in_the_service(page: Page, show: Show) -> None:
 
 def test_it_comes_back_when_the_service_does(page: Page, show: Show) -> None:
     first, second = Live(), Live()
-    first.add_version(show.reading())
+    first.add_version(show.model_version())
     with Stage(first) as stage:
         opened(page, stage)
     expect(page.locator("#state")).to_contain_text("next try in")
     expect(page.locator("#n-batches")).to_have_text("40")  # what was known is still there
-    second.add_version(show.reading())
+    second.add_version(show.model_version())
     with Stage(second, port=stage.port):
         page.wait_for_selector(READY, timeout=10_000)
 
 
 def test_a_pause_holds_the_picture_and_loses_nothing(page: Page, show: Show) -> None:
     live = Live()
-    live.add_version(show.reading(batch=40))
+    live.add_version(show.model_version(batch=40))
     with Stage(live) as stage:
         opened(page, stage)
         page.click("#pause")
         expect(page.locator("#state")).to_have_text("paused")
-        live.add_version(show.reading(batch=50))
+        live.add_version(show.model_version(batch=50))
         page.wait_for_timeout(600)
         assert page.get_attribute("html", "data-batch") == "40"
         page.click("#pause")
@@ -323,7 +323,7 @@ def test_memory_of_the_page_is_bounded(
         nonlocal batch
         for _ in range(n):
             batch += 1
-            live.add_version(show.reading(batch=batch), X=X, labels=labels)
+            live.add_version(show.model_version(batch=batch), X=X, labels=labels)
 
     go_on(700)  # more moments than are kept
     page.set_viewport_size({"width": 400, "height": 400})

@@ -52,16 +52,16 @@ def test_the_history_is_what_the_model_did() -> None:
     live = Live(clock=eager_clock())
     show = Show(live, half_life=1.5)
     rows = list(play(ACTORS, n_rows=120, n_batches=60))
-    readings = [show.learn(X) for X in rows]
+    model_versions = [show.learn(X) for X in rows]
     changes = live.changes(HistoryCursor())
     assert [m["clusters"] for m in changes["summaries"]] == [
-        reading.model.state.n_clusters for reading in readings
+        model_version.model.state.n_clusters for model_version in model_versions
     ]
     assert [m["rows"] for m in changes["summaries"]] == [120.0] * 60
     shown_rows = [(e["kind"], e["id"], e["other"]) for e in changes["events"]]
-    assert shown_rows == [(e.kind, e.id, e.other) for e in readings[-1].model.events]
+    assert shown_rows == [(e.kind, e.id, e.other) for e in model_versions[-1].model.events]
     assert {kind for kind, _, _ in shown_rows} >= {"born", "died"}
-    state = readings[-1].model.state
+    state = model_versions[-1].model.state
     alive = {record["id"] for record in changes["lineage"] if record["end"] is None}
     assert alive == set(state.ids.tolist())
     shares = dict(
@@ -77,9 +77,9 @@ def test_a_follower_that_misses_batches_tells_the_same_events() -> None:
     every, some = Live(clock=eager_clock()), Live(clock=eager_clock())
     show = Show(every, half_life=1.5)
     for number, X in enumerate(play(ACTORS, n_rows=120, n_batches=60)):
-        reading = show.learn(X)
+        model_version = show.learn(X)
         if number % 7 == 0 or number == 59:
-            some.add_version(reading)
+            some.add_version(model_version)
     whole, parts = every.changes(HistoryCursor()), some.changes(HistoryCursor())
     assert parts["events"] == whole["events"]
     assert sum(m["batches"] for m in parts["summaries"]) == sum(
@@ -94,13 +94,13 @@ def test_a_follower_that_misses_batches_tells_the_same_events() -> None:
 def test_memory_does_not_grow_with_the_stream() -> None:
     live = Live(n_rows=200, n_summaries=50, clock=eager_clock())
     show = Show(live, half_life=1.5)
-    readings = [show.learn(X) for X in play(ACTORS, n_rows=120, n_batches=60)]
+    model_versions = [show.learn(X) for X in play(ACTORS, n_rows=120, n_batches=60)]
     rows, batch = np.zeros((90, 2)), count(60)
 
     def go_on(n: int) -> int:
         for number in range(n):  # the same again, and clusters of new names all the time
-            reading = renamed(readings[number % 60], next(batch))
-            live.add_version(reading, X=rows, labels=np.full(90, reading.batch))
+            model_version = renamed(model_versions[number % 60], next(batch))
+            live.add_version(model_version, X=rows, labels=np.full(90, model_version.batch))
             live.add_predicted(rows, np.zeros(90, dtype=np.int64))
         live.picture()
         gc.collect()
@@ -120,11 +120,11 @@ def test_memory_does_not_grow_with_the_stream() -> None:
     assert len(live.picture()["rows"]["id"]) <= 200 and changes["dropped"] >= 200
 
 
-def renamed(reading: ModelVersion, batch: int) -> ModelVersion:
+def renamed(model_version: ModelVersion, batch: int) -> ModelVersion:
     """The same state as that of another batch, in which a cluster of its own was born."""
-    info = replace(reading.model.info, events=(Event("born", float(batch), batch, 1.0),))
-    model = replace(reading.model, info=info)
-    return replace(reading, batch=batch, model=model)
+    info = replace(model_version.model.info, events=(Event("born", float(batch), batch, 1.0),))
+    model = replace(model_version.model, info=info)
+    return replace(model_version, batch=batch, model=model)
 
 
 def test_nothing_is_drawn_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,21 +154,21 @@ def test_what_costs_is_done_five_times_a_second_and_nothing_is_lost() -> None:
 
 def test_a_stream_that_was_set_back_begins_another_history() -> None:
     live = Live(clock=eager_clock())
-    show, readings = Show(live), []
+    show, model_versions = Show(live), []
     for X in play(ACTORS, n_rows=60, n_batches=10):
-        readings.append(show.learn(X))
+        model_versions.append(show.learn(X))
     cursor = HistoryCursor()
     assert len(live.changes(cursor)["summaries"]) > 5
-    live.add_version(readings[3])
+    live.add_version(model_versions[3])
     changes = live.changes(cursor)
     assert changes["reset"] and len(changes["summaries"]) == 1
 
 
 def test_the_same_version_twice_is_one_summary() -> None:
     live = Live(clock=eager_clock())
-    reading = Show(live).learn(next(play(ACTORS, n_rows=60, n_batches=1)))
-    live.add_version(reading)
-    live.add_version(reading)
+    model_version = Show(live).learn(next(play(ACTORS, n_rows=60, n_batches=1)))
+    live.add_version(model_version)
+    live.add_version(model_version)
     assert len(live.changes(HistoryCursor())["summaries"]) == 1
 
 
@@ -190,10 +190,12 @@ def test_sparse_rows_are_drawn() -> None:
 
 def test_threads_may_call_it_all_at_once() -> None:
     live = Live(n_rows=100, n_summaries=20)
-    readings = []
+    model_versions = []
     for X in play(ACTORS, n_rows=40, n_batches=12):
-        reading = Show(live).learn(X) if not readings else show_more(readings[-1], X)
-        readings.append(reading)
+        model_version = (
+            Show(live).learn(X) if not model_versions else show_more(model_versions[-1], X)
+        )
+        model_versions.append(model_version)
     errors: list[BaseException] = []
 
     def work(task: Any) -> None:
@@ -205,7 +207,7 @@ def test_threads_may_call_it_all_at_once() -> None:
 
     rows, labels = np.zeros((9, 2)), np.zeros(9, dtype=np.int64)
     tasks = [
-        lambda i: live.add_version(readings[i % 12], X=rows, labels=labels),
+        lambda i: live.add_version(model_versions[i % 12], X=rows, labels=labels),
         lambda i: live.add_predicted(rows, labels),
         lambda i: json.dumps(live.picture(), allow_nan=False),
         lambda i: json.dumps(live.changes(HistoryCursor()), allow_nan=False),
@@ -218,9 +220,9 @@ def test_threads_may_call_it_all_at_once() -> None:
     assert not errors
 
 
-def show_more(reading: ModelVersion, X: Any) -> ModelVersion:
-    model, _, _ = reading.model.update(X)
-    return ModelVersion(reading.batch + 1, reading.batch + 1, 0.0, None, model, Steps())
+def show_more(model_version: ModelVersion, X: Any) -> ModelVersion:
+    model, _, _ = model_version.model.update(X)
+    return ModelVersion(model_version.batch + 1, model_version.batch + 1, 0.0, None, model, Steps())
 
 
 def test_messages_start_with_the_history_and_continue_with_changes(
@@ -268,7 +270,7 @@ def test_a_browser_that_does_not_read_is_disconnected(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "_PAUSE", 0)
     live = Live(clock=eager_clock())
     rows = next(play(ACTORS, n_rows=600, n_batches=1))
-    reading, labels = Show(live).learn(rows), np.zeros(600, dtype=np.int64)
+    model_version, labels = Show(live).learn(rows), np.zeros(600, dtype=np.int64)
     with Stage(live, buffer=8192) as stage, socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect(("127.0.0.1", stage.port))
@@ -276,7 +278,7 @@ def test_a_browser_that_does_not_read_is_disconnected(monkeypatch: pytest.Monkey
         end = time.monotonic() + 20
         was_watched = False
         while time.monotonic() < end and (live.n_subscribed or not was_watched):
-            live.add_version(reading, X=rows, labels=labels)
+            live.add_version(model_version, X=rows, labels=labels)
             time.sleep(0.002)
             was_watched |= live.n_subscribed > 0
         assert was_watched and live.n_subscribed == 0

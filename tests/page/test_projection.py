@@ -26,7 +26,7 @@ from scstream.serve.memory import LabelledRows
 from scstream.serve.picture import N_SHOWN, render
 from scstream.view.columns import columns_of
 from scstream.view.projection import TURN, Projection
-from tests.page.stage import reading_of, state_of
+from tests.page.stage import model_version_of, state_of
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(3.0, size=(60, 5)).astype(float)
@@ -60,7 +60,7 @@ def test_every_family_is_drawn_where_its_rows_are(name: str) -> None:
     group = np.arange(60) % 3
     stats = family.stats(X, group, 3)
     shown_rows = LabelledRows(X, group, np.arange(60.0))
-    values = render(reading_of(family, state_of(family, stats)), learned=shown_rows).values
+    values = render(model_version_of(family, state_of(family, stats)), learned=shown_rows).values
     places = np.array(values["rows"]["place"])
     centres = np.array(values["shown"]["place"])
     ellipses = np.array(values["shown"]["covariance"]).reshape(3, 2, 2)
@@ -143,7 +143,7 @@ def test_two_columns_are_drawn_as_they_are_and_one_as_a_line() -> None:
     group = np.arange(40) % 2
     shown_rows = LabelledRows(rows, group, np.zeros(40))
     stats = family.stats(rows, group, 2)
-    values = render(reading_of(family, state_of(family, stats)), learned=shown_rows).values
+    values = render(model_version_of(family, state_of(family, stats)), learned=shown_rows).values
     assert values["kind"] == "columns" and values["axes"] == ["f0", "f1"]
     assert np.allclose(values["rows"]["place"], rows, rtol=1e-4)
     covariance = np.array(values["shown"]["covariance"]).reshape(2, 2, 2)
@@ -151,7 +151,7 @@ def test_two_columns_are_drawn_as_they_are_and_one_as_a_line() -> None:
     single = Gaussian.weak_prior(rows[:, :1])
     stats = single.stats(rows[:, :1], group, 2)
     shown_rows = LabelledRows(rows[:, :1], group, np.zeros(40))
-    values = render(reading_of(single, state_of(single, stats)), learned=shown_rows).values
+    values = render(model_version_of(single, state_of(single, stats)), learned=shown_rows).values
     assert values["kind"] == "line" and np.shape(values["rows"]["place"]) == (40, 1)
 
 
@@ -171,9 +171,9 @@ def test_of_ten_thousand_clusters_the_heaviest_are_drawn_in_no_time() -> None:
     stats = np.zeros((10_000, family.n_stats), dtype=np.float64)
     stats[:, 0] = weight
     stats[:, 1:] = weight[:, None]
-    reading = reading_of(family, state_of(family, stats))
+    model_version = model_version_of(family, state_of(family, stats))
     started = time.perf_counter()
-    values = render(reading).values
+    values = render(model_version).values
     assert time.perf_counter() - started < 2.0  # 0.1 s on a machine of today
     assert values["clusters"] == 10_000 and len(values["shown"]["id"]) == N_SHOWN
     assert set(values["shown"]["id"]) == set(np.argsort(-weight)[:N_SHOWN].tolist())
@@ -183,13 +183,13 @@ def test_of_full_covariances_of_many_columns_only_a_few_are_drawn() -> None:
     X = RNG.normal(size=(40, 600))
     family = Gaussian(mean=np.zeros(600), kappa=0.01, nu=603.0, psi=np.eye(600))
     stats = family.stats(X, np.arange(40) % 20, 20)
-    reading = reading_of(family, state_of(family, stats))
-    values = render(reading, learned=LabelledRows(X, np.arange(40) % 20, np.zeros(40))).values
+    model_version = model_version_of(family, state_of(family, stats))
+    values = render(model_version, learned=LabelledRows(X, np.arange(40) % 20, np.zeros(40))).values
     assert len(values["shown"]["id"]) == 20 and len(values["shown"]["covariance"]) == 13
     assert [trait[2] is None for traits in values["shown"]["traits"] for trait in traits][-1]
 
 
 def test_a_model_without_clusters_is_drawn_as_none() -> None:
     family = Gaussian.weak_prior(COUNTS)
-    values = render(reading_of(family, State.empty(family))).values
+    values = render(model_version_of(family, State.empty(family))).values
     assert values["clusters"] == 0 and values["rows"] is None

@@ -28,7 +28,7 @@ def rows(n_rows: int, *, seed: int = 0) -> np.ndarray:  # (N, 2)
 
 
 @cache
-def reading(*, names: tuple[str, ...] | None = ("x", "y"), **params: Any) -> ModelVersion:
+def model_version(*, names: tuple[str, ...] | None = ("x", "y"), **params: Any) -> ModelVersion:
     """A model of three clusters in two columns that has learned three batches."""
     learner = Settings.of({"random_state": 0} | params, feature_names=names)
     for seed in range(3):
@@ -37,7 +37,7 @@ def reading(*, names: tuple[str, ...] | None = ("x", "y"), **params: Any) -> Mod
 
 
 def app(**settings: Any) -> FastAPI:
-    return create_app(LocalModel(reading()), ServiceSettings(**settings))
+    return create_app(LocalModel(model_version()), ServiceSettings(**settings))
 
 
 class Client:

@@ -23,7 +23,7 @@ from scstream.serve.listen import ServiceThread, serve_in_thread
 from scstream.serve.model import LocalModel
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.arrow import stream_bytes
-from tests.serve.subjects import Client, app, columns, reading, refused, rows
+from tests.serve.subjects import Client, app, columns, model_version, refused, rows
 
 ARROW = "application/vnd.apache.arrow.stream"
 GOOD = {"x": [1.0], "y": [2.0]}
@@ -380,7 +380,7 @@ serve(create_app(model, ServiceSettings(body_seconds=60.0)), door)
 def test_ten_gigabytes_are_rejected_in_little_memory(tmp_path: Any) -> None:
     """With a length and without one; on a connection that is kept and with one body each."""
     file = tmp_path / "model.scstream"
-    LocalModel(reading()).save(file)
+    LocalModel(model_version()).save(file)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(file)],

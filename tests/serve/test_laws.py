@@ -29,10 +29,10 @@ from scstream.serve.settings import ServiceSettings
 from scstream.stream.arrow import stream_bytes
 from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
-from tests.serve.subjects import Client, app, columns, reading, refused, rows
+from tests.serve.subjects import Client, app, columns, model_version, refused, rows
 
 ARROW_TYPE = ARROW.decode()
-NOT_YET = "there is no sound checkpoint"
+NOT_YET = "there is no valid checkpoint"
 
 
 def read(stream: bytes) -> dict[str, list[Any]]:
@@ -42,7 +42,7 @@ def read(stream: bytes) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("given_as", ["columns", "rows", "arrow"])
 @pytest.mark.parametrize("n_rows", [0, 1, 50, 6000])
 def test_predictions_equal_those_of_the_model(given_as: str, n_rows: int) -> None:
-    X, model = rows(n_rows, seed=9), reading()
+    X, model = rows(n_rows, seed=9), model_version()
     client = Client(create_app(LocalModel(model)))
     if given_as == "arrow":
         answer = client.post("/predict", stream_bytes(columns_of(X)), ARROW_TYPE)
@@ -92,7 +92,7 @@ def test_arrow_and_json_have_the_same_content() -> None:
 
 
 def test_predictions_use_the_time_of_the_request() -> None:
-    X, model = rows(20), reading(half_life=5.0)
+    X, model = rows(20), model_version(half_life=5.0)
     client = Client(create_app(LocalModel(model)))
     said = client.predict(rows=X.tolist(), time=400.0).json()
     assert_array_equal(said["log_density"], model.compute("log_density", X, time=400.0).values)
@@ -100,9 +100,9 @@ def test_predictions_use_the_time_of_the_request() -> None:
 
 
 def test_null_is_a_missing_entry_if_the_family_handles_them() -> None:
-    client = Client(create_app(LocalModel(reading(family="diagonal"))))
+    client = Client(create_app(LocalModel(model_version(family="diagonal"))))
     said = client.predict(columns={"x": [0.1, None], "y": [None, 8.0]})
-    wanted = reading(family="diagonal").compute("labels", [[0.1, np.nan], [np.nan, 8.0]])
+    wanted = model_version(family="diagonal").compute("labels", [[0.1, np.nan], [np.nan, 8.0]])
     assert said.json()["cluster"] == wanted.values.tolist()
     detail = refused(Client(app()).predict(columns={"x": [0.1, None], "y": [1, 2]}), 422)["detail"]
     assert detail == "row 1 cannot be used: column 'x' is missing."
@@ -151,7 +151,7 @@ def test_an_entry_is_a_number_or_is_rejected(table: list[tuple[Any, Any]], by_ro
 
 
 def test_learning_equals_that_of_the_model() -> None:
-    X, before = rows(200, seed=11), reading()
+    X, before = rows(200, seed=11), model_version()
     client = Client(create_app(LocalModel(before), ServiceSettings(learn=True)))
     said = client.post("/learn", json.dumps({"columns": columns(X), "time": 9.0}).encode())
     after, labels, _ = before.model.update(X, time=9.0)
@@ -183,7 +183,7 @@ def test_every_response_comes_from_one_version() -> None:
     """Questions by many while batches are learned: each answer is that of the version it names."""
     X = rows(40, seed=3)
     body = json.dumps({"rows": X.tolist(), "probabilities": True}).encode()
-    model = LocalModel(reading())
+    model = LocalModel(model_version())
     known = {5: model.current()}
     app = create_app(model, ServiceSettings(learn=True))
 
@@ -222,7 +222,7 @@ def test_an_unreachable_store_only_lengthens_the_pause() -> None:
         def refresh(self) -> bool:
             if len(told) < 3:
                 raise OSError("the disk is away")
-            self.publish(reading())
+            self.publish(model_version())
             return True
 
     seen: list[ModelVersion] = []
@@ -261,7 +261,7 @@ def test_an_old_checkpoint_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_clusters_come_in_pages() -> None:
-    client, model = Client(app()), reading()
+    client, model = Client(app()), model_version()
     whole = client.get("/clusters").json()
     assert whole["columns"] == ["x", "y"] and whole["total"] == len(whole["clusters"]) == 3
     weights = [each["weight"] for each in whole["clusters"]]
@@ -276,7 +276,7 @@ def test_clusters_come_in_pages() -> None:
 
 
 def test_events_are_the_newest_first() -> None:
-    model = reading()
+    model = model_version()
     learner = model.model
     learner, _, _ = learner.update(rows(200, seed=4) + np.array([30.0, 0.0]))
     client = Client(create_app(LocalModel(ModelVersion(6, 4, 1.0, ("x", "y"), learner, Steps()))))
@@ -299,7 +299,8 @@ def test_the_model_file_can_be_downloaded(tmp_path: Path) -> None:
     assert answer.headers["content-disposition"] == 'attachment; filename="model-5.scstream"'
     (tmp_path / "m.scstream").write_bytes(answer.content)
     assert_array_equal(
-        ScStream.load(tmp_path / "m.scstream").predict(X), reading().compute("labels", X).values
+        ScStream.load(tmp_path / "m.scstream").predict(X),
+        model_version().compute("labels", X).values,
     )
 
 

@@ -20,14 +20,14 @@ from scstream.cli.main import run_app
 from scstream.serve.listen import serve_in_thread
 from scstream.serve.model import LocalModel
 from tests.cli.shell import PIPELINE, Running, logged, running, scstream, write_rows
-from tests.serve.subjects import app, columns, reading, rows
+from tests.serve.subjects import app, columns, model_version, rows
 
 TOKEN = "correct-horse-battery"
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    LocalModel(reading()).save(tmp_path / "model.scstream")
+    LocalModel(model_version()).save(tmp_path / "model.scstream")
     return tmp_path / "model.scstream"
 
 

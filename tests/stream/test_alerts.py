@@ -105,7 +105,7 @@ def test_a_pipeline_that_is_killed_gives_the_same_alerts(tmp_path: Path) -> None
     assert found["others"] == 0
 
 
-def test_keyed_models_alert_as_one(folder: Path) -> None:
+def test_keyed_models_share_the_alert_rules(folder: Path) -> None:
     """Two models of half the rows each have not found their way back when the second jump comes."""
     settings = settings_of(folder, "keyed") | {"schema": {"features": ["x", "y"], "key": "key"}}
     settings["alerts"]["births"] = 3
@@ -114,7 +114,7 @@ def test_keyed_models_alert_as_one(folder: Path) -> None:
     assert found == [each for each in JUMPED if each != (JUMPS[1], "log_density")]
 
 
-def test_other_rules_are_no_other_pipeline(folder: Path) -> None:
+def test_alert_rules_may_change_between_runs(folder: Path) -> None:
     """A checkpoint takes them, and the labels are the same."""
     announced: list[str] = []
 
@@ -134,7 +134,7 @@ def test_other_rules_are_no_other_pipeline(folder: Path) -> None:
     assert (folder / "labels.csv").read_bytes() == (folder / "plain.csv").read_bytes()
 
 
-def test_a_detector_of_ones_own(folder: Path) -> None:
+def test_a_custom_detector_can_be_used(folder: Path) -> None:
     pipeline = build(settings_of(folder, "own"))
     slow = PageHinkley(min_instances=5, delta=1.0, threshold=18.5, alpha=1.0, mode="down")
     pipeline.alert_rules = AlertRules(AlertOptions(log_density=slow))
@@ -180,7 +180,7 @@ def test_a_replay_writes_no_alerts(folder: Path) -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be_meant(changed: dict[str, Any], detail: str) -> None:
+def test_invalid_settings_are_rejected(changed: dict[str, Any], detail: str) -> None:
     with pytest.raises(InputError, match=detail) as caught:
         build({"source": {"kind": "stdin"}, **changed}, store=MemoryStore())
     assert "s3cret" not in str(caught.value)
@@ -215,7 +215,7 @@ def test_a_dry_run_shows_alerts_without_secrets(capsys, monkeypatch) -> None:
     assert not any(secret in text for secret in ("s3cret", "hunter"))
 
 
-def test_nothing_is_shown_of_alerts_that_there_are_not(capsys) -> None:
+def test_a_dry_run_without_alerts_shows_none(capsys) -> None:
     found, _ = shown(capsys)
     assert found["alerts.sink.kind"] is None and found["alerts.webhook"] is None
 

@@ -67,7 +67,7 @@ def test_a_run_continues_from_any_offset(sizes, rows, data):
 
 
 @given(SIZES, SIZES, st.integers(1, 9), st.randoms(), st.randoms())
-def test_planned_cuts_hold_for_any_order_of_lanes(left, right, rows, one, other):
+def test_recorded_boundaries_hold_for_any_order_of_partitions(left, right, rows, one, other):
     partitions = [messages(left, partition="a"), messages(right, partition="b", start=1000)]
 
     def shuffled(random):
@@ -93,7 +93,7 @@ def test_planned_cuts_hold_for_any_order_of_lanes(left, right, rows, one, other)
 
 
 @given(SIZES, st.integers(1, 5), st.data())
-def test_event_time_cuts_are_those_of_the_rows(sizes, window, data):
+def test_event_time_boundaries_depend_on_the_rows_only(sizes, window, data):
     batching = Batching(rows=10**6, time="event", window=float(window), lateness=1.0)
     records = messages(sizes)
     batches = drained(Batcher(batching, "at"), records)
@@ -120,7 +120,7 @@ def test_event_time_cuts_are_those_of_the_rows(sizes, window, data):
         assert [p.time for p in resumed] == times[at + 1 :]
 
 
-def test_offsets_hold_if_messages_are_grouped_anew():
+def test_offsets_stay_valid_if_rows_come_in_other_messages():
     batcher = Batcher(Batching(rows=4), batch=1, offsets={"": Offset(0, 5)}, is_first=False)
     small = [(Record(i, i + 1, b""), Block.of(np.full((2, 1), i))) for i in range(5)]
     assert numbers_in(drained(batcher, small)) == [[2.0, 3.0, 3.0, 4.0], [4.0]]
@@ -133,7 +133,7 @@ def late_stream(policy):
     return drained(batcher, [(Record(0, 1, b""), Block.of(times[:, None], at=times))])
 
 
-def test_late_rows_are_added_dropped_or_refused():
+def test_late_rows_are_added_dropped_or_raise():
     assert late_stream("add")[1].block.X[:, 0].tolist() == [3.0, 13.0, 14.0]
     dropped = late_stream("drop")[1].block
     assert dropped.X[:, 0].tolist() == [13.0, 14.0]
@@ -142,7 +142,7 @@ def test_late_rows_are_added_dropped_or_refused():
         late_stream("error")
 
 
-def test_a_timer_cuts_what_is_there():
+def test_a_timer_ends_a_batch_with_the_rows_so_far():
     batcher = Batcher(Batching(rows=100, seconds=2.0, time="processing"))
     batcher.add(*messages([3])[0], elapsed=10.0)
     assert batcher.next_boundary(elapsed=11.9, now=500.0) is None
@@ -162,7 +162,7 @@ def test_nothing_shortens_the_first_batch(window):
     assert batcher.next_boundary(elapsed=100.0, now=0.0, final=True).rows == {"": 6}
 
 
-def test_rows_know_where_they_came_from():
+def test_the_origin_of_every_row_is_known():
     batcher = Batcher(Batching(rows=4))
     source_batch, second = drained(batcher, messages([3, 3]))
     assert source_batch.origin(0)[1].position == 0
@@ -174,6 +174,6 @@ def test_rows_know_where_they_came_from():
     "wrong",
     [{"rows": 0}, {"seconds": -1.0}, {"time": "noon"}, {"late": "maybe"}, {"window": 3.0}],
 )
-def test_wrong_settings_get_a_sentence(wrong):
+def test_invalid_settings_are_rejected(wrong):
     with pytest.raises(InputError, match=r"batch\."):
         Batching(**wrong)

@@ -85,7 +85,7 @@ class Told(list):
         return [values for said, values in self if said == kind]
 
 
-def test_answers_are_those_of_the_model_file(tmp_path):
+def test_predictions_equal_those_of_the_model_file(tmp_path):
     store = FolderStore(tmp_path)
     for version, content in enumerate(SOUND):
         store.put(name_of(version), content)
@@ -101,7 +101,7 @@ def test_answers_are_those_of_the_model_file(tmp_path):
         assert told.values.dtype == np.int64
 
 
-def test_it_follows_a_pipeline(tmp_path):
+def test_new_checkpoints_of_a_pipeline_are_loaded(tmp_path):
     lines = [json.dumps({"x": x, "y": y}) for x, y in rows_of(1, 1000).tolist()]
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
     state = tmp_path / "state"
@@ -133,7 +133,7 @@ def test_it_follows_a_pipeline(tmp_path):
         [{"step": "standardise", "mode": "running", "half_life": 2.0}],
     ],
 )
-def test_rows_are_prepared_as_the_pipeline_does(tmp_path, steps):
+def test_rows_are_preprocessed_as_in_the_pipeline(tmp_path, steps):
     *_, content = contents(3, steps=steps)
     follower = Follower(store_of(content))
     known = restored(content).steps
@@ -173,7 +173,7 @@ class Counting(MemoryStore):
         return super().get(name, start, length)
 
 
-def test_without_news_nothing_is_read():
+def test_nothing_is_read_without_a_new_checkpoint():
     store = Counting()
     store.put(name_of(0), SOUND[0])
     store.put(name_of(1), damaged(SOUND[1]))
@@ -211,7 +211,7 @@ def away(*arguments):
     raise StreamError("the server is away")
 
 
-def test_a_checkpoint_of_a_later_format_is_passed_over():
+def test_a_checkpoint_of_a_later_format_is_skipped():
     later = MemoryStore()
     later.put(name_of(0), SOUND[0])
     told = Told()
@@ -230,7 +230,7 @@ ACTS = st.sampled_from(["sound", "damaged", "torn", "claim", "empty", "prune", "
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(ACTS, max_size=25))
-def test_the_version_is_the_newest_sound_one_and_never_goes_back(acts):
+def test_the_version_is_the_newest_valid_one_and_never_decreases(acts):
     store, told = MemoryStore(), Told()
     follower = Follower(store, emit=told)
     sound, spoilt, expected = [], set(), -1
@@ -278,14 +278,14 @@ class Racing(MemoryStore):
 
 
 @pytest.mark.parametrize("times", [1, 2, 5, 9])
-def test_a_version_pruned_between_the_list_and_the_reading_is_replaced_by_a_newer_one(times):
+def test_a_version_pruned_between_listing_and_reading_is_replaced_by_a_newer_one(times):
     store = Racing(times)
     store.put(name_of(0), SOUND[0])
     follower = Follower(store)
     assert follower.version == times
 
 
-def test_a_writer_that_is_always_faster_is_given_up_until_the_next_time():
+def test_refresh_gives_up_if_every_version_is_pruned_before_it_is_read():
     store = Racing(1000)
     store.put(name_of(0), SOUND[0])
     follower = Follower(store)
@@ -295,7 +295,7 @@ def test_a_writer_that_is_always_faster_is_given_up_until_the_next_time():
     assert follower.version == store.version
 
 
-def test_readers_beside_a_writer_that_prunes(tmp_path):
+def test_readers_get_valid_versions_while_a_writer_prunes(tmp_path):
     checkpoint_log = CheckpointLog(FolderStore(tmp_path), newest=1, hourly=0)
     checkpoint_log.claim(time=0.0)
     done, wrong = threading.Event(), []
@@ -329,7 +329,7 @@ def test_readers_beside_a_writer_that_prunes(tmp_path):
     assert not wrong
 
 
-def test_one_follower_of_many_threads_answers_from_one_version_at_a_time():
+def test_each_prediction_of_many_threads_uses_one_version():
     store = store_of(*SOUND[:1])
     follower = Follower(store)
     right = {v: Follower(store_of(content)).score(ASKED).values for v, content in enumerate(SOUND)}
@@ -353,7 +353,7 @@ def test_one_follower_of_many_threads_answers_from_one_version_at_a_time():
     assert not wrong
 
 
-def test_it_goes_back_only_when_told():
+def test_an_older_version_is_used_only_after_hold():
     store = store_of(*SOUND[:3])
     follower = Follower(store)
     follower.hold(0)
@@ -371,7 +371,7 @@ def test_it_goes_back_only_when_told():
     assert follower.version == 3
 
 
-def test_age_is_counted_from_the_writing():
+def test_age_is_the_time_since_the_checkpoint_was_written():
     clock = ManualClock(10.0)
     follower = Follower(store_of(SOUND[2]), clock=clock)
     assert follower.age == 7.0
@@ -379,19 +379,19 @@ def test_age_is_counted_from_the_writing():
     assert follower.age == 12.0
 
 
-def test_before_the_first_model_there_is_a_sentence():
+def test_before_the_first_model_an_error_explains_what_to_do():
     store = store_of(EMPTY)
     follower = Follower(store)
     assert follower.version == -1
     for question in (follower.predict, follower.score):
-        with pytest.raises(StreamError, match="no sound checkpoint with a model yet"):
+        with pytest.raises(StreamError, match="no valid checkpoint with a model yet"):
             question(ASKED)
     store.put(name_of(1), SOUND[0])
     assert follower.refresh()
     assert follower.predict(ASKED).version == 1
 
 
-def test_checkpoints_of_many_models_are_refused():
+def test_checkpoints_of_keyed_models_are_rejected():
     pool = pack_pipeline({"progress": progress_of(1).to_dict(), "segments": {}, "pool": {}})
     with pytest.raises(InputError, match="a model for every key"):
         Follower(store_of(pool))
@@ -407,12 +407,12 @@ def test_checkpoints_of_many_models_are_refused():
         ([[1.0, 1e200]], "too large"),
     ],
 )
-def test_rows_that_cannot_be_asked_about_are_refused(rows, detail):
+def test_invalid_rows_are_rejected(rows, detail):
     with pytest.raises(InputError, match=detail):
         Follower(store_of(SOUND[0])).predict(rows)
 
 
-def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+def test_a_missing_folder_is_not_created(tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
         Follower.open(str(tmp_path / "away"))
     assert not (tmp_path / "away").exists()

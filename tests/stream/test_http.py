@@ -164,7 +164,7 @@ def test_a_read_waits_for_a_body(source: HttpSource) -> None:
     timer.join()
 
 
-def test_a_key_makes_a_second_try_safe(source: HttpSource) -> None:
+def test_a_body_sent_twice_with_a_key_counts_once(source: HttpSource) -> None:
     assert post(source, b"[1]", key="a")[1] == {"position": 0, "duplicate": False}
     assert post(source, b"[1]", key="a")[1] == {"position": 0, "duplicate": True}
     assert post(source, b"[2]", key="a")[0] == 409
@@ -174,7 +174,7 @@ def test_a_key_makes_a_second_try_safe(source: HttpSource) -> None:
     assert len(reopened(source)) == 2
 
 
-def test_keys_outlive_the_files_they_came_in(source: HttpSource, tmp_path: Path) -> None:
+def test_keys_are_kept_after_their_file_is_removed(source: HttpSource, tmp_path: Path) -> None:
     post(source, b"[1]", key="first")
     for _ in range(30):
         post(source, b"1" * 200)
@@ -188,11 +188,17 @@ def test_keys_outlive_the_files_they_came_in(source: HttpSource, tmp_path: Path)
     assert post(source, b"[2]")[1]["position"] == 31
 
 
-def test_only_the_last_keys_are_remembered(tmp_path: Path) -> None:
+def test_only_the_newest_keys_are_kept(tmp_path: Path) -> None:
     journal = Journal(tmp_path, n_keys=3)
     journal.open()
     journal.append([(f"k{i}", b"") for i in range(5)], now=0.0)
-    assert [journal.seen(f"k{i}") is not None for i in range(5)] == [False, False, True, True, True]
+    assert [journal.find_key(f"k{i}") is not None for i in range(5)] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
     journal.close()
 
 
@@ -256,7 +262,7 @@ def test_a_body_that_is_not_safe_is_not_confirmed(
 
 
 @pytest.mark.parametrize("fails", ["create", "write", "sync", "sync_folder"])
-def test_a_new_file_that_cannot_be_made_loses_nothing(
+def test_a_new_file_that_cannot_be_created_loses_nothing(
     source: HttpSource, disk: FaultyDisk, fails: str
 ) -> None:
     for _ in range(9):
@@ -286,12 +292,12 @@ def bodies(folder: Path) -> list[bytes]:
     while more := journal.read(len(found)):
         found += [entry.body for entry in more]
     journal.append([("new", b"[new]")], now=0.0)  # it can always be gone on with
-    assert journal.seen("new") == (len(found), journal.seen("new")[1])  # type: ignore[index]
+    assert journal.find_key("new") == (len(found), journal.find_key("new")[1])  # type: ignore[index]
     journal.close()
     return found
 
 
-def test_a_torn_end_is_cut_off(tmp_path: Path) -> None:
+def test_an_incomplete_entry_at_the_end_is_removed(tmp_path: Path) -> None:
     last = filled(tmp_path / "whole")[-1]
     first = int(last.stem.removeprefix("rows-"))
     assert 0 < first < 5
@@ -307,7 +313,7 @@ def test_a_torn_end_is_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 6])
-def test_no_flipped_bit_is_read(tmp_path: Path, at_once: int) -> None:
+def test_a_flipped_bit_is_detected(tmp_path: Path, at_once: int) -> None:
     """A flip in what is known to have been confirmed is told from an end that was torn."""
     paths = filled(tmp_path / "whole", at_once=at_once)
     n_damaged = n_torn = 0
@@ -341,7 +347,7 @@ def test_a_missing_file_in_the_middle_is_reported(tmp_path: Path) -> None:
         bodies(tmp_path)
 
 
-def test_another_journal_has_changed(source: HttpSource, tmp_path: Path) -> None:
+def test_another_journal_raises_source_changed(source: HttpSource, tmp_path: Path) -> None:
     post(source)
     resume = Resume(source.identity(), {"": 1})
     source.close()
@@ -353,7 +359,9 @@ def test_another_journal_has_changed(source: HttpSource, tmp_path: Path) -> None
     assert len(everything(source)) == 1
 
 
-def test_a_journal_that_lost_its_end_has_regressed(source: HttpSource, tmp_path: Path) -> None:
+def test_a_journal_that_lost_its_end_raises_source_regressed(
+    source: HttpSource, tmp_path: Path
+) -> None:
     for _ in range(3):
         post(source)
     resume = Resume(source.identity(), {"": 3})
@@ -365,7 +373,7 @@ def test_a_journal_that_lost_its_end_has_regressed(source: HttpSource, tmp_path:
     assert [r.position for r in reopened(source, resume, accept_gap=True)] == [0, 1]
 
 
-def test_a_journal_that_lost_its_beginning_has_a_gap(source: HttpSource) -> None:
+def test_a_journal_that_lost_its_beginning_raises_source_gap(source: HttpSource) -> None:
     for _ in range(30):
         post(source, b"1" * 200)
     resume = Resume(source.identity(), {"": 2})
@@ -378,7 +386,7 @@ def test_a_journal_that_lost_its_beginning_has_a_gap(source: HttpSource) -> None
     assert [r.position for r in found] == list(range(found[0].position, 30))
 
 
-def test_a_full_journal_asks_to_wait(source: HttpSource) -> None:
+def test_a_full_journal_returns_503(source: HttpSource) -> None:
     while (answer := post(source, b"1" * 900))[0] == 200:
         pass
     status, said, headers = answer
@@ -444,7 +452,7 @@ def test_invalid_requests_are_rejected(
         b"\x00\xff\r\n\r\n",
     ],
 )
-def test_no_request_brings_the_server_down(source: HttpSource, head: bytes) -> None:
+def test_no_request_stops_the_server(source: HttpSource, head: bytes) -> None:
     answer = raw(source, head)
     assert answer
     assert not answer.startswith(b"HTTP/1.1 200")
@@ -620,7 +628,7 @@ def push_until(stop: threading.Event, address: list[str], client: int, confirmed
             number += 1
 
 
-def test_kill_9_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_kill_9_loses_and_repeats_nothing(tmp_path: Path) -> None:
     n_kills, address, stop = 4, [""], threading.Event()
     confirmed: list[dict[str, int]] = [{} for _ in range(3)]
     threads = [
@@ -653,10 +661,10 @@ def test_kill_9_loses_and_doubles_nothing(tmp_path: Path) -> None:
 
 def test_doctor_reports_who_can_push(tmp_path: Path) -> None:
     found = HttpSource(port=0, journal=tmp_path / "j").doctor()
-    assert {f.about: f.level for f in found} | {"room": ""} == {
+    assert {f.about: f.level for f in found} | {"space": ""} == {
         "journal": "ok",
         "token": "note",
-        "room": "",
+        "space": "",
     }
     found = HttpSource(port=0, journal=tmp_path, host="0.0.0.0", token="t").doctor()
     assert "encryption" in [f.about for f in found if f.level == "warn"]

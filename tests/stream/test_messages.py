@@ -124,7 +124,7 @@ def test_raw_numbers_are_read_back(format: str, dtype: str, X: Any) -> None:
 
 @given(st.binary(max_size=200))
 @pytest.mark.parametrize("chosen", SCHEMAS)
-def test_no_bytes_raise(chosen: str, value: bytes) -> None:
+def test_arbitrary_bytes_never_raise(chosen: str, value: bytes) -> None:
     for take in readers(chosen).values():
         check(take.read(value), take.schema)
 
@@ -132,7 +132,7 @@ def test_no_bytes_raise(chosen: str, value: bytes) -> None:
 @settings(max_examples=50)
 @given(st.lists(objects | to_tables | good_rows, max_size=5), st.booleans())
 @pytest.mark.parametrize("chosen", SCHEMAS)
-def test_no_json_raises(chosen: str, rows: list[Any], as_array: bool) -> None:
+def test_arbitrary_json_never_raises(chosen: str, rows: list[Any], as_array: bool) -> None:
     take = reader("json", SCHEMAS[chosen])
     block = take.read("\n".join(json.dumps(row) for row in rows).encode())
     check(block, take.schema)
@@ -144,7 +144,7 @@ def test_no_json_raises(chosen: str, rows: list[Any], as_array: bool) -> None:
 @settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from(COLUMNS) | surrogates, st.lists(to_tables) | to_tables))
 @pytest.mark.parametrize("chosen", SCHEMAS)
-def test_no_columns_raise(chosen: str, columns: dict[str, Any]) -> None:
+def test_arbitrary_columns_never_raise(chosen: str, columns: dict[str, Any]) -> None:
     take = reader("columns", SCHEMAS[chosen])
     check(take.read(json.dumps(columns).encode()), take.schema)
 
@@ -152,7 +152,7 @@ def test_no_columns_raise(chosen: str, columns: dict[str, Any]) -> None:
 @settings(max_examples=100)
 @given(st.sampled_from([None, "zstd", "lz4"]), st.binary(min_size=1, max_size=4), st.data())
 @pytest.mark.parametrize("chosen", SCHEMAS)
-def test_no_damaged_arrow_raises(
+def test_damaged_arrow_never_raises(
     chosen: str, compression: str | None, patch: bytes, data: st.DataObject
 ) -> None:
     value = bytearray(arrow_message(compression))
@@ -187,7 +187,9 @@ def packed(table: Any, compression: str | None = None) -> bytes:
 
 @given(st.lists(good_rows | objects, min_size=1, max_size=6), st.randoms())
 @pytest.mark.parametrize("chosen", ["named", "missing", "roles"])
-def test_order_of_columns_changes_nothing(chosen: str, rows: list[Any], random: Any) -> None:
+def test_rows_do_not_depend_on_the_order_of_columns(
+    chosen: str, rows: list[Any], random: Any
+) -> None:
     def shuffled(row: dict[str, Any]) -> dict[str, Any]:
         return dict(random.sample(list(row.items()), len(row)))
 
@@ -199,7 +201,7 @@ def test_order_of_columns_changes_nothing(chosen: str, rows: list[Any], random: 
 
 
 @pytest.mark.parametrize("format", ["columns", "arrow"])
-def test_order_of_whole_columns_changes_nothing(format: str) -> None:
+def test_json_columns_may_come_in_any_order(format: str) -> None:
     columns = {"x": [1.0, 2.0, 3.0], "y": [4, 5, 6], "name": ["a", "b", "c"]}
     turned = dict(reversed(columns.items()))
     take = reader(format, Schema(("y", "x"), keep=("name",)))
@@ -214,7 +216,7 @@ def test_order_of_whole_columns_changes_nothing(format: str) -> None:
 @settings(max_examples=50)
 @given(st.lists(good_rows | objects | to_tables, min_size=1, max_size=6), st.data())
 @pytest.mark.parametrize("chosen", SCHEMAS)
-def test_where_messages_end_changes_nothing(
+def test_rows_do_not_depend_on_where_messages_end(
     chosen: str, rows: list[Any], data: st.DataObject
 ) -> None:
     lines = [json.dumps(row) + data.draw(st.sampled_from(["\n", "\r\n", "\n \n"])) for row in rows]
@@ -264,7 +266,7 @@ def test_of_two_equal_names_the_last_counts() -> None:
     assert reader("json", Schema(("x",))).read(b'{"x": 1, "x": 2}').X.tolist() == [[2.0]]
 
 
-def test_a_byte_order_mark_is_passed_over() -> None:
+def test_a_byte_order_mark_is_skipped() -> None:
     for format, value in (("json", b'{"x": 1}'), ("columns", b'{"x": [1]}')):
         assert reader(format, Schema()).read(b"\xef\xbb\xbf" + value).X.tolist() == [[1.0]]
 
@@ -274,7 +276,7 @@ def test_an_empty_message_has_no_rows(format: str) -> None:
     assert reader(format, Schema(("x",))).read(b"").n_rows == 0
 
 
-def test_features_are_settled_by_the_first_sound_row() -> None:
+def test_features_are_inferred_from_the_first_valid_row() -> None:
     take = reader("json", Schema(keep=("name",), time="at"))
     block = take.read(
         b'{"name": "a", "at": 1}\n{"x": 1, "at": "noon"}\n{"y": 1, "s": "t", "x": 2, "at": 5}\n'
@@ -289,7 +291,7 @@ def test_features_are_settled_by_the_first_sound_row() -> None:
     assert "'noon'" in block.rejects[1].reason
 
 
-def test_missing_entries_pass_where_the_family_takes_them() -> None:
+def test_missing_entries_are_accepted_if_the_family_handles_them() -> None:
     schema = Schema(("x", "y"), missing=True)
     rows = b'{"x": null, "y": 1}\n{"x": NaN, "y": 1}\n{"y": 1}\n{"z": 1}\n{"x": "", "y": 1}'
     block = reader("json", schema).read(rows)
@@ -310,12 +312,12 @@ def test_a_key_is_text_or_a_whole_number() -> None:
     assert [reject.row for reject in block.rejects] == [2, 3]
 
 
-def test_half_a_surrogate_pair_can_be_written_again() -> None:
+def test_a_lone_surrogate_is_replaced() -> None:
     block = reader("json", Schema(("x",), keep=("n",))).read(b'{"x": 1, "n": "\\ud800 \\u00e9"}')
     assert block.extra["n"].tolist() == ["? é"]
 
 
-def test_arrow_types_are_read_as_what_they_mean() -> None:
+def test_arrow_types_are_converted() -> None:
     table = pa.table(
         {
             "x": pa.array([1, 2], pa.decimal128(10, 2)),
@@ -345,7 +347,7 @@ def test_arrow_types_are_read_as_what_they_mean() -> None:
     ],
     ids=["text", "bool", "null", "absent", "twice"],
 )
-def test_a_column_of_another_type_refuses_the_message(table: Any) -> None:
+def test_a_column_of_another_type_rejects_the_message(table: Any) -> None:
     block = reader("arrow", Schema(("x",))).read(packed(table))
     assert block.n_rows == 1
     assert (
@@ -356,7 +358,7 @@ def test_a_column_of_another_type_refuses_the_message(table: Any) -> None:
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
-def test_packed_arrow_is_read_but_not_beyond_measure(compression: str) -> None:
+def test_compressed_arrow_is_read_up_to_a_limit(compression: str) -> None:
     table = pa.table({"x": np.arange(100.0), "name": ["a"] * 100})
     assert reader("arrow", Schema(("x",))).read(packed(table, compression)).X.shape == (100, 1)
     many = pa.table({f"x{j}": np.zeros(2**20) for j in range(40)})  # 320 MiB from some kilobytes
@@ -364,14 +366,14 @@ def test_packed_arrow_is_read_but_not_beyond_measure(compression: str) -> None:
     assert "decompressed" in block.rejects[0].reason
 
 
-def test_many_rows_in_no_bytes_are_refused() -> None:
+def test_columns_of_nulls_are_read_up_to_a_limit() -> None:
     table = pa.table({"x": pa.nulls(2**21)})
     block = reader("arrow", Schema(("x",), missing=True)).read(packed(table))
     assert block.n_rows == 1
     assert "rows" in block.rejects[0].reason
 
 
-def test_what_json_does_not_know_is_null_or_text() -> None:
+def test_values_that_json_lacks_become_null_or_text() -> None:
     columns = {
         "index": np.arange(2),
         "score": np.array([np.nan, np.inf]),
@@ -383,7 +385,7 @@ def test_what_json_does_not_know_is_null_or_text() -> None:
             json.loads(message, parse_constant=pytest.fail)
 
 
-def test_arrow_takes_columns_of_mixed_types() -> None:
+def test_columns_of_mixed_types_are_written_as_arrow() -> None:
     kept = np.array([1, "a", None, 2**70], dtype=object)
     empty = np.full(4, None, dtype=object)
     message = writer("arrow")(Delivery("d", 0, {"index": np.arange(4), "kept": kept, "e": empty}))
@@ -405,13 +407,13 @@ def test_arrow_takes_columns_of_mixed_types() -> None:
         lambda: writer("floats"),
     ],
 )
-def test_wrong_settings_are_said_at_once(wrong: Any) -> None:
+def test_invalid_settings_are_rejected(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"\.$"):
         wrong()
 
 
 @pytest.mark.parametrize("missing", [True, False])
-def test_a_nan_that_signals_is_a_nan(missing: bool) -> None:
+def test_a_signalling_nan_is_read_as_nan(missing: bool) -> None:
     single = np.frombuffer(b"\x00\x00\x81\x7f", "<f4")
     half = np.frombuffer(b"\x01\x7d", "<f2")
     schema = Schema(("x",), missing=missing)
@@ -423,6 +425,6 @@ def test_a_nan_that_signals_is_a_nan(missing: bool) -> None:
         assert np.isnan(block.X).all()
 
 
-def test_torn_floats_name_the_width() -> None:
+def test_the_reason_for_incomplete_floats_names_the_width() -> None:
     block = reader("floats", Schema(("x", "y"))).read(struct.pack("<3d", 1, 2, 3))
     assert "rows of 2 numbers" in block.rejects[0].reason

@@ -79,7 +79,7 @@ def a_pool(store, *, steps=(), params=PARAMS, **options):
     return pool
 
 
-def a_parcel(number, who, *, time=None):
+def make_batch(number, who, *, time=None):
     """Rows of two clouds, a function of the number of the batch."""
     rng = np.random.default_rng(number)
     X = rng.normal(size=(len(who), 2)) + 8.0 * rng.integers(0, 2, size=(len(who), 1))
@@ -154,14 +154,16 @@ programs = st.lists(
     timed=st.booleans(),
     steps=st.sampled_from([(), RUNNING]),
 )
-def test_any_limit_and_any_restart_equal_models_alone(
+def test_a_pool_equals_separate_models_for_any_limit_and_restart(
     program, memory, segment, newest, timed, steps
 ):
     options = {"memory": memory, "segment": segment, "steps": steps}
     batches = [entry for entry in program if isinstance(entry, list)]
-    parcels = [a_parcel(i, who, time=1.5 * i if timed else None) for i, who in enumerate(batches)]
+    source_batches = [
+        make_batch(i, who, time=1.5 * i if timed else None) for i, who in enumerate(batches)
+    ]
     alone = Alone(steps)
-    labels = [alone.learn(source_batch) for source_batch in parcels]
+    labels = [alone.learn(source_batch) for source_batch in source_batches]
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=newest, hourly=0)
     checkpoint_log.claim(time=0.0)
@@ -170,7 +172,7 @@ def test_any_limit_and_any_restart_equal_models_alone(
     def learn_on(stop):
         nonlocal done
         while done < stop:
-            learned = pool.learn(parcels[done])
+            learned = pool.learn(source_batches[done])
             assert not learned.block.rejects
             np.testing.assert_array_equal(learned.labels, labels[done])
             done += 1
@@ -195,16 +197,16 @@ def test_any_limit_and_any_restart_equal_models_alone(
     assert files_of(pool) == alone.files()
 
 
-def test_a_checkpoint_is_of_the_moment_of_its_freeze():
+def test_a_checkpoint_has_the_state_at_its_freeze():
     store, alone = MemoryStore(), Alone()
     pool = a_pool(store, memory=45_000)
     for i in range(3):
-        pool.learn(a_parcel(i, KEYS * 2))
-        alone.learn(a_parcel(i, KEYS * 2))
+        pool.learn(make_batch(i, KEYS * 2))
+        alone.learn(make_batch(i, KEYS * 2))
     then, write = alone.files(), pool.freeze()
     for i in range(3, 6):
-        pool.learn(a_parcel(i, KEYS * 2))
-        alone.learn(a_parcel(i, KEYS * 2))
+        pool.learn(make_batch(i, KEYS * 2))
+        alone.learn(make_batch(i, KEYS * 2))
     later = a_pool(store)
     later.restore(write(Progress(3)), name="c")
     assert files_of(later) == then
@@ -232,7 +234,7 @@ def test_learning_and_writing_at_the_same_time():
     writer = Thread(target=write_behind, daemon=True)
     writer.start()
     for i in range(120):
-        source_batch = a_parcel(i, rng.choices(KEYS, k=rng.randrange(1, 12)))
+        source_batch = make_batch(i, rng.choices(KEYS, k=rng.randrange(1, 12)))
         np.testing.assert_array_equal(pool.learn(source_batch).labels, alone.learn(source_batch))
         assert pool.n_bytes <= 70_000
         if rng.random() < 0.4:
@@ -245,11 +247,11 @@ def test_learning_and_writing_at_the_same_time():
     assert pool.n_loaded > 100
 
 
-def test_what_other_keys_do_changes_nothing():
+def test_a_model_does_not_depend_on_other_keys():
     store = MemoryStore()
     crowded, lonely = a_pool(store), a_pool(MemoryStore(), memory="1GB")
     for i in range(4):
-        source_batch = a_parcel(i, ["a", "b", "a", "c"] * 4)
+        source_batch = make_batch(i, ["a", "b", "a", "c"] * 4)
         own = part(source_batch.block, np.flatnonzero(source_batch.block.extra["who"] == "a"))
         crowded.learn(source_batch)
         lonely.learn(SourceBatch(i, {}, None, own, ()))
@@ -261,7 +263,7 @@ def test_what_other_keys_do_changes_nothing():
 def test_labels_come_back_in_the_order_of_the_rows():
     pool, alone = a_pool(MemoryStore()), Alone()
     for i in range(3):
-        source_batch = behind_torn_rows(a_parcel(i, ["a", "b", "c", "b", "a", "a"] * 3))
+        source_batch = behind_torn_rows(make_batch(i, ["a", "b", "c", "b", "a", "a"] * 3))
         learned, expected = pool.learn(source_batch), alone.learn(source_batch)
         np.testing.assert_array_equal(learned.labels, expected[source_batch.block.row])
         np.testing.assert_array_equal(learned.block.row, source_batch.block.row)
@@ -280,20 +282,20 @@ def fragile(monkeypatch):
     monkeypatch.setattr(pool_module, "learn_block", learn)
 
 
-def odd_parcel(number, bad):
+def odd_batch(number, bad):
     """Eight rows of each of three keys, those of the bad one far away."""
-    source_batch = a_parcel(number, ["a", "b", "c"] * 8)
+    source_batch = make_batch(number, ["a", "b", "c"] * 8)
     source_batch.block.X[source_batch.block.extra["who"] == bad] += 1000.0
     return source_batch
 
 
-def test_a_failing_key_keeps_its_model_and_others_go_on(fragile):
+def test_a_failing_key_keeps_its_model_and_others_continue(fragile):
     pool, alone = a_pool(MemoryStore()), Alone()
     for i in range(2):
-        pool.learn(a_parcel(i, ["a", "b", "c"] * 8))
-        alone.learn(a_parcel(i, ["a", "b", "c"] * 8))
+        pool.learn(make_batch(i, ["a", "b", "c"] * 8))
+        alone.learn(make_batch(i, ["a", "b", "c"] * 8))
     before = files_of(pool)["b"]
-    source_batch = odd_parcel(2, "b")
+    source_batch = odd_batch(2, "b")
     learned, expected = pool.learn(source_batch), alone.learn(source_batch)
     bad = source_batch.block.extra["who"] == "b"
     assert [r.row for r in learned.block.rejects] == np.flatnonzero(bad).tolist()
@@ -303,11 +305,11 @@ def test_a_failing_key_keeps_its_model_and_others_go_on(fragile):
     assert files_of(pool)["a"] == alone.files()["a"]
 
 
-def test_a_key_that_fails_again_and_again_is_set_aside_until_it_is_retried(fragile):
+def test_a_key_that_fails_repeatedly_is_set_aside_until_it_is_retried(fragile):
     store = MemoryStore()
     pool = a_pool(store, patience=2)
-    sound = a_parcel(0, ["a", "b", "c"] * 8)
-    for source_batch in (odd_parcel(0, "b"), sound, odd_parcel(1, "b"), odd_parcel(2, "b")):
+    sound = make_batch(0, ["a", "b", "c"] * 8)
+    for source_batch in (odd_batch(0, "b"), sound, odd_batch(1, "b"), odd_batch(2, "b")):
         assert not pool.set_aside  # a success in between begins the count anew
         pool.learn(source_batch)
     assert pool.set_aside == ["b"]
@@ -326,17 +328,17 @@ def test_a_key_that_fails_again_and_again_is_set_aside_until_it_is_retried(fragi
 def test_a_key_that_never_learned_anything_survives_a_restart(fragile):
     store = MemoryStore()
     pool = a_pool(store)
-    pool.learn(odd_parcel(0, "b"))
+    pool.learn(odd_batch(0, "b"))
     again = a_pool(store)
     again.restore(pool.freeze()(Progress(1)), name="c")
     assert files_of(again) == files_of(pool)
     assert isinstance(again.model("b").model, Settings)
-    assert not again.learn(a_parcel(1, ["b"] * 8)).block.rejects
+    assert not again.learn(make_batch(1, ["b"] * 8)).block.rejects
 
 
-def test_keys_and_rows_beyond_the_limits_are_refused():
+def test_keys_and_rows_beyond_the_limits_are_rejected():
     pool = a_pool(MemoryStore(), max_keys=2, max_rows=3)
-    learned = pool.learn(a_parcel(0, ["b", "a", "c", "b", "b", "b", "c"]))
+    learned = pool.learn(make_batch(0, ["b", "a", "c", "b", "b", "b", "c"]))
     assert [r.row for r in learned.block.rejects] == [2, 5, 6]
     assert "max_keys" in learned.block.rejects[0].reason
     assert "max_rows" in learned.block.rejects[1].reason
@@ -344,9 +346,9 @@ def test_keys_and_rows_beyond_the_limits_are_refused():
     assert len(learned.labels) == 4
 
 
-def test_rows_without_a_sound_key_are_refused():
+def test_rows_without_a_valid_key_are_rejected():
     who = ["a", None, 7, "7", 1.5, True, "", "k" * 1000, np.nan]
-    learned = a_pool(MemoryStore()).learn(a_parcel(0, who))
+    learned = a_pool(MemoryStore()).learn(make_batch(0, who))
     assert [r.row for r in learned.block.rejects] == [1, 4, 5, 6, 7, 8]
     assert all("a key is" in r.reason for r in learned.block.rejects)
 
@@ -360,12 +362,12 @@ def test_whole_numbers_are_keys():
         pool.learn(SourceBatch(0, {}, None, Block.of(np.zeros((4, 2))), ()))
 
 
-def test_a_batch_of_no_sound_rows_is_no_trouble():
+def test_a_batch_without_valid_rows_is_learned():
     learned = a_pool(MemoryStore()).learn(SourceBatch(0, {}, None, Block.rejected("torn"), ()))
     assert (learned.block.n_rows, len(learned.labels), learned.n_clusters) == (1, 0, 0)
 
 
-def test_rows_outside_the_domain_are_refused_one_by_one():
+def test_rows_outside_the_domain_are_rejected_one_by_one():
     params = {**PARAMS, "family": "multinomial"}
     X = np.array([[1.0, 2.0], [1.0, -1.0], [2.0, 2.0], [3.0, 1.0]])
     block = Block.of(X, who=["a", "a", "b", "a"])
@@ -375,21 +377,21 @@ def test_rows_outside_the_domain_are_refused_one_by_one():
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_silent_keys_are_forgotten(restart):
+def test_keys_without_rows_are_forgotten(restart):
     store = MemoryStore()
     pool = a_pool(store, forget_after=2)
     for i, who in enumerate((["a", "b"], ["b", "c"], ["b"])):
-        pool.learn(a_parcel(i, who * 6))
+        pool.learn(make_batch(i, who * 6))
         if restart:
             content = pool.freeze()(Progress(i))
             pool = a_pool(store, forget_after=2)
             pool.restore(content, name="c")
     assert sorted(pool.keys) == ["b", "c"]
-    n_clusters = pool.learn(a_parcel(3, ["a"] * 6)).n_clusters
+    n_clusters = pool.learn(make_batch(3, ["a"] * 6)).n_clusters
     assert sorted(pool.keys) == ["a", "b"]
     assert n_clusters == sum(pool.model(key).n_clusters for key in pool.keys)
     fresh = a_pool(MemoryStore())
-    fresh.learn(a_parcel(3, ["a"] * 6))
+    fresh.learn(make_batch(3, ["a"] * 6))
     assert files_of(pool)["a"] == files_of(fresh)["a"]
 
 
@@ -397,7 +399,7 @@ def test_memory_stays_within_its_limit():
     keys = [f"k{i}" for i in range(12)]
     pool = a_pool(MemoryStore(), memory=100_000)
     for i in range(6):
-        pool.learn(a_parcel(i, keys * 6))
+        pool.learn(make_batch(i, keys * 6))
         waiting = pool.freeze()  # never written: the pool has to write what it waits for
         assert pool.n_bytes <= 100_000
     assert len(waiting(Progress(6))) > 0
@@ -410,7 +412,7 @@ def test_the_store_does_not_grow_with_the_stream():
     pool = a_pool(store, memory=100_000, segment=40_000)
     for i in range(40):
         once = [f"once{i}"] if i < 20 else []  # a quarter of its segment, and never written again
-        pool.learn(a_parcel(i, ["a", "b", "c", *once] * 5))
+        pool.learn(make_batch(i, ["a", "b", "c", *once] * 5))
         checkpoint(pool, checkpoint_log, i + 1)
         totals.append(sum(len(store.contents[name]) for name in store.names("segment-")))
     assert max(totals[20:]) < 2.5 * sum(map(len, files_of(pool).values()))
@@ -454,12 +456,12 @@ def test_a_savepoint_keeps_its_segments():
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
     checkpoint_log.claim(time=0.0)
     pool = a_pool(store)
-    pool.learn(a_parcel(0, KEYS * 5))
+    pool.learn(make_batch(0, KEYS * 5))
     then = files_of(pool)
     checkpoint(pool, checkpoint_log, 1)
     checkpoint_log.savepoint("before")
     for i in range(1, 10):
-        pool.learn(a_parcel(i, KEYS * 5))
+        pool.learn(make_batch(i, KEYS * 5))
         checkpoint(pool, checkpoint_log, i + 1)
     back = a_pool(store)
     assert back.restore(checkpoint_log.read_savepoint("before"), name="before").batch == 1
@@ -496,23 +498,23 @@ def test_segments_of_a_crash_are_deleted():
     pool = a_pool(store)
     checkpoint(pool, checkpoint_log, 0)
     for i in range(4):
-        pool.learn(a_parcel(i, KEYS * 5))
+        pool.learn(make_batch(i, KEYS * 5))
     orphans = store.names("segment-")
     assert len(orphans) > 3
     pool, checkpoint_log, _ = restarted(store, checkpoint_log)
-    pool.learn(a_parcel(0, ["a"] * 5))
+    pool.learn(make_batch(0, ["a"] * 5))
     checkpoint(pool, checkpoint_log, 1)
     assert len(store.names("segment-")) == 1
     assert store.names("segment-")[0] > orphans[-1]
 
 
-def test_older_checkpoints_that_are_kept_can_be_gone_back_to():
+def test_older_checkpoints_that_are_kept_can_be_restored():
     store, alone, files = MemoryStore(), Alone(), {}
     checkpoint_log = CheckpointLog(store, newest=3, hourly=0)
     checkpoint_log.claim(time=0.0)
     pool = a_pool(store)
     for i in range(12):
-        source_batch = a_parcel(i, random.Random(i).choices(KEYS, k=8))
+        source_batch = make_batch(i, random.Random(i).choices(KEYS, k=8))
         pool.learn(source_batch)
         alone.learn(source_batch)
         files[i + 1] = alone.files()
@@ -548,7 +550,7 @@ def test_two_threads_write_a_model_once(monkeypatch):
         return model_file(model, key)
 
     monkeypatch.setattr(pool_module, "model_file", slowly)
-    pool.learn(a_parcel(0, ["a", "b", "c"] * 5))
+    pool.learn(make_batch(0, ["a", "b", "c"] * 5))
     threads = [Thread(target=pool.freeze(), args=(Progress(1),)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -557,7 +559,7 @@ def test_two_threads_write_a_model_once(monkeypatch):
     assert sorted(written) == ["a", "b", "c"]
 
 
-def test_a_segment_number_that_another_instance_took_is_left_to_it():
+def test_a_segment_number_of_another_instance_is_skipped():
     store = MemoryStore()
     log = SegmentLog(store, size=10)
     assert log.limit() == 0
@@ -572,14 +574,14 @@ def test_a_segment_number_that_another_instance_took_is_left_to_it():
         log.flush()
 
 
-def test_a_write_that_failed_is_done_again():
+def test_a_failed_write_is_repeated():
     store = MemoryStore()
     pool, put_new = a_pool(store), store.put_new
 
     def full(name, content):
         raise OSError("the disk is full")
 
-    pool.learn(a_parcel(0, ["a"] * 5))
+    pool.learn(make_batch(0, ["a"] * 5))
     store.put_new = full
     write = pool.freeze()
     with pytest.raises(OSError, match="full"):
@@ -594,7 +596,7 @@ def damaged_pool():
     """A pool whose models are all in the store, and the segment and content of key b."""
     store = MemoryStore()
     pool = a_pool(store, segment="4MB")
-    pool.learn(a_parcel(0, ["a", "b", "c"] * 6))
+    pool.learn(make_batch(0, ["a", "b", "c"] * 6))
     file = files_of(pool)["b"]
     content = pool.freeze()(Progress(1))
     pool = a_pool(store)
@@ -615,14 +617,14 @@ def test_damage_sets_one_key_aside(how):
         pool._index["b"].extent = pool._index["a"].extent
     with pytest.raises(CheckpointCorrupt, match="key 'b'"):
         pool.model("b")
-    learned = pool.learn(a_parcel(1, ["a", "b", "a", "b"] * 3))
+    learned = pool.learn(make_batch(1, ["a", "b", "a", "b"] * 3))
     assert {r.reason.partition(":")[0] for r in learned.block.rejects} == {"key 'b' is set aside"}
     assert len(learned.labels) == 6
     assert pool.set_aside == ["b"]
     content = pool.freeze()(Progress(2))
     retried = a_pool(store, retry=True)
     retried.restore(content, name="c")
-    assert not retried.learn(a_parcel(2, ["b"] * 6)).block.rejects
+    assert not retried.learn(make_batch(2, ["b"] * 6)).block.rejects
 
 
 def test_a_checkpoint_whose_segment_is_gone_is_damaged():
@@ -633,14 +635,14 @@ def test_a_checkpoint_whose_segment_is_gone_is_damaged():
     with pytest.raises(CheckpointCorrupt, match=f"{name} is gone"):
         a_pool(store).restore(content, name="c")
     with pytest.raises(StreamError, match="key 'a'"):
-        pool.learn(a_parcel(1, ["a"] * 6))
+        pool.learn(make_batch(1, ["a"] * 6))
 
 
-def test_odd_checkpoints_are_refused():
+def test_invalid_checkpoints_are_rejected():
     pool = a_pool(MemoryStore())
     with pytest.raises(CheckpointCorrupt):
         pool.restore(b"rubbish", name="c")
-    with pytest.raises(CheckpointCorrupt, match="no sound checkpoint"):
+    with pytest.raises(CheckpointCorrupt, match="no valid checkpoint"):
         pool.restore(pack_pipeline({"progress": {}, "pool": {}, "segments": {}}), name="c")
 
 
@@ -662,7 +664,7 @@ def test_invalid_options_raise(options, detail):
         a_pool(MemoryStore(), **options)
 
 
-def test_models_that_cannot_be_made_again_are_refused():
+def test_settings_that_cannot_be_reproduced_are_rejected():
     with pytest.raises(InputError, match="random_state"):
         a_pool(MemoryStore(), params={})
     with pytest.raises(InputError, match="kernel"):
@@ -674,7 +676,7 @@ def test_sizes_have_units():
     assert read_size("memory", "3") == 3
 
 
-def test_a_pipeline_with_keys_goes_on_where_it_stopped(tmp_path):
+def test_a_pipeline_with_keys_continues_where_it_stopped(tmp_path):
     rng = np.random.default_rng(3)
     lines = [
         json.dumps({"who": KEYS[i % 3], "x": float(x), "y": float(i % 2)}) + "\n"

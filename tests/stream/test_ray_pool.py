@@ -25,10 +25,10 @@ from tests.stream.test_pool import (
     PARAMS,
     RUNNING,
     MemoryStore,
-    a_parcel,
     behind_torn_rows,
     checkpoint,
     files_of,
+    make_batch,
 )
 
 FAR = 1000.0  # rows out there make the model of a key fail
@@ -60,13 +60,13 @@ class LocalWorkers:
             (self._late if is_late else self.workers)[name] = KeyedWorker(*self._make())
         return self.names[: self.n_wanted]
 
-    def call(self, method, arguments):
+    def call(self, method, tasks):
         results = {}
-        for name in [name for name in arguments if name in self.workers]:
+        for name in [name for name in tasks if name in self.workers]:
             fate = next(self._fates, None)
             if fate != "before":
-                sent = pickle.loads(pickle.dumps(arguments[name]))
-                result = getattr(self.workers[name], method)(**sent)
+                sent = pickle.loads(pickle.dumps(tasks[name]))
+                result = getattr(self.workers[name], method.__name__)(sent)
                 results[name] = pickle.loads(pickle.dumps(result))
             if fate is not None:
                 del self.workers[name]
@@ -92,9 +92,9 @@ def a_pool(store, *, workers=None, fates=(), steps=(), params=PARAMS, **options)
     return pool
 
 
-def an_odd_parcel(number, who, far=(), *, time=None):
+def make_odd_batch(number, who, far=(), *, time=None):
     """Rows of keys, those of some keys far away, between messages that cannot be read."""
-    source_batch = a_parcel(number, who, time=time)
+    source_batch = make_batch(number, who, time=time)
     if len(who):
         source_batch.block.X[np.isin(source_batch.block.extra["who"], list(far))] += FAR
     return behind_torn_rows(source_batch) if number % 3 == 1 and len(who) else source_batch
@@ -154,12 +154,12 @@ def test_results_equal_one_process_for_any_workers_and_losses(
 ):
     options = {**options, "steps": steps}
     batches = [entry for entry in program if isinstance(entry, tuple)]
-    parcels = [
-        an_odd_parcel(i, who, far, time=1.5 * i if timed else None)
+    source_batches = [
+        make_odd_batch(i, who, far, time=1.5 * i if timed else None)
         for i, (who, far) in enumerate(batches)
     ]
     alone = a_pool(MemoryStore(), **options)
-    expected = [alone.learn(source_batch) for source_batch in parcels]
+    expected = [alone.learn(source_batch) for source_batch in source_batches]
     store = MemoryStore()
     checkpoint_log = CheckpointLog(store, newest=1, hourly=0)
     checkpoint_log.claim(time=0.0)
@@ -170,7 +170,7 @@ def test_results_equal_one_process_for_any_workers_and_losses(
     def learn_on():
         nonlocal done
         while done < reached:
-            same(pool.learn(parcels[done]), expected[done])
+            same(pool.learn(source_batches[done]), expected[done])
             done += 1
 
     for entry in [*program, "checkpoint", "alone"]:
@@ -212,18 +212,18 @@ def test_a_lost_worker_costs_only_its_own_rows():
     store = MemoryStore()
     pool, alone = a_pool(store, workers=2), a_pool(MemoryStore())
     for i in range(3):
-        source_batch = an_odd_parcel(i, KEYS * 3)
+        source_batch = make_odd_batch(i, KEYS * 3)
         same(pool.learn(source_batch), alone.learn(source_batch))
     survivor = pool._workers.workers["w0"]
     staying, learned, learn_part = set(survivor.keys), [], survivor.learn_part
 
-    def watched(block, time, expired):
-        learned.append(set(block.extra["who"]))
-        return learn_part(block, time, expired)
+    def watched(task):
+        learned.append(set(task.block.extra["who"]))
+        return learn_part(task)
 
     survivor.learn_part = watched
     pool._workers._fates = iter([None, "before"])
-    source_batch = an_odd_parcel(3, KEYS * 3)
+    source_batch = make_odd_batch(3, KEYS * 3)
     same(pool.learn(source_batch), alone.learn(source_batch))
     assert [keys == staying for keys in learned].count(True) == 1
     assert all(not keys & staying for keys in learned if keys != staying)
@@ -232,11 +232,11 @@ def test_a_lost_worker_costs_only_its_own_rows():
 
 def test_models_that_stay_are_not_moved():
     pool = a_pool(MemoryStore(), workers=2, memory="1GB")
-    pool.learn(a_parcel(0, list("abcdefghijklmnop")))
+    pool.learn(make_batch(0, list("abcdefghijklmnop")))
     before = {name: worker.keys for name, worker in pool._workers.workers.items()}
     pool.rescale(3)
     for i in range(1, 4):
-        pool.learn(a_parcel(i, list("abcdefghijklmnop")))
+        pool.learn(make_batch(i, list("abcdefghijklmnop")))
     after = {name: set(worker.keys) for name, worker in pool._workers.workers.items()}
     assert pool.workers == ("w0", "w1", "w2")
     assert after["w2"]
@@ -249,7 +249,7 @@ def test_models_that_stay_are_not_moved():
 def test_batches_kept_for_replay_are_bounded():
     pool = a_pool(MemoryStore(), workers=2, replay=2000)
     for i in range(6):
-        pool.learn(a_parcel(i, KEYS * 3))
+        pool.learn(make_batch(i, KEYS * 3))
         assert pool._n_bytes <= 2000
     assert pool._workers.workers["w0"]._log.n_appended > 0
 
@@ -261,7 +261,7 @@ def test_unused_segments_are_deleted():
     pool = a_pool(store, workers=3, memory=1, segment=5000)
     sizes = []
     for i in range(30):
-        pool.learn(a_parcel(i, KEYS * 2))
+        pool.learn(make_batch(i, KEYS * 2))
         checkpoint(pool, checkpoint_log, i + 1)
         sizes.append(len(store.names("segment-")))
     assert max(sizes[15:]) <= 1.5 * max(sizes[5:15])
@@ -270,8 +270,8 @@ def test_unused_segments_are_deleted():
 
 def test_columns_that_no_model_reads_are_not_sent():
     pool = a_pool(MemoryStore(), workers=1)
-    pool.learn(a_parcel(0, ["a"]))
-    source_batch = a_parcel(1, ["a", "b"])
+    pool.learn(make_batch(0, ["a"]))
+    source_batch = make_batch(1, ["a", "b"])
     block = Block.of(source_batch.block.X, who=["a", "b"], note=["one", "two"])
     assert set(pool._narrowed(block).extra) == {"who"}
 
@@ -279,7 +279,7 @@ def test_columns_that_no_model_reads_are_not_sent():
 def test_repeated_losses_of_workers_raise():
     pool = a_pool(MemoryStore(), workers=1, fates=["before"] * 1000)
     with pytest.raises(EngineError, match="lost 20 times in a row"):
-        pool.learn(a_parcel(0, ["a"]))
+        pool.learn(make_batch(0, ["a"]))
 
 
 @pytest.mark.parametrize(

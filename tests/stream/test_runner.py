@@ -72,12 +72,12 @@ def whole(tmp_path):
     return sink.rows
 
 
-def test_every_row_once_and_in_order(whole):
+def test_every_row_is_delivered_once_and_in_order(whole):
     assert [row["id"] for row in whole] == list(range(N_ROWS))
     assert len({row["cluster"] for row in whole}) >= 3
 
 
-def test_labels_are_those_of_partial_fit(whole):
+def test_labels_equal_those_of_partial_fit(whole):
     rows = [json.loads(line) for text in messages() for line in text.splitlines()]
     X = np.array([[row["x"], row["y"]] for row in rows])
     model, labels = ScStream(random_state=0), []
@@ -87,14 +87,14 @@ def test_labels_are_those_of_partial_fit(whole):
 
 
 @pytest.mark.parametrize("threads", [False, True])
-def test_threads_change_nothing(tmp_path, whole, threads):
+def test_threads_do_not_change_the_results(tmp_path, whole, threads):
     sink = MemorySink()
     pipeline(tmp_path, MemorySource({"": messages()}), sink, threads=threads).run()
     assert sink.rows == whole
 
 
 @pytest.mark.parametrize("threads", [False, True])
-def test_a_run_in_pieces_is_the_whole_run(tmp_path, whole, threads):
+def test_several_short_runs_equal_one_run(tmp_path, whole, threads):
     source, sink = MemorySource({"": messages()}), MemorySink()
     for until in (0, 1, 4, 5, 9, None):
         pipeline(tmp_path, source, sink, threads=threads).run(until=until)
@@ -151,7 +151,7 @@ def survive(folder, source, sink, random, n_crashes=40):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_crashes_anywhere_lose_and_double_nothing(tmp_path, whole, seed):
+def test_crashes_anywhere_lose_and_repeat_nothing(tmp_path, whole, seed):
     random = Random(seed)
     source, sink = MemorySource({"": messages()}), MemorySink()
     survive(tmp_path, source, sink, random)
@@ -159,7 +159,7 @@ def test_crashes_anywhere_lose_and_double_nothing(tmp_path, whole, seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_lanes_may_race_between_crashes(tmp_path, seed):
+def test_partitions_may_come_in_any_order_after_a_crash(tmp_path, seed):
     random = Random(seed)
     partitions = {
         "a": messages(400, seed=1),
@@ -172,7 +172,7 @@ def test_lanes_may_race_between_crashes(tmp_path, seed):
     assert sorted(row["id"] for row in sink.rows) == sorted([*range(400), *range(300), *range(300)])
 
 
-def test_timer_cuts_are_cut_again_in_the_same_places(tmp_path):
+def test_timer_boundaries_are_the_same_after_a_crash(tmp_path):
     clock, source, sink = ManualClock(), MemorySource({"": messages()}), MemorySink()
     read = source.read
 
@@ -213,7 +213,7 @@ def _refuse_after(publish, n):
     return call
 
 
-def test_acknowledged_is_what_the_checkpoint_holds(tmp_path):
+def test_only_messages_in_the_checkpoint_are_acknowledged(tmp_path):
     source, sink = MemorySource({"": messages()}), MemorySink()
     told = []
     pipeline(
@@ -241,7 +241,7 @@ def test_bad_rows_go_to_the_dead_letters(tmp_path):
     assert line == b'{"x": "seven", "y": 1}'
 
 
-def test_rows_outside_the_family_are_refused_one_by_one(tmp_path):
+def test_rows_outside_the_family_are_rejected_one_by_one(tmp_path):
     lines = [f'{{"x": {i % 5}, "y": {i % 3}}}' for i in range(60)]
     lines[7] = lines[40] = '{"x": -1, "y": 2}'
     sink, dead_letters = MemorySink(), MemorySink()
@@ -259,7 +259,7 @@ def test_rows_outside_the_family_are_refused_one_by_one(tmp_path):
     assert len(sink.rows) == 58
 
 
-def test_a_second_instance_is_refused(tmp_path):
+def test_a_second_instance_is_rejected(tmp_path):
     source = MemorySource({"": messages()})
     first = pipeline(tmp_path, source, MemorySink())
     with (
@@ -269,7 +269,7 @@ def test_a_second_instance_is_refused(tmp_path):
         pipeline(tmp_path, source, MemorySink()).run()
 
 
-def test_an_instance_that_was_overtaken_commits_nothing(tmp_path, whole):
+def test_an_instance_that_was_replaced_commits_nothing(tmp_path, whole):
     source, sink, zombie_sink = MemorySource({"": messages()}), MemorySink(), MemorySink()
     zombie = pipeline(tmp_path, MemorySource({"": messages()}), zombie_sink)
     learn = zombie.processor.learn
@@ -287,7 +287,7 @@ def test_an_instance_that_was_overtaken_commits_nothing(tmp_path, whole):
     assert sink.rows == whole
 
 
-def test_other_labels_in_a_replay_are_noticed(tmp_path):
+def test_other_labels_in_a_replay_are_detected(tmp_path):
     source = MemorySource({"": messages()})
     run = pipeline(
         tmp_path, source, MemorySink(), checkpoint_policy=CheckpointPolicy(batches=4, digests=1)
@@ -321,7 +321,7 @@ def test_a_source_that_lost_rows_stops_the_pipeline(tmp_path):
     assert ids[450:] == list(range(N_ROWS - len(ids[450:]), N_ROWS))
 
 
-def test_a_damaged_checkpoint_is_passed_over(tmp_path, whole):
+def test_a_damaged_checkpoint_is_skipped(tmp_path, whole):
     source, sink = MemorySource({"": messages()}), MemorySink()
     pipeline(tmp_path, source, sink).run(until=7)
     newest = sorted(tmp_path.glob("version-*"))[-1]
@@ -335,7 +335,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, whole):
     assert sink.rows == whole
 
 
-def test_nothing_begins_anew_where_every_checkpoint_is_damaged(tmp_path):
+def test_the_pipeline_stops_if_every_checkpoint_is_damaged(tmp_path):
     source, sink = MemorySource({"": messages()}), MemorySink()
     pipeline(tmp_path, source, sink).run(until=7)
     for version in tmp_path.glob("version-*"):
@@ -360,7 +360,7 @@ def test_checkpoints_of_another_job_are_rejected(tmp_path):
         pipeline(tmp_path, source, sink, job="other").run()
 
 
-def test_stop_ends_after_the_batch_in_hand(tmp_path, whole):
+def test_stop_ends_after_the_current_batch(tmp_path, whole):
     source, sink, stop = MemorySource({"": messages()}), MemorySink(), Event()
 
     def emit(kind, **values):
@@ -389,14 +389,14 @@ class Refusing(MemorySink):
 
 
 @pytest.mark.timeout(20)
-def test_an_error_behind_is_noticed_while_no_rows_come(tmp_path):
+def test_an_error_of_the_writer_is_raised_while_no_rows_come(tmp_path):
     source = Waiting({"": messages()[:10]})
     with pytest.raises(SinkError, match="gone"):
         pipeline(tmp_path, source, Refusing(), threads=True).run()
 
 
 @pytest.mark.timeout(20)
-def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
+def test_learned_batches_are_committed_while_no_rows_come(tmp_path):
     clock, stop, seen = ManualClock(), Event(), []
 
     class Silent(Waiting):
@@ -418,7 +418,7 @@ def test_what_was_learned_lasts_though_no_more_rows_come(tmp_path):
     assert 10.0 <= clock.elapsed() < 20.0
 
 
-def test_a_batch_tells_what_happened(tmp_path):
+def test_the_event_of_a_batch_has_its_results(tmp_path):
     told, shown = [], []
 
     def emit(kind, **values):
@@ -439,7 +439,7 @@ def test_a_batch_tells_what_happened(tmp_path):
     assert (last["batch"], last["bytes"]) == (3, newest.stat().st_size)
 
 
-def test_going_back_behind_the_logged_cuts_numbers_batches_anew(tmp_path):
+def test_a_savepoint_before_the_recorded_boundaries_starts_new_batch_numbers(tmp_path):
     source, sink = MemorySource({"a": messages(), "b": messages()}), MemorySink()
     pipeline(tmp_path, source, sink).run(until=3)
     CheckpointLog(FolderStore(tmp_path)).savepoint("early")
@@ -451,7 +451,7 @@ def test_going_back_behind_the_logged_cuts_numbers_batches_anew(tmp_path):
     assert sum(sink.deliveries[batch].n_rows for batch in anew) == 2 * N_ROWS - 3 * 90
 
 
-def test_savepoints_stay_and_can_be_gone_back_to(tmp_path, whole):
+def test_savepoints_are_kept_and_can_be_restored(tmp_path, whole):
     source, sink = MemorySource({"": messages()}), MemorySink()
     pipeline(tmp_path, source, sink).run(until=3)
     CheckpointLog(FolderStore(tmp_path)).savepoint("early")
@@ -488,7 +488,7 @@ def test_a_checkpoint_is_a_model_file(tmp_path, whole):
     assert model.feature_names_in_.tolist() == ["x", "y"]
 
 
-def test_labels_and_dead_letters_need_places_of_their_own(tmp_path):
+def test_labels_and_dead_letters_need_separate_sinks(tmp_path):
     place = {"kind": "file", "path": str(tmp_path / "labels.csv")}
     with pytest.raises(InputError, match="the same place"):
         build(

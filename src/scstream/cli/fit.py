@@ -19,6 +19,7 @@ from scstream.cli.signals import GracefulStop
 from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.io.disk import write_atomically
+from scstream.io.header import SavedSteps
 from scstream.model import checkpoint_bytes
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
@@ -191,9 +192,8 @@ def _start_from(place: str, given: Mapping[str, Any], store: MemoryStore) -> dic
         epoch=0,
         time=loaded.version.at,
     )
-    steps = loaded.version.pipeline.get("steps", {"options": [], "learned": []})
-    pipeline = {"progress": progress.to_dict(), "steps": steps}
-    content = checkpoint_bytes(loaded.model, pipeline)
+    steps = loaded.version.pipeline.get("steps", SavedSteps(options=[], learned=[]))
+    content = checkpoint_bytes(loaded.model, {"progress": progress.to_dict(), "steps": steps})
     store.put(SAVEPOINT + _START, content)
     return settings
 

@@ -12,7 +12,7 @@ from scstream.core.ratios import log_joint
 from scstream.core.rng import key_for
 from scstream.core.segment import segment
 from scstream.core.state import State, Transition
-from scstream.families.base import Array, Family, Rows
+from scstream.families.base import Array, Family, Labels, Rows
 
 _MAX_POOL = 5_000  # rows of a pool that are grouped
 _ROWS_PER_CELL = 4
@@ -52,10 +52,17 @@ def group_rows(
         pool, weight = pool[weight > 0], weight[weight > 0]
     if not pool.shape[0]:
         return np.zeros((1, family.n_stats))
+    group = group_labels(family, config, pool, weight, key)
+    return family.stats(pool, group, int(group.max()) + 1, weight)
+
+
+def group_labels(
+    family: Family, config: Config, pool: Rows, weight: Array | None, key: int
+) -> Labels:  # (N,)
+    """Label the rows of a pool by groups 0 .. G-1."""
     max_cells = min(_MAX_CELLS, max(1, _MAX_NUMBERS // family.n_stats))
     n_cells = int(np.clip(pool.shape[0] // _ROWS_PER_CELL, 1, max_cells))
-    group = segment(family, config, pool, weight, n_cells=n_cells, key=key)
-    return family.stats(pool, group, int(group.max()) + 1, weight)
+    return segment(family, config, pool, weight, n_cells=n_cells, key=key)
 
 
 def one_or_many(family: Family, config: Config, groups: Array) -> Array:  # (G, P)

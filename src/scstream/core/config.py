@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -10,13 +11,17 @@ import numpy as np
 from scstream.core.window import Exponential, Kernel
 from scstream.errors import InputError
 
-_NOT_IN_THE_PAPER = {
-    "births": False,
-    "motion": False,
-    "archive": False,
-    "split_evidence": None,
-    "merge_evidence": None,
-    "coarseness": 0.0,
+ALGORITHM_NAMES = ("default", "paper", "exact")
+_FIXED: Mapping[str, Mapping[str, Any]] = {  # fields that an algorithm does not have
+    "paper": {
+        "births": False,
+        "motion": False,
+        "archive": False,
+        "split_evidence": None,
+        "merge_evidence": None,
+        "coarseness": 0.0,
+    },
+    "exact": {"kernel": Exponential(None), "precision": "float64"},
 }
 
 
@@ -30,9 +35,10 @@ class Config:
 
     Parameters
     ----------
-    algorithm : {"default", "paper"}
+    algorithm : {"default", "paper", "exact"}
         "paper" runs Algorithms 1 and 2 of Dinari and Freifeld (2022); it turns the fields from
-        `births` on off.
+        `births` on off. "exact" samples the posterior of one table. It reads `seed`, `alpha`,
+        `n_sweeps` and `max_clusters`, and never forgets.
     seed : int
         Key of all random numbers.
     alpha : float
@@ -41,7 +47,8 @@ class Config:
     kernel : Kernel
         Weight of an old batch by its age.
     n_sweeps : int
-        Gibbs sweeps per batch (the paper's T), before the last, predictive sweep.
+        Gibbs sweeps per batch (the paper's T), before the last, predictive sweep. For "exact":
+        sweeps before the first sample.
     max_clusters : int
         Largest number of clusters. It bounds the memory.
     late : {"error", "add"}
@@ -75,7 +82,7 @@ class Config:
     (0, 1)
     """
 
-    algorithm: Literal["default", "paper"] = "default"
+    algorithm: Literal["default", "paper", "exact"] = "default"
     seed: int = 0
     alpha: float = 1.0
     kernel: Kernel = field(default_factory=Exponential)
@@ -93,9 +100,8 @@ class Config:
     coarseness: float = 0.3
 
     def __post_init__(self) -> None:
-        if self.algorithm == "paper":
-            for name, value in _NOT_IN_THE_PAPER.items():
-                object.__setattr__(self, name, value)
+        for name, value in _FIXED.get(self.algorithm, {}).items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def paper(cls, **fields: Any) -> Self:
@@ -116,12 +122,12 @@ def check_config(config: Config) -> None:
     if config.max_clusters < 1:
         raise InputError(f"max_clusters must be at least 1, got {config.max_clusters!r}.")
     for name, known in (
-        ("algorithm", ("default", "paper")),
+        ("algorithm", ALGORITHM_NAMES),
         ("late", ("error", "add")),
         ("precision", ("float64", "float32")),
     ):
         if getattr(config, name) not in known:
-            first, second = known
+            *others, last = map(repr, known)
             raise InputError(
-                f"{name} must be {first!r} or {second!r}, got {getattr(config, name)!r}."
+                f"{name} must be {', '.join(others)} or {last}, got {getattr(config, name)!r}."
             )

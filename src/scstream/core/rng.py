@@ -27,6 +27,10 @@ PURPOSES = (
     "pool",
     "chain",
     "sample",
+    "pins",
+    "pairs",
+    "launch",
+    "singles",
 )
 
 

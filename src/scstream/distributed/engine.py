@@ -1,18 +1,30 @@
-"""The few functions of Ray that this package uses, with errors that say what to do."""
+"""The functions of Ray that this package uses.
+
+The library is imported by `ray`, so that scstream works without it. `unwrap` turns its errors into
+`EngineError` and `PartsLost`, whose messages say what to do.
+
+Ray runs *actors*: objects in processes of their own, on any node of a cluster. A call of an actor
+returns a *reference* at once; `get` waits for the value behind it. Values that were sent with `put`
+are in the object store of the cluster, which all nodes can read.
+"""
 
 from __future__ import annotations
 
 import os
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 from scstream.errors import EngineError, PartsLost, missing_extra
+from scstream.io.header import Plain
 
-_CONNECTING = Lock()
+Actor: TypeAlias = Any  # a handle of an actor; Ray has no types for it
+ActorOptions: TypeAlias = Plain  # of `ray.remote(...).options`, by name
+
+_CONNECTING = Lock()  # two threads must not start two clusters
 
 
 def ray() -> Any:
-    """Return the library."""
+    """Import Ray; raise an error that names the extra if it is not installed."""
     try:
         import ray as library
     except ImportError as error:
@@ -21,9 +33,10 @@ def ray() -> Any:
 
 
 def connect(address: str | None) -> None:
-    """Connect this process to a cluster, unless it is connected already.
+    """Connect this process to a Ray cluster, unless it is connected already.
 
-    Without an address: the cluster that RAY_ADDRESS names, or a new one on this machine.
+    If `address` is None, use the cluster in the environment variable RAY_ADDRESS; if that is not
+    set, start a new cluster on this machine.
     """
     library = ray()
     address = address or os.environ.get("RAY_ADDRESS") or "local"
@@ -41,7 +54,10 @@ def connect(address: str | None) -> None:
 
 
 def nodes() -> dict[str, float]:
-    """Return the number of processors of each live node that has any, by node id."""
+    """Return the number of processors of every node, by node id.
+
+    Nodes that are down or have no processors are left out.
+    """
     found = {
         node["NodeID"]: node["Resources"].get("CPU", 0.0) for node in ray().nodes() if node["Alive"]
     }
@@ -49,7 +65,11 @@ def nodes() -> dict[str, float]:
 
 
 def placement(node: str | None, *, soft: bool = False) -> Any:
-    """Return the scheduling strategy for a node, or for any node."""
+    """Return the option `scheduling_strategy` of an actor: where Ray starts it.
+
+    Without a node, Ray spreads actors over the cluster. With `soft`, Ray may use another node if
+    the given one is gone.
+    """
     if node is None:
         return "SPREAD"
     strategies = ray().util.scheduling_strategies
@@ -57,19 +77,22 @@ def placement(node: str | None, *, soft: bool = False) -> Any:
 
 
 def loss_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that mean that a worker or an object is gone; the call can be repeated."""
+    """Return the errors of Ray for a worker or an object that is gone.
+
+    After one of these errors, the call can be repeated on another worker.
+    """
     found = ray().exceptions
     return (
         found.NodeDiedError,
-        found.ObjectLostError,  # includes the death of the owner
-        found.OutOfMemoryError,  # Ray kills a worker when its node runs out of memory
-        found.RayActorError,  # dead or restarting
+        found.ObjectLostError,  # also if the process that created the object has ended
+        found.OutOfMemoryError,  # Ray has killed the worker because its node ran out of memory
+        found.RayActorError,  # the actor has ended, or is being restarted
         found.WorkerCrashedError,
     )
 
 
 def put(value: Any) -> Any:
-    """Store a value in the cluster and return its reference."""
+    """Copy a value to the object store of the cluster; return its reference."""
     try:
         return ray().put(value)
     except ray().exceptions.RayError as error:
@@ -77,7 +100,7 @@ def put(value: Any) -> Any:
 
 
 def get(references: list[Any], *, deadline: float) -> list[Any]:
-    """Return the values of references."""
+    """Wait for the values of references, at most `deadline` seconds, and return them."""
     try:
         found: list[Any] = ray().get(references, timeout=deadline)
     except ray().exceptions.RayError as error:
@@ -86,7 +109,11 @@ def get(references: list[Any], *, deadline: float) -> list[Any]:
 
 
 def unwrap(error: Any) -> Exception:
-    """Return the cause of an error of Ray: an error of our own code, lost data, or the cluster."""
+    """Return the error to raise in place of an error of Ray.
+
+    If code of scstream raised it on a worker, that is the original error. Otherwise it is
+    `PartsLost` if data was lost with a worker, and `EngineError` for all other failures.
+    """
     errors = ray().exceptions
     cause = error.cause if isinstance(error, errors.RayTaskError) else error
     if not isinstance(cause, errors.RayError):
@@ -100,9 +127,10 @@ def unwrap(error: Any) -> Exception:
 
 
 def summary(error: BaseException) -> str:
-    """Return the type of an error and the important part of its message, in one line."""
+    """Return the type of an error and one sentence of its message, as one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    # If a worker could not start, Ray's message is its whole log: the cause is in the last line.
+    # If a worker could not start, the message is the log of the worker, and its last line has the
+    # cause. Other messages begin with the cause.
     is_log = getattr(error, "actor_init_failed", False)
     sentence = lines[-1] if is_log else lines[0].split(". ")[0]
     return f"{type(error).__name__}: {sentence.rstrip('.')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -15,7 +15,7 @@ from scstream.core.assign import AssignmentParams, AssignmentStats, LoadedRows
 from scstream.core.rng import sample_rows
 from scstream.core.row_ranges import RowRange, add_row_ranges
 from scstream.core.state import Batch
-from scstream.distributed.engine import put
+from scstream.distributed.engine import ActorOptions, put
 from scstream.distributed.family_kernel import with_kernels
 from scstream.distributed.shards import ShardedLabels, ShardedRows, blocks_of
 from scstream.distributed.worker import BlockSlice, PlanVersion, Shard
@@ -79,7 +79,7 @@ class RayExecutor:
         scatter_from: int = 8,
         min_work: float | None = None,
         deadline: float = 600.0,
-        options: Mapping[str, Any] | None = None,
+        options: ActorOptions | None = None,
     ) -> None:
         for name, value in {"n_workers": n_workers, "n_jobs": n_jobs}.items():
             if value is not None and (type(value) is not int or value < 1):

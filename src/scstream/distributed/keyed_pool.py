@@ -16,8 +16,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from scstream.core.state import Info
-from scstream.distributed.keyed_worker import Locations, PartResult, locations
-from scstream.distributed.keyed_workers import KeyedWorkers, number_of
+from scstream.distributed.keyed_worker import (
+    KeyedWorker,
+    Locations,
+    MoveTask,
+    PartResult,
+    SnapshotTask,
+    locations,
+)
+from scstream.distributed.keyed_workers import KeyedWorkers, Result, Task, number_of
 from scstream.distributed.partitions import (
     N_PARTITIONS,
     BatchTask,
@@ -93,7 +100,7 @@ def check_workers(workers: Any) -> None:
         raise InputError(f"keys.workers must be a whole number from 1, got {workers!r}.")
 
 
-class _Answer(NamedTuple):
+class _WorkerResult(NamedTuple):
     partitions: Set[int]
     part: PartResult
 
@@ -107,8 +114,13 @@ class RayPool(ModelPool):
 
     Parameters
     ----------
-    settings, steps, column
-        As for `ModelPool`.
+    settings : Settings
+        Parameters of the models. The seed of each model follows from its key and from
+        `random_state`, which must be a whole number.
+    steps : Steps
+        Preprocessing; every key has its own.
+    column : str
+        The column of keys.
     store : Store
         The store of the models; all nodes of the cluster must reach it.
     keys : RayKeys
@@ -238,27 +250,27 @@ class RayPool(ModelPool):
 
     def _parts(self, task: BatchTask) -> list[PartResult]:
         """Return the results for all rows; repeat what is lost with a worker."""
-        wanted, answers = task.partitions, list[_Answer]()
+        wanted, results = task.partitions, list[_WorkerResult]()
         if not wanted:
             return []
         self._rebalance()
         for _ in range(_TRIES):
             moved = self._place_partitions()  # a lost worker has lost this batch too
-            answers = [answer for answer in answers if moved.isdisjoint(answer.partitions)]
-            missing = wanted.difference(*(answer.partitions for answer in answers))
+            results = [result for result in results if moved.isdisjoint(result.partitions)]
+            missing = wanted.difference(*(result.partitions for result in results))
             if not missing:
                 self._record(task)
-                return [answer.part for answer in answers]
+                return [result.part for result in results]
             for name, part in self._learned(task, self._owners, missing).items():
                 own = {number for number in missing if self._owners[number] == name}
-                answers.append(_Answer(own, part))
+                results.append(_WorkerResult(own, part))
         raise _lost_too_often()
 
     def _learned(
         self, task: BatchTask, owners: list[str] | tuple[str, ...], partitions: Set[int]
     ) -> dict[str, PartResult]:
         own = task.split(owners, partitions)
-        parts = self._call("learn_part", {name: task._asdict() for name, task in own.items()})
+        parts = self._call(KeyedWorker.learn_part, own)
         self._clusters.update((name, part.n_clusters) for name, part in parts.items())
         return parts
 
@@ -269,10 +281,12 @@ class RayPool(ModelPool):
         if self._task_bytes > self._replay:
             self._snapshot()
 
-    def _call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(
+        self, method: Callable[[KeyedWorker, Task], Result], tasks: Mapping[str, Task]
+    ) -> dict[str, Result]:
         """Call workers; partitions of lost workers have no owner afterwards."""
-        results = self._workers.call(method, arguments)
-        if len(results) < len(arguments):
+        results = self._workers.call(method, tasks)
+        if len(results) < len(tasks):
             ready = self._workers.names
             self._owners = [name if name in ready else _NO_WORKER for name in self._owners]
         return results
@@ -316,15 +330,10 @@ class RayPool(ModelPool):
             self._owners[number] = _NO_WORKER
         memory = max(self._memory // len(self._active), 1)
         moves = {
-            name: {
-                "drop": own,
-                "add": locations(added.get(name, {})),
-                "memory": memory,
-                "first": self._first_of(name),
-            }
+            name: MoveTask(own, locations(added.get(name, {})), memory, self._first_of(name))
             for name, own in dropped.items()
         }
-        self._clusters = self._call("move_partitions", moves)
+        self._clusters = self._call(KeyedWorker.move_partitions, moves)
         for task in self._tasks:
             self._learned(task, owners, moving)
         for number in moving & {i for i in range(N_PARTITIONS) if owners[i] in self._workers.names}:
@@ -336,13 +345,13 @@ class RayPool(ModelPool):
             return
         for tried in range(_TRIES):
             self._place_partitions()
-            arguments = {
-                # After a failed attempt workers must report everything: no report was recorded.
-                name: {"first": self._first_of(name), "everything": tried > 0}
+            # After a failed attempt workers must report everything: no report was recorded.
+            tasks = {
+                name: SnapshotTask(self._first_of(name), everything=tried > 0)
                 for name in self._active
             }
-            reports = self._call("snapshot", arguments)
-            if len(reports) == len(arguments):
+            reports = self._call(KeyedWorker.snapshot, tasks)
+            if len(reports) == len(tasks):
                 return self._record_snapshot(reports)
         raise _lost_too_often()
 

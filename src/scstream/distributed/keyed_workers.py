@@ -6,12 +6,23 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
-from scstream.distributed.engine import connect, loss_errors, nodes, placement, ray, unwrap
+from scstream.distributed.engine import (
+    Actor,
+    connect,
+    loss_errors,
+    nodes,
+    placement,
+    ray,
+    unwrap,
+)
 from scstream.distributed.keyed_worker import TOKEN_NAME, KeyedWorker
 from scstream.errors import EngineError
 from scstream.stream.store import Store
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 _START = 60.0  # seconds within which workers must start
 _TRIES = 3  # attempts to start a worker
@@ -39,8 +50,8 @@ class KeyedWorkers:
         self._address = address
         self._deadline = deadline
         self._token = b""
-        self._actors: dict[str, Any] = {}  # ready
-        self._starting: dict[str, tuple[Any, Any]] = {}  # actor, and the result of `can_read`
+        self._actors: dict[str, Actor] = {}  # ready
+        self._starting: dict[str, tuple[Actor, Any]] = {}  # actor, and the result of `can_read`
         self._has_begun = False
         self._start_error = f"the others did not start within {_START:g} s"
 
@@ -72,18 +83,20 @@ class KeyedWorkers:
         self._has_begun = True
         return self.names[:n_wanted]
 
-    def call(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a method of `KeyedWorker` with keyword arguments by worker name.
+    def call(
+        self, method: Callable[[KeyedWorker, Task], Result], tasks: Mapping[str, Task]
+    ) -> dict[str, Result]:
+        """Call a method of `KeyedWorker` with one task for each worker, by name.
 
         Returns the results of the workers that are still alive, by name.
         """
         library, end = ray(), time.monotonic() + self._deadline
         calls = {
-            name: getattr(self._actors[name], method).remote(**own)
-            for name, own in arguments.items()
+            name: getattr(self._actors[name], method.__name__).remote(task)
+            for name, task in tasks.items()
             if name in self._actors
         }
-        results = {}
+        results: dict[str, Result] = {}
         for name, reference in calls.items():
             try:
                 left = max(end - time.monotonic(), 0.0)
@@ -162,6 +175,6 @@ def number_of(name: str) -> int:
     return int(name[1:])
 
 
-def _end(actor: Any) -> None:
+def _end(actor: Actor) -> None:
     with suppress(Exception):  # it may be dead already
         ray().kill(actor, no_restart=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
 
+from scstream.io.header import Plain
 from scstream.stream.follower import NONE, Follower
 from scstream.stream.model_version import Answer, Request
 
@@ -20,15 +20,13 @@ class ReplicaStatus:
 
 
 class Replica:
-    """Answers from the newest checkpoint that its thread has read.
+    """Predicts with the newest checkpoint that its thread has read.
 
     Only the thread reads the store, so a request never waits for a slow store: it is answered from
     the current version, or with the status if that version is too old.
     """
 
-    def __init__(
-        self, place: str, options: Mapping[str, Any], *, interval: float, n_jobs: int
-    ) -> None:
+    def __init__(self, place: str, options: Plain, *, interval: float, n_jobs: int) -> None:
         self._place, self._options = place, options
         self._interval, self._n_jobs = interval, n_jobs
         self._follower: Follower | None = None
@@ -58,7 +56,7 @@ class Replica:
                 else:
                     self._follower.refresh()
                 self._error = ""
-            except Exception as error:  # whatever it is, the version read before still answers
+            except Exception as error:  # the version that was read before stays in use
                 self._error = str(error)
             self._refresh_now.wait(self._interval)
             self._refresh_now.clear()

@@ -30,7 +30,7 @@ class Slot:
     status_call: Any = None  # in progress, while the replica is not ready
     calls: list[Any] = field(default_factory=list)  # in progress
 
-    def has_room(self, max_calls: int) -> bool:
+    def is_free(self, max_calls: int) -> bool:
         """Return True if fewer than `max_calls` calls are in progress."""
         if len(self.calls) >= max_calls:
             self.calls = ray.wait(self.calls, num_returns=len(self.calls), timeout=0)[1]
@@ -64,11 +64,11 @@ class ReplicaSlots:
                 self._check(slot)
 
     def next_free(self) -> Slot | None:
-        """Return the next slot, in turn, that is ready and has room."""
+        """Return the next slot, in turn, that is ready and not busy."""
         for _ in self.slots:
             self._next = (self._next + 1) % len(self.slots)
             slot = self.slots[self._next]
-            if slot.is_ready and slot.has_room(self.max_calls):
+            if slot.is_ready and slot.is_free(self.max_calls):
                 return slot
         return None
 

@@ -15,6 +15,7 @@ from scstream.distributed import engine
 from scstream.distributed.replica import Replica, ReplicaStatus
 from scstream.distributed.replica_slots import ReplicaSlots, Slot
 from scstream.errors import EngineError, InputError
+from scstream.io.header import Plain
 from scstream.stream.follower import NONE
 from scstream.stream.model_version import Answer, Request
 
@@ -84,7 +85,7 @@ class Replicas:
         self,
         place: str,
         *,
-        options: Mapping[str, Any] | None = None,
+        options: Plain | None = None,
         n: int | None = None,
         interval: float = 1.0,
         max_calls: int = 8,
@@ -276,10 +277,7 @@ class Pending:
     def result(self, *, deadline: float | None = None) -> Answer:
         """Wait for the answer; if the replica dies or has an old version, use another one.
 
-        Parameters
-        ----------
-        deadline : float, optional
-            Maximum duration in seconds, by default that of the `Replicas`.
+        `deadline` is the maximum duration in seconds, by default that of the `Replicas`.
         """
         end = self._replicas._end(deadline)
         while self._answer is None:

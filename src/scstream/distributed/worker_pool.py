@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
 from scstream.distributed.engine import (
+    ActorOptions,
     connect,
     loss_errors,
     nodes,
@@ -41,7 +42,7 @@ class WorkerPool:
     address: str | None
     n_workers: int | None
     n_jobs: int | None
-    options: Mapping[str, Any]
+    options: ActorOptions
     # By node id or number, and by kernels: other kernels give other bits.
     workers: dict[tuple[str, str], Any] = field(default_factory=dict)
     _session: Any = None

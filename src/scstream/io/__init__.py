@@ -1,1 +1,1 @@
-"""Doors: rows, tables and choices come in, model files go out and come back."""
+"""Input and output: rows and tables, parameters of the user, and model files."""

@@ -1,7 +1,7 @@
-"""Values as JSON, with arrays beside it and checksums over both.
+"""The content of a model file: a JSON header, tensors, and checksums of both.
 
-Functions raise `ValueError`, or what a wrong type or a missing key raises by itself;
-`scstream.io.model_file` turns all of that into one error.
+Functions here raise `ValueError`, `TypeError`, `KeyError` and others if a file is damaged;
+`scstream.io.model_file` turns all of them into one error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,9 @@ from safetensors.numpy import save
 
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, family_from
+from scstream.io.header import Json
 
 Tensors = dict[str, NDArray[Any]]
-Json: TypeAlias = dict[str, Any]  # an object of a JSON header
 T = TypeVar("T")
 
 _KEY = "scstream"  # the one metadata entry (the order of several is random): checksum, header
@@ -38,7 +38,7 @@ def seal(header: Json, tensors: Tensors) -> bytes:
 
 
 def unseal(content: bytes) -> tuple[Json, Tensors]:
-    """Take the content of a file apart again, header and every tensor checked."""
+    """Return header and tensors of a file; raises ValueError if a checksum is wrong."""
     found = deserialize(content)  # type: ignore[no-untyped-call]
     header = read_header(content)
     tensors = {
@@ -54,7 +54,7 @@ def unseal(content: bytes) -> tuple[Json, Tensors]:
 
 
 def read_header(content: bytes) -> Json:
-    """Header of a file, checked, from its beginning: the length, and as many bytes."""
+    """Return the header of a file; `content` may end after the header."""
     length = int.from_bytes(content[:8], "little")
     outer = json.loads(content[8 : 8 + length])
     checksum, _, text = outer["__metadata__"][_KEY].partition("\n")
@@ -94,7 +94,7 @@ def _json_value(value: Any, place: str) -> Any:
 
 
 def unpack(value: Any, tensors: Tensors) -> Any:
-    """Undo `pack`; every tensor that is used is taken out of `tensors`."""
+    """Undo `pack`; remove every tensor that is used from `tensors`."""
     if isinstance(value, list):
         return [unpack(entry, tensors) for entry in value]
     if not isinstance(value, dict):
@@ -109,7 +109,7 @@ def unpack(value: Any, tensors: Tensors) -> Any:
 
 
 def describe(family: Family) -> Json:
-    """Name and hyperparameters of a family that a reader will know."""
+    """Return name and hyperparameters of a family; raises InputError if it is not in FAMILIES."""
     if FAMILIES.get(family.name) is not type(family):
         raise InputError(
             f"the family {family.name!r} cannot be saved because a reader would not know it; add "
@@ -118,7 +118,7 @@ def describe(family: Family) -> Json:
     return {"name": family.name, "hyperparameters": family.hyperparameters()}
 
 
-def rebuild(description: Mapping[str, Any]) -> Family:
+def rebuild(description: Json) -> Family:
     """Undo `describe`."""
     return family_from(description["name"], description["hyperparameters"])
 
@@ -126,14 +126,14 @@ def rebuild(description: Mapping[str, Any]) -> Family:
 def record(cls: type[T], values: Any, **ready: Any) -> T:
     """Build a dataclass from values whose names and types must be those of its fields.
 
-    A field with a default may be missing: an older version, which wrote the file, had none.
+    A field with a default may be missing: the version that wrote the file may not have had it.
     """
     hints = _hints(cls)  # type: ignore[arg-type]
     known = [field for field in fields(cls) if field.init and field.name not in ready]  # type: ignore[arg-type]
     needed = {f.name for f in known if f.default is MISSING and f.default_factory is MISSING}
-    odd = (set(values) - {field.name for field in known}) | (needed - set(values))
-    if odd:
-        raise ValueError(f"{cls.__name__} has an unknown or missing entry {min(odd)!r}")
+    wrong = (set(values) - {field.name for field in known}) | (needed - set(values))
+    if wrong:
+        raise ValueError(f"{cls.__name__} has an unknown or missing entry {min(wrong)!r}")
     for name, value in values.items():
         if not _fits(value, hints[name]):
             raise ValueError(f"{cls.__name__}.{name} has the wrong type")
@@ -142,7 +142,7 @@ def record(cls: type[T], values: Any, **ready: Any) -> T:
 
 @cache
 def _hints(cls: type[Any]) -> Json:
-    """Types of the fields of a dataclass; to look them up takes a millisecond."""
+    """Return the types of the fields of a dataclass; cached, because this takes a millisecond."""
     return get_type_hints(cls)
 
 

@@ -1,4 +1,4 @@
-"""The clusters of a model as a small table that prints itself."""
+"""The clusters of a model as a table that can be printed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scstream.core.state import State
 from scstream.families.base import Array, Family, Labels
 
-_MOST_ROWS = 30  # clusters that are printed
-_MOST_FEATURES = 4  # entries of a mean that are printed
+_MAX_ROWS = 30  # clusters that are printed
+_MAX_FEATURES = 4  # entries of a mean that are printed
 _HEADINGS = ("id", "weight", "share", "age", "born", "last seen", "mean", "std")
 
 
@@ -24,11 +24,11 @@ class Cluster:
     Attributes
     ----------
     id : int
-        Its name, given once and never reused.
+        Its id, which is never reused.
     weight : float
-        Faded number of its rows.
+        Number of its rows, after forgetting.
     share : float
-        Share of the faded number of all rows.
+        Its share of the weight of all rows.
     age, born, last_seen : float
         Time since birth, time of birth, time of the newest row.
     mean, std : array of shape (D,)
@@ -60,11 +60,11 @@ class ClusterTable:
     Parameters
     ----------
     id : array of shape (K,)
-        Names of the clusters, given once and never reused.
+        Ids of the clusters, which are never reused.
     weight : array of shape (K,)
-        Faded number of rows of each cluster.
+        Number of rows of each cluster, after forgetting.
     share : array of shape (K,)
-        Share of the faded number of all rows, those that belong to no cluster included.
+        Share of the weight of all rows, including those that belong to no cluster.
     age : array of shape (K,)
         Time since birth.
     born : array of shape (K,)
@@ -118,7 +118,7 @@ class ClusterTable:
 
     def __iter__(self) -> Iterator[Cluster]:
         for k in range(len(self)):
-            yield self._row(k)
+            yield self.row(k)
 
     def to_dict(self) -> dict[str, Labels | Array]:
         """Columns by name, with one column per feature for mean and std.
@@ -142,22 +142,23 @@ class ClusterTable:
                 columns[f"{kind}_{name}"] = getattr(self, kind)[:, d]
         return columns
 
-    def _row(self, k: int) -> Cluster:
+    def row(self, k: int) -> Cluster:
+        """Return one cluster."""
         values = {name: getattr(self, name)[k].item() for name in Cluster.__match_args__[:-2]}
         return Cluster(**values, mean=self.mean[k], std=self.std[k])
 
     def _cells(self) -> list[list[str]]:
         """Text of the printed rows."""
         cells = []
-        for k in range(min(len(self), _MOST_ROWS)):
-            row = self._row(k)
+        for k in range(min(len(self), _MAX_ROWS)):
+            row = self.row(k)
             times = [f"{value:.4g}" for value in (row.age, row.born, row.last_seen)]
             vectors = [_vector(row.mean), _vector(row.std)]
             cells.append([str(row.id), f"{row.weight:.4g}", f"{row.share:.3f}", *times, *vectors])
         return cells
 
     def _left_out(self) -> str:
-        return f"... and {len(self) - _MOST_ROWS} more" if len(self) > _MOST_ROWS else ""
+        return f"... and {len(self) - _MAX_ROWS} more" if len(self) > _MAX_ROWS else ""
 
     def __repr__(self) -> str:
         lines = [list(_HEADINGS), *self._cells()]
@@ -182,5 +183,5 @@ class ClusterTable:
 
 
 def _vector(values: Array) -> str:
-    shown = [f"{value:.4g}" for value in values[:_MOST_FEATURES]]
-    return f"[{', '.join(shown + ['...'] * (len(values) > _MOST_FEATURES))}]"
+    shown = [f"{value:.4g}" for value in values[:_MAX_FEATURES]]
+    return f"[{', '.join(shown + ['...'] * (len(values) > _MAX_FEATURES))}]"

@@ -1,7 +1,7 @@
-"""The few things that are done to a disk, each of them a place where power may fail.
+"""The operations on files that a pipeline uses, as a protocol and on the disk of the machine.
 
-Everything durable of a pipeline goes through a `Disk`, so that a simulated one can lose and tear
-what was not synced.
+Pipelines write everything durable through a `Disk`. Tests replace it by a simulated disk, which
+loses or truncates what was not synced before a crash.
 """
 
 from __future__ import annotations
@@ -13,81 +13,69 @@ from typing import Protocol
 
 
 class Disk(Protocol):
-    """Operations on files, none of which is durable before the file, or its folder, is synced."""
+    """Operations on files; none is durable before the file, or its folder, is synced."""
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder that only its owner can enter, and those above it, and make that last."""
-        ...
+        """Create a folder that only its owner can enter, and its parents, and sync them."""
 
     def names(self, folder: Path) -> list[str]:
-        """Names in a folder, sorted."""
-        ...
+        """Return the names in a folder, sorted."""
 
     def size(self, path: Path) -> int:
-        """Length of a file; raises FileNotFoundError."""
-        ...
+        """Return the length of a file; raises FileNotFoundError."""
 
     def read(self, path: Path, start: int = 0, length: int = -1) -> bytes:
         """Read a file, or a part of it; raises FileNotFoundError."""
-        ...
 
     def create(self, path: Path) -> int:
         """Open a new file for writing; raises FileExistsError."""
-        ...
 
     def append(self, path: Path) -> int:
         """Open a file, new or old, for writing at its end."""
-        ...
 
     def write(self, handle: int, content: memoryview) -> int:
-        """Write; may write less than it was given, and says how much."""
-        ...
+        """Write the beginning of the content, or all of it; return how many bytes."""
 
     def sync(self, handle: int) -> None:
-        """Make the content of a file last."""
-        ...
+        """Sync the content of a file."""
 
     def close(self, handle: int) -> None:
         """Close an open file."""
-        ...
 
     def truncate(self, path: Path, length: int) -> None:
-        """Cut a file to a length, and make that last."""
-        ...
+        """Truncate a file to a length, and sync it."""
 
     def link(self, old: Path, new: Path) -> None:
-        """Give a file a second name; raises FileExistsError if there is one: compare and set."""
-        ...
+        """Give a file a second name; raises FileExistsError if the name exists."""
 
     def replace(self, old: Path, new: Path) -> None:
         """Rename a file over another."""
-        ...
 
     def remove(self, path: Path) -> None:
-        """Remove a name; it may be gone already."""
-        ...
+        """Remove a name; do nothing if it does not exist."""
 
     def sync_folder(self, path: Path) -> None:
-        """Make new names in a folder last."""
-        ...
+        """Sync the names in a folder."""
 
 
 class MachineDisk:
     """The disk of the machine."""
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder."""
+        """Create a folder."""
         if not path.is_dir():
             self.make_folder(path.parent)
             path.mkdir(mode=0o700, exist_ok=True)
-        self.sync_folder(path.parent)  # also if it is there: who made it may have died before
+        self.sync_folder(
+            path.parent
+        )  # also if it exists: the process that created it may have crashed
 
     def names(self, folder: Path) -> list[str]:
-        """Names in a folder."""
+        """Return the names in a folder."""
         return sorted(os.listdir(folder))
 
     def size(self, path: Path) -> int:
-        """Length of a file."""
+        """Return the length of a file."""
         return path.stat().st_size
 
     def read(self, path: Path, start: int = 0, length: int = -1) -> bytes:
@@ -109,7 +97,7 @@ class MachineDisk:
         return os.write(handle, content)
 
     def sync(self, handle: int) -> None:
-        """Make a file last."""
+        """Sync a file."""
         os.fsync(handle)
 
     def close(self, handle: int) -> None:
@@ -117,7 +105,7 @@ class MachineDisk:
         os.close(handle)
 
     def truncate(self, path: Path, length: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
         with path.open("rb+") as file:
             file.truncate(length)
             os.fsync(file.fileno())
@@ -135,7 +123,7 @@ class MachineDisk:
         path.unlink(missing_ok=True)
 
     def sync_folder(self, path: Path) -> None:
-        """Make names last; only POSIX systems can, and only they need it."""
+        """Sync the names in a folder; only POSIX systems can, and only they need it."""
         if os.name != "posix":
             return
         descriptor = os.open(path, os.O_RDONLY)
@@ -146,14 +134,14 @@ class MachineDisk:
 
 
 def write_all(disk: Disk, handle: int, content: bytes) -> None:
-    """Write until everything is out: a write that meets a nearly full disk stops early."""
+    """Write the whole content; one call of `Disk.write` may write only a part of it."""
     unwritten = memoryview(content)
     while unwritten:
         unwritten = unwritten[disk.write(handle, unwritten) :]
 
 
 def write_whole(disk: Disk, path: Path, content: bytes) -> None:
-    """Write a new file and make its content, not yet its name, last."""
+    """Write a new file and sync its content, but not its name."""
     handle = disk.create(path)
     try:
         write_all(disk, handle, content)

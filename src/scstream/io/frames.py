@@ -12,7 +12,7 @@ from scstream.families.base import Array
 
 
 def is_table(X: Any) -> bool:
-    """Tell whether X is a table with named columns."""
+    """Return True if X is a table with named columns."""
     if nw.dependencies.is_into_dataframe(X):
         return True
     if hasattr(X, "collect") and hasattr(X, "lazy"):
@@ -21,12 +21,12 @@ def is_table(X: Any) -> bool:
 
 
 def column_names(table: Any) -> list[Any]:
-    """Names of the columns of a table."""
+    """Return the names of the columns of a table."""
     return list(nw.from_native(table, eager_only=True).columns)
 
 
 def table_rows(table: Any) -> Array:  # (N, D)
-    """Rows of a table as float64; a null becomes NaN."""
+    """Return the rows of a table as float64; a null becomes NaN."""
     frame = nw.from_native(table, eager_only=True)
     rows = np.empty(frame.shape)
     for place, column in enumerate(frame.iter_columns()):
@@ -35,7 +35,7 @@ def table_rows(table: Any) -> Array:  # (N, D)
 
 
 def labels_like(table: Any, labels: Any, *, name: str = "cluster") -> Any:
-    """Labels as a column of the same library as the table, with the same index if it has one."""
+    """Return labels as a column of the library of the table, with its index if it has one."""
     frame = nw.from_native(table, eager_only=True)
     series = nw.new_series(name, np.asarray(labels), backend=frame.implementation)
     index = nw.maybe_get_index(frame)

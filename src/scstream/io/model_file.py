@@ -1,4 +1,4 @@
-"""The model file: safetensors with a JSON header, every part of it under a checksum.
+"""The model file: safetensors with a JSON header; all parts have checksums.
 
 A file contains data, never code. It holds everything that a model needs to continue bit for bit:
 state, settings, family, events, and the parameters of the estimator. It cannot hold a function: a
@@ -7,9 +7,8 @@ forgetting kernel that is a function must be passed again when the file is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
@@ -22,7 +21,6 @@ from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.families import Gaussian
 from scstream.families.base import Family
 from scstream.io._packing import (
-    Json,
     Tensors,
     describe,
     pack,
@@ -33,10 +31,11 @@ from scstream.io._packing import (
     unpack,
     unseal,
 )
-from scstream.io.parameters import read_kernel
+from scstream.io.header import Json, PipelineState
+from scstream.io.parameters import Parameters, read_kernel
 
 SCHEMA = 1
-_ROUNDING = 1e-9  # of the largest variance: what sums of many rows may be off by
+_ROUNDING = 1e-9  # relative rounding error of sums of many rows
 
 _SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archived clusters
     "past": "K2P",
@@ -59,7 +58,7 @@ _SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archi
     "archive.born": "A",
 }
 _KERNELS: dict[str, type[Exponential] | type[Box]] = {"exponential": Exponential, "box": Box}
-_OWN = ("windowed", "custom")  # kernels that hold a function
+_OWN = ("windowed", "custom")  # kernels with a function of the user
 DAMAGE = (
     SafetensorError,
     ValueError,
@@ -72,16 +71,17 @@ DAMAGE = (
 )
 
 
-Parts: TypeAlias = tuple[
-    Family,
-    Config,
-    State,
-    Info,
-    tuple[Event, ...],
-    Json,  # parameters
-    tuple[str, ...] | None,  # names of features
-    Json,  # what a pipeline stores
-]
+class Parts(NamedTuple):
+    """The parts of a model file."""
+
+    family: Family
+    config: Config
+    state: State
+    info: Info
+    events: tuple[Event, ...]
+    parameters: Json  # of the estimator
+    feature_names: tuple[str, ...] | None
+    pipeline: PipelineState
 
 
 def pack_model(
@@ -91,9 +91,9 @@ def pack_model(
     info: Info,
     events: tuple[Event, ...],
     *,
-    parameters: Mapping[str, Any],
+    parameters: Parameters,
     feature_names: tuple[str, ...] | None,
-    pipeline: Mapping[str, Any],
+    pipeline: PipelineState,
 ) -> bytes:
     """Return the content of a model file; the same model gives the same bytes."""
     tensors: Tensors = {}
@@ -117,24 +117,24 @@ def pack_model(
     return seal(header, tensors)
 
 
-def pack_pipeline(pipeline: Mapping[str, Any]) -> bytes:
+def pack_pipeline(pipeline: PipelineState) -> bytes:
     """Return the content of a checkpoint that holds no model yet."""
     tensors: Tensors = {}
     header = {"schema": SCHEMA, "writer": __version__, "model": False}
     return seal(header | {"pipeline": pack(pipeline, "pipeline", tensors)}, tensors)
 
 
-def unpack_pipeline(content: bytes, *, name: str) -> Json | None:
+def unpack_pipeline(content: bytes, *, name: str) -> PipelineState | None:
     """Undo `pack_pipeline`; None for a file with a model, which is not read further."""
     try:
         if read_header(content).get("model", True):
             return None
         header, tensors = unseal(content)
-        pipeline: Json = unpack(header["pipeline"], tensors)
+        pipeline: PipelineState = unpack(header["pipeline"], tensors)
         return pipeline
     except DAMAGE as error:
         raise CheckpointCorrupt(
-            f"{name} is not a sound model file: {error}; restore an older copy."
+            f"{name} is not a valid model file: {error}; restore an older copy."
         ) from error
 
 
@@ -155,7 +155,7 @@ def unpack_model(content: bytes, *, name: str, kernel: Any = None) -> Parts:
     except DAMAGE as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise CheckpointCorrupt(
-            f"{name} is not a sound model file: {reason}; restore an older copy."
+            f"{name} is not a valid model file: {reason}; restore an older copy."
         ) from error
     return _with_kernel(parts, saved_kernel, kernel, name)
 
@@ -166,8 +166,8 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         name: unpack(header[name], tensors)
         for name in ("family", "config", "state", "info", "events", "params", "feature_names")
     }
-    pipeline = unpack(header.get("pipeline", {}), tensors)
-    if not isinstance(pipeline, dict):
+    pipeline: PipelineState = unpack(header.get("pipeline", {}), tensors)
+    if type(pipeline) is not dict:
         raise ValueError("its pipeline is not a mapping")
     if tensors:
         raise ValueError(f"it holds an unknown tensor {min(tensors)!r}")
@@ -177,7 +177,7 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     _check_state(state, family)
     sizes = (state.n_clusters, family.n_features, state.n_batches)
     if sizes != tuple(header[name] for name in ("n_clusters", "n_features", "n_batches")):
-        raise ValueError("its sizes are not those that the header tells")
+        raise ValueError("its sizes are not those in the header")
     kernel = parts["config"].pop("kernel")
     config = record(Config, parts["config"], kernel=_known_kernel(kernel))
     check_config(config)
@@ -185,22 +185,14 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     names = parts["feature_names"]
     if names is not None and [type(name) for name in names] != [str] * family.n_features:
         raise ValueError("its feature names do not match its features")
-    info = parts["info"]
-    moves = record(Moves, info.pop("moves"))
+    moves = record(Moves, parts["info"].pop("moves"))
     events = tuple(record(Event, event) for event in parts["events"])
     parameters = dict(parts["params"])
     if parameters.get("config") is not None:
         parameters["config"] = config
-    return (
-        family,
-        config,
-        state,
-        record(Info, info, events=happened, moves=moves),
-        events,
-        parameters,
-        None if names is None else tuple(names),
-        pipeline,
-    ), kernel
+    info = record(Info, parts["info"], events=happened, moves=moves)
+    names = None if names is None else tuple(names)
+    return Parts(family, config, state, info, events, parameters, names, pipeline), kernel
 
 
 def _check_state(state: State, family: Family) -> None:
@@ -230,8 +222,8 @@ def _check_state(state: State, family: Family) -> None:
         if not np.isfinite(family.predictive_params(state.cluster_stats)).all():
             raise ValueError("its clusters have no predictive density")
         if isinstance(family, Gaussian) and state.n_clusters:
-            spread = np.linalg.eigvalsh(family.covariance(state.cluster_stats))  # (K, D)
-            if (spread[:, 0] < -_ROUNDING * spread[:, -1]).any():
+            variances = np.linalg.eigvalsh(family.covariance(state.cluster_stats))  # (K, D)
+            if (variances[:, 0] < -_ROUNDING * variances[:, -1]).any():
                 raise ValueError("its covariances are not positive definite")
 
 
@@ -252,8 +244,8 @@ def _config_values(config: Config) -> Json:
     return values | {"kernel": {"kind": "custom"}}
 
 
-def _parameter_values(parameters: Mapping[str, Any], config: Config) -> Json:
-    """Parameters without objects that a file cannot hold; the config has what they meant."""
+def _parameter_values(parameters: Parameters, config: Config) -> Json:
+    """Return the parameters without objects that a file cannot hold; the config replaces them."""
     values = {name: value for name, value in parameters.items() if name != "executor"}
     values["kernel"] = values["kernel"] is not None
     values["config"] = None if values["config"] is None else True
@@ -262,17 +254,17 @@ def _parameter_values(parameters: Mapping[str, Any], config: Config) -> Json:
     return values
 
 
-def _known_kernel(saved: Mapping[str, Any]) -> Kernel:
-    """Kernel that a file describes in full; for any other one a stand-in."""
+def _known_kernel(saved: Json) -> Kernel:
+    """Return the kernel in a file; `Exponential` in place of one with a function of the user."""
     values = {name: value for name, value in saved.items() if name != "kind"}
     if saved["kind"] in _OWN:
         return Exponential()
     return record(_KERNELS[saved["kind"]], values)
 
 
-def _with_kernel(parts: Parts, saved: Mapping[str, Any], given: Any, name: str) -> Parts:
-    """Put the kernel of the user's own, which was passed again, into config and parameters."""
-    family, config, state, info, events, parameters, names, pipeline = parts
+def _with_kernel(parts: Parts, saved: Json, given: Any, name: str) -> Parts:
+    """Use the kernel that the user passed again, if the file cannot hold it."""
+    config, parameters = parts.config, parts.parameters
     if saved["kind"] not in _OWN:
         if given is not None:
             raise InputError(f"{name} holds its own kernel; leave kernel= out.")
@@ -290,4 +282,4 @@ def _with_kernel(parts: Parts, saved: Mapping[str, Any], given: Any, name: str) 
     parameters = parameters | {"kernel": kernel if parameters.get("kernel") else None}
     if parameters.get("config") is not None:
         parameters["config"] = config
-    return family, config, state, info, events, parameters, names, pipeline
+    return parts._replace(config=config, parameters=parameters)

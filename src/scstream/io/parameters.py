@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scstream.core.config import Config, check_config
 from scstream.core.start import data_driven_prior
@@ -19,26 +20,14 @@ from scstream.families.base import Array, Rows
 from scstream.kernels import REFERENCE, Kernels
 
 Names: TypeAlias = Sequence[str] | None
+Parameters: TypeAlias = Mapping[str, Any]  # of `scstream.ScStream`, by name
 
-_ALGORITHM = (  # parameters that `config=` replaces
-    "alpha",
-    "half_life",
-    "kernel",
-    "n_sweeps",
-    "algorithm",
-    "max_clusters",
-    "late",
-    "births",
-    "motion",
-    "archive",
-    "min_birth_weight",
-    "min_weight",
-    "coarseness",
-    "precision",
-)
+_NO_PARAMETER = ("seed", "split_evidence", "merge_evidence")  # fields of `Config` only
+_CONFIG = tuple(each.name for each in fields(Config) if each.name not in _NO_PARAMETER)
+_N_SWEEPS = {"paper": 1, "exact": 500}  # where n_sweeps is None
 
 
-def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -> Config:
+def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
     """Return the checked settings of the algorithm that the parameters of `ScStream` mean."""
     given, random_state = parameters["config"], parameters["random_state"]
     if given is not None:
@@ -50,16 +39,13 @@ def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -
         if not isinstance(parameters[name], bool | np.bool_):
             raise InputError(f"{name} must be True or False, got {parameters[name]!r}.")
     read_whole("max_clusters", parameters["max_clusters"])
-    if parameters["algorithm"] not in ("default", "paper"):
-        raise InputError(
-            f"algorithm must be 'default' or 'paper', got {parameters['algorithm']!r}."
-        )
-    n_sweeps = parameters["n_sweeps"]
+    algorithm, n_sweeps = parameters["algorithm"], parameters["n_sweeps"]
+    if algorithm == "exact":
+        _check_no_forgetting(parameters, defaults)
     if n_sweeps is None:
-        n_sweeps = 1 if parameters["algorithm"] == "paper" else 0
-    values = {name: parameters[name] for name in _ALGORITHM if name != "half_life"}
+        n_sweeps = _N_SWEEPS.get(algorithm, 0)
     config = Config(
-        **values
+        **{name: parameters[name] for name in _CONFIG}
         | {
             "seed": read_seed(random_state),
             "kernel": read_kernel(parameters["kernel"], parameters["half_life"]),
@@ -70,13 +56,23 @@ def read_config(parameters: Mapping[str, Any], *, defaults: Mapping[str, Any]) -
     return config
 
 
+def _check_no_forgetting(parameters: Parameters, defaults: Parameters) -> None:
+    """Raise `InputError` for a way to forget, which the posterior of one table does not have."""
+    half_life = parameters["half_life"]
+    if parameters["kernel"] is not None or half_life not in (None, np.inf, defaults["half_life"]):
+        raise InputError(
+            "algorithm='exact' samples the posterior of one table and forgets nothing; leave "
+            "half_life and kernel out, or use algorithm='default' for a stream."
+        )
+
+
 def _given_config(
-    given: Any, parameters: Mapping[str, Any], defaults: Mapping[str, Any], random_state: Any
+    given: Any, parameters: Parameters, defaults: Parameters, random_state: Any
 ) -> Config:
     """Return `config=` with the seed of `random_state`, if there is one."""
     if not isinstance(given, Config):
         raise InputError(f"config must be a scstream.Config, got {given!r}.")
-    for name in _ALGORITHM:
+    for name in ("half_life", *_CONFIG):
         if parameters[name] is not defaults[name] and parameters[name] != defaults[name]:
             raise InputError(
                 f"config= replaces {name}=; set {name} in the Config or leave config= out."
@@ -198,7 +194,7 @@ def first_family(
     return data_driven_prior(weak, config, X, weight) if prior == "auto" else weak
 
 
-def with_prior(family: Family, prior: Mapping[str, Any]) -> Family:
+def with_prior(family: Family, prior: Mapping[str, ArrayLike]) -> Family:
     """Return the family with some hyperparameters replaced.
 
     One number means a vector of it, or a multiple of the identity matrix; a vector means a diagonal

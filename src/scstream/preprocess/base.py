@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from scstream.errors import InputError
 from scstream.families.base import Rows
+from scstream.io.header import Json, Plain
 from scstream.io.schema import LARGEST
 from scstream.preprocess.block import Block, Reject
 
@@ -25,16 +26,9 @@ class Step(ABC):
 
     The fields of a step are its options, except `learned`: the fitted parameters, as plain values
     and arrays by name, or None before the first block.
-
-    Examples
-    --------
-    >>> from scstream.preprocess.scale import Standardise
-    >>> step = Standardise(clip=5.0)
-    >>> step.options()["clip"], step.learned is None
-    (5.0, True)
     """
 
-    learned: Mapping[str, Any] | None = None
+    learned: Plain | None = None
 
     name: ClassVar[str]
     reads_text: ClassVar[bool] = False
@@ -51,7 +45,7 @@ class Step(ABC):
         """Return the names of the output columns; None if they have no names, or none yet."""
         return names
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Json:
         """Return the options of the step as plain values."""
         chosen = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {

@@ -45,8 +45,8 @@ class Select(Step):
             raise InputError("select needs either 'columns' or 'drop', a list of column names.")
         for chosen in ("columns", "drop"):
             names = getattr(self, chosen)
-            sound = names is None or _distinct_names(names)
-            check_option(self, sound, chosen, "a list of different names of columns")
+            valid = names is None or _distinct_names(names)
+            check_option(self, valid, chosen, "a list of different names of columns")
             object.__setattr__(self, chosen, None if names is None else tuple(names))
 
     def with_columns(self, names: Names) -> Self:

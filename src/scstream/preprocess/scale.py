@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, cast
 
 import numpy as np
 from scipy import sparse
@@ -18,7 +17,13 @@ from scstream.preprocess.block import Block
 _CONSTANT = 1e-14  # a standard deviation below this fraction of the mean is round-off
 MODES = ("frozen", "running")
 
-Moments = Mapping[str, Any]  # weight (D,), mean (D,), squares (D,), time
+
+class ColumnStats(TypedDict):
+    """Number of entries, mean and summed squared deviation of each column."""
+
+    weight: Array  # (D,)
+    mean: Array  # (D,)
+    squares: Array  # (D,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +97,7 @@ class Standardise(Step):
                     "standardise estimates the scale from the first batch, which has one valid "
                     "row; make the first batch larger (batch.first), or use mode = 'running'."
                 )
-            return replace(self, learned=moments(X) | {"time": 0.0 if time is None else time})
+            return replace(self, learned={**column_stats(X), "time": 0.0 if time is None else time})
         self.check_width(X, len(self.learned["mean"]))
         if self.mode == "frozen":
             return self
@@ -101,12 +106,13 @@ class Standardise(Step):
         # A late batch gets the weight that it would have now if it had arrived in time.
         age = np.array([time - now, now - time]).clip(0)
         old_weight, new_weight = Exponential(self.half_life).weight(age).tolist()
-        both = pooled(self.learned, moments(X), old_weight=old_weight, new_weight=new_weight)
-        return replace(self, learned=both | {"time": max(time, now)})
+        known = cast(ColumnStats, self.learned)
+        both = pooled(known, column_stats(X), old_weight=old_weight, new_weight=new_weight)
+        return replace(self, learned={**both, "time": max(time, now)})
 
     def _scaled(self, X: Rows) -> Rows:
         assert self.learned is not None
-        mean, scale = self.learned["mean"], std(self.learned)
+        mean, scale = self.learned["mean"], std(cast(ColumnStats, self.learned))
         if sparse.issparse(X):
             out: Any = sparse.csr_array((X.data / scale[X.indices], X.indices, X.indptr), X.shape)
         else:
@@ -117,14 +123,14 @@ class Standardise(Step):
         return out
 
 
-def moments(X: Rows) -> dict[str, Array]:
+def column_stats(X: Rows) -> ColumnStats:
     """Return number, mean and summed squared deviation of the entries of each column.
 
     The first entry of each column is subtracted first, so that a constant column has deviations
     of exactly zero.
     """
     if sparse.issparse(X):
-        return _sparse_moments(X)
+        return _sparse_column_stats(X)
     present = ~np.isnan(X)
     first = X[present.argmax(axis=0), np.arange(X.shape[1])]  # (D,)
     first = np.where(np.isnan(first), 0.0, first)
@@ -135,7 +141,7 @@ def moments(X: Rows) -> dict[str, Array]:
     return {"weight": weight, "mean": first + shift, "squares": squares}
 
 
-def _sparse_moments(X: Rows) -> dict[str, Array]:
+def _sparse_column_stats(X: Rows) -> ColumnStats:
     n_rows, n_columns = X.shape
     mean = np.bincount(X.indices, X.data, minlength=n_columns) / n_rows
     squares = np.bincount(X.indices, (X.data - mean[X.indices]) ** 2, minlength=n_columns)
@@ -144,8 +150,10 @@ def _sparse_moments(X: Rows) -> dict[str, Array]:
     return {"weight": weight, "mean": mean, "squares": squares + zeros * mean**2}
 
 
-def pooled(old: Moments, new: Moments, *, old_weight: float, new_weight: float) -> dict[str, Array]:
-    """Return the moments of the weighted union of old and new entries."""
+def pooled(
+    old: ColumnStats, new: ColumnStats, *, old_weight: float, new_weight: float
+) -> ColumnStats:
+    """Return the statistics of the weighted union of old and new entries."""
     n_old, n_new = old_weight * old["weight"], new_weight * new["weight"]
     weight = n_old + n_new
     share = n_new / np.where(weight > 0, weight, 1.0)
@@ -154,7 +162,7 @@ def pooled(old: Moments, new: Moments, *, old_weight: float, new_weight: float) 
     return {"weight": weight, "mean": old["mean"] + share * step, "squares": squares}
 
 
-def std(known: Moments) -> Array:  # (D,)
+def std(known: ColumnStats) -> Array:  # (D,)
     """Return the standard deviation of each column, 1 for a constant column."""
     scale = np.sqrt(known["squares"] / np.where(known["weight"] > 0, known["weight"], 1.0))
     return np.where(scale > _CONSTANT * np.abs(known["mean"]), scale, 1.0)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from scstream.errors import InputError
+from scstream.io.header import Json, Plain, SavedSteps
 from scstream.preprocess.base import Names, Step, reject_out_of_range
 from scstream.preprocess.block import Block
 from scstream.preprocess.columns import Select
@@ -60,20 +61,11 @@ class Steps:
                 )
 
     @classmethod
-    def build(cls, tables: Sequence[Mapping[str, Any]], *, text: str | None = None) -> Steps:
+    def build(cls, tables: Sequence[Plain], *, text: str | None = None) -> Steps:
         """Make the steps of a configuration, not fitted yet.
 
-        Parameters
-        ----------
-        tables : sequence of mapping
-            One table for each step: its name under "step", and the options of the step.
-        text : str, optional
-            The text column of the schema, for steps that name none.
-
-        Returns
-        -------
-        Steps
-            Call `with_columns` before the first block.
+        Each table has the name of a step under "step", and the options of the step. `text` is the
+        text column of the schema, for steps that name none.
         """
         return cls(tuple(_built(table, number, text) for number, table in enumerate(tables, 1)))
 
@@ -96,20 +88,9 @@ class Steps:
     def apply(self, block: Block, *, time: float | None = None) -> tuple[Steps, Block]:
         """Fit the steps to a block where they require it, and transform the block.
 
-        A block without a valid row changes nothing.
-
-        Parameters
-        ----------
-        block : Block
-            A batch.
-        time : float, optional
-            The time of the batch, on the clock of the model; by default one later than the last.
-
-        Returns
-        -------
-        Steps, Block
-            The steps for the next batch, and the batch with the model's columns. Rows that a step
-            made unusable are among its rejects.
+        Return the steps for the next block, and the block with the model's columns; rows that a
+        step made unusable are among its rejects. A block without a valid row changes nothing.
+        `time` is on the clock of the model; by default it is one later than the last.
         """
         if not self.steps or not len(block.row):
             return self, block
@@ -123,24 +104,24 @@ class Steps:
                 block = reject_out_of_range(block, changed, step.name)
         return Steps(tuple(after)), block
 
-    def options(self) -> list[dict[str, Any]]:
+    def options(self) -> list[Json]:
         """Return the tables from which `build` makes the same steps, with every option."""
         return [{"step": step.name} | step.options() for step in self.steps]
 
-    def save(self) -> dict[str, Any]:
+    def save(self) -> SavedSteps:
         """Return everything as plain values and arrays, for the model file."""
         known = [None if step.learned is None else dict(step.learned) for step in self.steps]
         return {"options": self.options(), "learned": known}
 
     @classmethod
-    def load(cls, saved: Mapping[str, Any]) -> Steps:
+    def load(cls, saved: SavedSteps) -> Steps:
         """Undo `save`, exactly."""
         blank = cls.build(saved["options"])
         known = zip(blank.steps, saved["learned"], strict=True)
         return cls(tuple(replace(step, learned=learned) for step, learned in known))
 
 
-def _built(table: Mapping[str, Any], number: int, text: str | None) -> Step:
+def _built(table: Plain, number: int, text: str | None) -> Step:
     options = dict(table)
     name = options.pop("step", None)
     if name is None:

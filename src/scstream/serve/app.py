@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from scstream import __version__
 from scstream.errors import ScStreamError, missing_extra
+from scstream.io.header import Json
 from scstream.serve import schemas
 from scstream.serve.api_errors import ApiError, api_error_from
 from scstream.serve.docs import STYLE, page
-from scstream.serve.limits import DEFECT, App, Limits, Receive, Scope, Send
+from scstream.serve.limits import DEFECT, Limits
 from scstream.serve.model import ModelProvider
 from scstream.serve.routes import read_router, request_body, rows_router
 from scstream.serve.service import Service
@@ -25,6 +26,7 @@ try:
     from fastapi.routing import APIRoute
     from starlette.exceptions import HTTPException
     from starlette.routing import BaseRoute, Route
+    from starlette.types import ASGIApp, Receive, Scope, Send
 except ImportError as error:
     raise missing_extra("fastapi", "serve") from error
 
@@ -40,7 +42,7 @@ def create_app(
     live: Live | None = None,
     metrics: Metrics | None = None,
     emit: EventCallback = ignore_event,
-    around: Callable[[App], App] | None = None,
+    around: Callable[[ASGIApp], ASGIApp] | None = None,
 ) -> FastAPI:
     """Build the service for a model.
 
@@ -90,7 +92,10 @@ class _ServiceApp(FastAPI):
     """A FastAPI application behind `Limits`, described exactly for its current model."""
 
     def __init__(
-        self, service: Service, direct: Mapping[str, App], around: Callable[[App], App] | None
+        self,
+        service: Service,
+        direct: Mapping[str, ASGIApp],
+        around: Callable[[ASGIApp], ASGIApp] | None,
     ) -> None:
         super().__init__(title="scstream", version=__version__, docs_url=None, redoc_url=None)
         self.state.service = service
@@ -102,15 +107,15 @@ class _ServiceApp(FastAPI):
             on_request=service.request_done,
             on_defect=service.report_defect,
         )
-        self._outermost: App = limits if around is None else around(limits)
+        self._outermost: ASGIApp = limits if around is None else around(limits)
         self._described: Any = ...  # the row format that `openapi_schema` describes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         await self._outermost(scope, receive, send)
 
-    def openapi(self) -> dict[str, Any]:
-        """Return the description; it is made anew if the model has changed its columns."""
+    def openapi(self) -> Json:
+        """Return the description; it is made again if the model has changed its columns."""
         service: Service = self.state.service
         if self.openapi_schema is None or self._described != service.current_format():
             self._described = service.current_format()
@@ -118,7 +123,7 @@ class _ServiceApp(FastAPI):
         return self.openapi_schema
 
 
-def _direct(route: APIRoute) -> App:
+def _direct(route: APIRoute) -> ASGIApp:
     """Return an application that calls an endpoint without the middleware of FastAPI."""
     endpoint: Callable[[Request], Awaitable[Response]] = route.endpoint
 
@@ -129,7 +134,7 @@ def _direct(route: APIRoute) -> App:
     return call
 
 
-def _describe(app: FastAPI, service: Service) -> dict[str, Any]:
+def _describe(app: FastAPI, service: Service) -> Json:
     summary = "Streaming clusters: predict the cluster of rows, and read or update the model."
     found = get_openapi(title=app.title, version=app.version, summary=summary, routes=app.routes)
     paths, components = found["paths"], found["components"]

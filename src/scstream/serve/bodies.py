@@ -11,6 +11,7 @@ import numpy as np
 
 from scstream.errors import missing_extra
 from scstream.families.base import Array
+from scstream.io.header import Plain
 from scstream.io.schema import LARGEST
 from scstream.preprocess.block import Block
 from scstream.serve.api_errors import ApiError
@@ -40,13 +41,13 @@ class RowFormat:
     missing: bool = False  # entries may be null
 
     @classmethod
-    def of(cls, reading: ModelVersion) -> Self:
+    def of(cls, version: ModelVersion) -> Self:
         """Return the format of rows before preprocessing."""
-        family = reading.model.family
-        text = text_of(reading)
+        family = version.model.family
+        text = text_of(version)
         if text is not None:
             return cls((), text=text)
-        names = reading.columns
+        names = version.columns
         if names is None:
             names = tuple(f"x{j}" for j in range(family.n_features))
         return cls(names, missing=family.handles_missing)
@@ -125,7 +126,7 @@ def read_arrow(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
     return RowsRequest(Block.of(np.ascontiguousarray(block.X.reshape(-1, len(found))[:, order])))
 
 
-def _rows(content: Mapping[str, Any], body: bytes, form: RowFormat, max_n: int) -> Array | Block:
+def _rows(content: Plain, body: bytes, form: RowFormat, max_n: int) -> Array | Block:
     if "rows" in content:
         entries = content["rows"]
         if form.text is not None:
@@ -215,7 +216,7 @@ def _row_by_row(entries: list[Any], form: RowFormat) -> Array:
     return _column_by_column([list(column) for column in zip(*entries, strict=True)], form)
 
 
-def _text_block(columns: Mapping[str, Any], name: str, max_n: int) -> Block:
+def _text_block(columns: Mapping[str, object], name: str, max_n: int) -> Block:
     _check_names(tuple(columns), (name,))
     values = columns[name]
     if type(values) is not list:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
-from typing import Any
+
+from scstream.io.header import Plain
 
 STYLE = """\
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -17,10 +18,8 @@ th, td { text-align: left; vertical-align: top; padding: .15rem 1rem .15rem 0; }
 th { white-space: nowrap; font-weight: 400; }
 """
 
-Schema = Mapping[str, Any]
 
-
-def page(description: Schema) -> str:
+def page(description: Plain) -> str:
     """Return an OpenAPI description as HTML."""
     title = escape(description["info"]["title"])
     sections = [
@@ -36,7 +35,7 @@ def page(description: Schema) -> str:
     )
 
 
-def body_fields(schema: Schema, schemas: Mapping[str, Schema]) -> Iterator[tuple[str, Schema]]:
+def body_fields(schema: Plain, schemas: Mapping[str, Plain]) -> Iterator[tuple[str, Plain]]:
     """Yield the fields of a JSON body, of all its alternatives."""
     schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     yield from schema.get("properties", {}).items()
@@ -44,7 +43,7 @@ def body_fields(schema: Schema, schemas: Mapping[str, Schema]) -> Iterator[tuple
         yield from body_fields(each, schemas)
 
 
-def type_of(schema: Schema) -> str:
+def type_of(schema: Plain) -> str:
     """Return the type of a parameter or field in a few words."""
     if "anyOf" in schema:
         words = " or ".join(type_of(each) for each in schema["anyOf"])
@@ -61,7 +60,7 @@ def type_of(schema: Schema) -> str:
     return words if default in (None, []) else f"{words}, by default {str(default).lower()}"
 
 
-def _section(method: str, path: str, operation: Schema, schemas: Mapping[str, Schema]) -> str:
+def _section(method: str, path: str, operation: Plain, schemas: Mapping[str, Plain]) -> str:
     parameters = [(each["name"], each["schema"]) for each in operation.get("parameters", ())]
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     fields = dict(body_fields(content.get("schema", {}), schemas))
@@ -78,10 +77,6 @@ def _section(method: str, path: str, operation: Schema, schemas: Mapping[str, Sc
     )
     heading = f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
     return f"<section>{heading}<p>{escape(operation['description'])}</p>{tables}</section>"
-
-
-def _described(name: str, schema: Schema) -> tuple[str, str, str]:
-    return name, type_of(schema), schema.get("description", "")
 
 
 def _table(heading: str, rows: list[tuple[str, str, str]]) -> str:

@@ -15,35 +15,35 @@ Range = tuple[float, float]
 _MAX_COLUMNS = 32
 
 
-def accepted_ranges(reading: ModelVersion) -> list[Range] | None:
+def accepted_ranges(version: ModelVersion) -> list[Range] | None:
     """Return the range of accepted entries of every column, found by bisection.
 
     None if the model has many columns or preprocessing steps, or rejects the mean of its heaviest
     cluster.
     """
-    state, family = reading.model.state, reading.model.family
-    if reading.steps.steps or not state.n_clusters or family.n_features > _MAX_COLUMNS:
+    state, family = version.model.state, version.model.family
+    if version.steps.steps or not state.n_clusters or family.n_features > _MAX_COLUMNS:
         return None
     heaviest = state.cluster_stats[[int(state.weight.argmax())]]
     middle = family.means(heaviest)  # (1, D)
-    if not _accepts(reading, middle):
+    if not _accepts(version, middle):
         return None
-    return [_range(reading, middle, j) for j in range(middle.shape[1])]
+    return [_range(version, middle, j) for j in range(middle.shape[1])]
 
 
-def _range(reading: ModelVersion, middle: Array, j: int) -> Range:
+def _range(version: ModelVersion, middle: Array, j: int) -> Range:
     def accepts(entry: float) -> bool:
         row = middle.copy()
         row[0, j] = entry
-        return _accepts(reading, row)
+        return _accepts(version, row)
 
     start = float(middle[0, j])
     return _last_accepted(accepts, start, -LARGEST), _last_accepted(accepts, start, LARGEST)
 
 
-def _accepts(reading: ModelVersion, row: Array) -> bool:
+def _accepts(version: ModelVersion, row: Array) -> bool:
     try:
-        reading.prepared(row)
+        version.prepared(row)
     except InputError:
         return False
     return True

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from scstream.core.state import NOVEL, Event
 from scstream.families.base import Labels
+from scstream.io.header import Json
 from scstream.serve.memory import N_SHARES, Lineage, Summaries, Summary
 from scstream.serve.picture import clock_of, heaviest, weights_of
 from scstream.stream.model_version import ModelVersion
@@ -29,45 +30,57 @@ class HistoryCursor:
     lineage: int = -1
 
 
+class HistoryChanges(TypedDict):
+    """What a reader of a history lacks, for JSON."""
+
+    reset: bool  # forget what was sent before
+    clock: str
+    age: float | None  # seconds since the model was updated
+    summaries: list[Json]
+    events: list[Json]
+    lineage: list[Json] | None  # None if it has not changed
+    dropped: int  # clusters that are not in the lineage any more
+
+
 class History:
     """Summaries, events and lineage, in bounded memory."""
 
     def __init__(self, n_summaries: int) -> None:
         self.n_summaries = n_summaries
-        self.reading: ModelVersion | None = None
+        self.version: ModelVersion | None = None
         self._epoch = 0
         self._summaries, self._lineage = Summaries(n_summaries), Lineage(N_CLUSTERS)
         self._events: deque[Event] = deque(maxlen=N_EVENTS)
         self._n_events = 0
         self.pending: Summary | None = None  # what was counted since the last summary
 
-    def add(self, reading: ModelVersion, labels: Labels | None) -> Sequence[Event]:
+    def add(self, version: ModelVersion, labels: Labels | None) -> Sequence[Event]:
         """Add a version and the labels of its last batch; return the events since the last version.
 
         A version of the same batch is ignored; an older one starts a new history.
         """
-        before = self.reading
-        if before is not None and reading.batch < before.batch:
+        before = self.version
+        if before is not None and version.batch < before.batch:
             self._restart()
             before = None
-        self.reading = reading
-        if reading.model.state.is_new or (before and reading.batch == before.batch):
+        self.version = version
+        if version.model.state.is_new or (before and version.batch == before.batch):
             return ()
-        events = _events_since(before, reading)
+        events = _events_since(before, version)
         self._events.extend(events)
         self._n_events += len(events)
         self._lineage.add_events(events)
-        summary = _summary_of(reading, labels)
+        summary = _summary_of(version, labels)
         if before is not None:
-            summary = replace(summary, batches=reading.batch - before.batch)
+            summary = replace(summary, batches=version.batch - before.batch)
         self.pending = summary if self.pending is None else self.pending.merged_with(summary)
         return events
 
     def close_summary(self) -> None:
         """Add what was counted as a summary, with the current shares."""
-        if self.pending is None or self.reading is None:
+        if self.pending is None or self.version is None:
             return
-        state = self.reading.model.state
+        state = self.version.model.state
         _, share = weights_of(state)
         top = np.sort(heaviest(state.ids, share, N_SHARES))
         shares = dict(zip(state.ids[top].tolist(), share[top].tolist(), strict=True))
@@ -78,8 +91,9 @@ class History:
         self._summaries.add(replace(self.pending, outside=outside, shares=shares))
         self.pending = None
 
-    def changes(self, cursor: HistoryCursor) -> dict[str, Any]:
-        """Return for JSON what the reader lacks, or everything, and move its cursor."""
+    def changes(self, cursor: HistoryCursor, *, now: float) -> HistoryChanges:
+        """Return what the reader lacks at a time, or everything, and move its cursor."""
+        at = 0.0 if self.version is None else self.version.at
         summaries = self._summaries.since(cursor.summaries)
         reset = cursor.epoch != self._epoch or summaries is None
         if reset:
@@ -92,7 +106,8 @@ class History:
         cursor.lineage = self._lineage.changes
         return {
             "reset": reset,
-            "clock": "number" if self.reading is None else clock_of(self.reading),
+            "clock": "number" if self.version is None else clock_of(self.version),
+            "age": None if at <= 0 else round(max(now - at, 0.0), 1),
             "summaries": [summary.to_dict() for summary in summaries or ()],
             "events": [asdict(event) for event in events],
             "lineage": None if lineage is None else [asdict(record) for record in lineage],
@@ -108,19 +123,19 @@ class History:
         self.pending = None
 
 
-def _events_since(before: ModelVersion | None, reading: ModelVersion) -> list[Event]:
+def _events_since(before: ModelVersion | None, version: ModelVersion) -> list[Event]:
     """Return the events between two versions, as far as they are kept."""
-    model = reading.model
+    model = version.model
     if before is None:
         return list(model.events)
-    if reading.batch == before.batch + 1:
+    if version.batch == before.batch + 1:
         return list(model.info.events)
     return [event for event in model.events if event.time > before.model.state.time]
 
 
-def _summary_of(reading: ModelVersion, labels: Labels | None) -> Summary:
+def _summary_of(version: ModelVersion, labels: Labels | None) -> Summary:
     """Summarise the last batch; without its labels, from the counts in the state."""
-    state, info = reading.model.state, reading.model.info
+    state, info = version.model.state, version.model.info
     if labels is None:
         rows, novel = (
             float(state.current[:, :, 0].sum()) + state.unassigned_now,
@@ -130,7 +145,7 @@ def _summary_of(reading: ModelVersion, labels: Labels | None) -> Summary:
         rows, novel = float(len(labels)), float(np.count_nonzero(labels == NOVEL))
     density, n_clusters = info.mean_log_density, state.n_clusters
     return Summary(
-        batch=reading.batch - 1,
+        batch=version.batch - 1,
         time=state.time,
         rows=rows,
         novel=min(novel, rows),

@@ -10,19 +10,17 @@ import asyncio
 import hmac
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from scstream.errors import ScStreamError
+from scstream.errors import ScStreamError, missing_extra
 from scstream.serve.api_errors import ApiError, Headers, api_error_from
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.http_server import discard_body
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+try:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+except ImportError as error:
+    raise missing_extra("starlette", "serve") from error
 
 OPEN = frozenset({"/", "/docs", "/docs.css", "/healthz", "/readyz"})  # and all below /page/
 HEALTH = frozenset({"/healthz", "/readyz"})
@@ -54,10 +52,10 @@ class Limits:
 
     def __init__(
         self,
-        app: App,
+        app: ASGIApp,
         settings: ServiceSettings,
         *,
-        direct: Mapping[str, App] | None = None,
+        direct: Mapping[str, ASGIApp] | None = None,
         draining: Callable[[], bool] = lambda: False,
         on_request: Callable[[RequestContext], None] = lambda context: None,
         on_defect: Callable[[str], None] = lambda trace: None,
@@ -95,7 +93,7 @@ class Limits:
             self._n_requests -= context.is_counted
             self._on_request(context)
 
-    def _admit(self, context: RequestContext) -> App:
+    def _admit(self, context: RequestContext) -> ASGIApp:
         """Return the application that answers an allowed request; raises `ApiError`."""
         scope, headers = context.scope, context.headers
         path: str = scope["path"]

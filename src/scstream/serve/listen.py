@@ -59,7 +59,7 @@ class ServiceThread(ServerThread):
 
 
 def serve_in_thread(app: FastAPI, host: str, port: int) -> ServiceThread:
-    """Serve from a thread of this process, for example beside a pipeline.
+    """Serve from a thread of this process, for example next to a pipeline.
 
     Parameters
     ----------

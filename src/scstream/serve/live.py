@@ -23,9 +23,9 @@ from scipy import sparse
 from scstream.compute.threads import one_blas_thread
 from scstream.errors import missing_extra
 from scstream.families.base import Labels
-from scstream.serve.history import History, HistoryCursor
+from scstream.serve.history import History, HistoryChanges, HistoryCursor
 from scstream.serve.memory import LabelledRows, RecentRows, spaced
-from scstream.serve.picture import Picture, render
+from scstream.serve.picture import Picture, PictureValues, render
 from scstream.stream.model_version import ModelVersion
 
 try:
@@ -99,7 +99,7 @@ class Live:
         self._picture, self._encoded, self._rendered = Picture({}), "{}", 0
 
     def add_version(
-        self, reading: ModelVersion, *, X: Any = None, labels: Labels | None = None
+        self, version: ModelVersion, *, X: Any = None, labels: Labels | None = None
     ) -> None:
         """Add a new version of the model, and the rows that it learned last.
 
@@ -107,7 +107,7 @@ class Live:
 
         Parameters
         ----------
-        reading : ModelVersion
+        version : ModelVersion
             The new version.
         X : array or CSR array of shape (N, D), optional
             The learned rows, after preprocessing.
@@ -115,7 +115,7 @@ class Live:
             Ids of their clusters.
         """
         with self._lock:
-            events = self._history.add(reading, labels)
+            events = self._history.add(version, labels)
             for rows in (self._learned, self._predicted):
                 rows.rename(events)
             now = self._clock()
@@ -141,21 +141,18 @@ class Live:
         if self._renderer is not None:
             self._renderer.shutdown(wait=False)
 
-    def picture(self) -> dict[str, Any]:
+    def picture(self) -> PictureValues:
         """Return the newest picture; render it now if it is due."""
         if self._rendered != self._tick and self._clock() >= self._render_due:
             self._render()
         return self._picture.values
 
-    def changes(self, cursor: HistoryCursor) -> dict[str, Any]:
+    def changes(self, cursor: HistoryCursor) -> HistoryChanges:
         """Return the part of the history after a cursor, and move the cursor."""
         with self._lock:
             if self._clock() >= self._version_due:
                 self._history.close_summary()
-            reading = self._history.reading
-            at = 0.0 if reading is None else reading.at
-            age = round(max(time.time() - at, 0.0), 1) if at > 0 else None
-            return self._history.changes(cursor) | {"age": age}
+            return self._history.changes(cursor, now=time.time())
 
     async def messages(self) -> AsyncGenerator[str, None]:
         """Yield server-sent events: the history first, then what is new.
@@ -184,23 +181,23 @@ class Live:
 
     @contextmanager
     def subscription(self) -> Iterator[bool]:
-        """Count a browser; yield whether there is room for it."""
-        has_room = self.n_subscribed < self.n_subscribers
-        self.n_subscribed += has_room
+        """Count a browser; yield whether it may show the page."""
+        is_free = self.n_subscribed < self.n_subscribers
+        self.n_subscribed += is_free
         try:
-            yield has_room
+            yield is_free
         finally:
-            self.n_subscribed -= has_room
+            self.n_subscribed -= is_free
 
     def _render(self) -> None:
         with self._lock:
-            reading, tick = self._history.reading, self._tick
+            version, tick = self._history.version, self._tick
             learned, predicted = self._shown_rows()
         started = time.thread_time()
-        if reading is not None:
+        if version is not None:
             before = self._picture.projection
             with one_blas_thread:
-                self._picture = render(reading, learned=learned, predicted=predicted, before=before)
+                self._picture = render(version, learned=learned, predicted=predicted, before=before)
             self._encoded = _json(self._picture.values)
         self._rendered = tick
         self._render_due = self._clock() + _PAUSE * (time.thread_time() - started)
@@ -270,8 +267,8 @@ class _EventStream(StreamingResponse):
         self.live = live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self.live.subscription() as has_room:
-            if has_room:
+        with self.live.subscription() as is_free:
+            if is_free:
                 await super().__call__(scope, receive, send)
                 return
             detail = f"{self.live.n_subscribers} browsers show the page; try again later."

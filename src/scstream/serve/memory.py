@@ -16,6 +16,7 @@ from scipy import sparse
 
 from scstream.core.state import Event
 from scstream.families.base import Array, Labels, Rows
+from scstream.io.header import Json
 
 N_SHARES = 24  # clusters whose share is kept in a summary
 _RECENT = 0.05  # this share of the summaries, the newest, is not merged
@@ -68,7 +69,7 @@ class Summary:
             ),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return it for JSON: ids and shares as two lists, None for NaN, six digits."""
         values = asdict(self)
         shares = values.pop("shares")
@@ -82,7 +83,7 @@ class Summaries:
     """At most `max_n` summaries of the whole stream, the newest in the finest detail.
 
     Where there are too many, those two neighbours are joined that together are shortest for their
-    age. So the length of a moment stays in proportion to how long ago it was.
+    age. So the length of a summary stays in proportion to how long ago it was.
     """
 
     def __init__(self, max_n: int) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.families.base import Labels, Rows
 from scstream.io._packing import read_header
 from scstream.io.disk import write_atomically
+from scstream.io.header import PipelineState
 from scstream.io.model_file import DAMAGE
 from scstream.model import Model, read_checkpoint
 from scstream.preprocess import Steps
@@ -33,18 +34,16 @@ class ModelProvider(Protocol):
 
     def current(self) -> ModelVersion:
         """Return the current version; raises `StreamError` while there is none."""
-        ...
 
     def refresh(self) -> bool:
         """Load a newer version if there is one; return whether there was."""
-        ...
 
 
 @dataclass(frozen=True)
 class UpdateResult:
     """The model after a batch, and the labels of its preprocessed rows."""
 
-    reading: ModelVersion
+    version: ModelVersion
     labels: Labels
     X: Rows
 
@@ -54,10 +53,10 @@ class LocalModel:
 
     Parameters
     ----------
-    reading : ModelVersion or None
+    version : ModelVersion or None
         The first version; None until `publish` gives one.
     steps : Steps, optional
-        Preprocessing steps that continue to learn; by default the fixed steps of the reading.
+        Preprocessing steps that continue to learn; by default the fixed ones of the version.
 
     Examples
     --------
@@ -74,8 +73,8 @@ class LocalModel:
     (1, 10)
     """
 
-    def __init__(self, reading: ModelVersion | None = None, *, steps: Steps | None = None) -> None:
-        self._reading = reading
+    def __init__(self, version: ModelVersion | None = None, *, steps: Steps | None = None) -> None:
+        self._current = version
         self._steps = steps
         self._learning = Lock()
 
@@ -97,28 +96,28 @@ class LocalModel:
                 f"{name} is no model file, or a damaged one; restore an older copy, or make one "
                 "with scstream fit."
             ) from error
-        reading = ModelVersion.of(content, name=name)
-        if reading is None:
+        version = ModelVersion.of(content, name=name)
+        if version is None:
             raise InputError(
                 f"{name} holds no model yet; take a checkpoint that was written after a batch."
             )
         _, pipeline = read_checkpoint(content, name=name)
-        return cls(reading, steps=Steps.load(pipeline["steps"]) if pipeline else None)
+        return cls(version, steps=Steps.load(pipeline["steps"]) if pipeline else None)
 
     def current(self) -> ModelVersion:
         """Return the current version."""
-        reading = self._reading
-        if reading is None:
+        version = self._current
+        if version is None:
             raise StreamError("there is no model before the first batch; try again later.")
-        return reading
+        return version
 
     def refresh(self) -> bool:
         """Return False: `learn` and `publish` set the current version."""
         return False
 
-    def publish(self, reading: ModelVersion) -> None:
+    def publish(self, version: ModelVersion) -> None:
         """Replace the current version; requests under way finish with the old one."""
-        self._reading = reading
+        self._current = version
 
     def learn(self, rows: Block, *, time: float | None = None) -> UpdateResult:
         """Learn one batch, all of it or nothing; other calls wait until it is done."""
@@ -143,39 +142,39 @@ class LocalModel:
                 steps=frozen(steps),
             )
             after.model.at()  # compute the predictor now, not during the first request
-            self._steps, self._reading = steps, after
+            self._steps, self._current = steps, after
             return UpdateResult(after, labels, block.X)
 
     def save(self, path: str | Path) -> None:
         """Write the model file; it appears whole or not at all."""
         with self._learning:
-            reading, steps = self.current(), self._steps
-        write_atomically(Path(path), content_of(reading, steps=steps))
+            version, steps = self.current(), self._steps
+        write_atomically(Path(path), content_of(version, steps=steps))
 
 
-def content_of(reading: ModelVersion, *, steps: Steps | None = None) -> bytes:
+def content_of(version: ModelVersion, *, steps: Steps | None = None) -> bytes:
     """Return a version as the content of a model file.
 
     It holds the preprocessing steps, but no offsets of a source: a pipeline cannot resume from it.
     """
-    pipeline: dict[str, Any] = {}
-    if reading.steps.steps or reading.pipeline:
-        schema = Schema(reading.columns, text=text_of(reading))
-        progress = Progress(reading.batch, reading.at, schema=schema)
-        pipeline = {"progress": progress.to_dict(), "steps": (steps or reading.steps).save()}
-    return reading.model.to_bytes(pipeline)
+    pipeline: PipelineState = {}
+    if version.steps.steps or version.pipeline:
+        schema = Schema(version.columns, text=text_of(version))
+        progress = Progress(version.batch, version.at, schema=schema)
+        pipeline = {"progress": progress.to_dict(), "steps": (steps or version.steps).save()}
+    return version.model.to_bytes(pipeline)
 
 
-def text_of(reading: ModelVersion) -> str | None:
+def text_of(version: ModelVersion) -> str | None:
     """Return the text column that the preprocessing steps read; None if there is none."""
-    first = reading.steps.steps[:1]
+    first = version.steps.steps[:1]
     return first[0].column if first and isinstance(first[0], TextStep) else None
 
 
 class Poller:
     """A thread that polls for newer versions while its ``with`` block runs.
 
-    It calls `changed` with every new version, and announces "unreachable" if the store cannot be
+    It calls `changed` with every new version, and emits "unreachable" if the store cannot be
     read; it then doubles the pause, up to a minute, and the current version stays.
     """
 
@@ -184,7 +183,7 @@ class Poller:
         model: ModelProvider,
         *,
         every: float = 2.0,
-        changed: Callable[[ModelVersion], None] = lambda reading: None,
+        changed: Callable[[ModelVersion], None] = lambda version: None,
         emit: EventCallback = ignore_event,
     ) -> None:
         self._model = model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from scipy import sparse
@@ -23,28 +23,65 @@ _TRAITS = 4  # columns that describe a cluster
 _YEARS = (6e8, 6e9)  # times between 1989 and 2160, in seconds since 1970
 
 
+class ShownClusters(TypedDict):
+    """The clusters that are drawn, the heaviest first; every list has an entry for each."""
+
+    id: list[int]
+    share: list[float]
+    weight: list[float]
+    born: list[float]
+    last_seen: list[float]
+    place: list[list[float]]  # x and y of the centre
+    covariance: list[list[float]]  # of the ellipse; only the heaviest clusters have one
+    traits: list[list[tuple[int, float, float | None]]]  # column, mean and std
+
+
+class ShownRows(TypedDict):
+    """The rows that are drawn, the oldest first; every list has an entry for each."""
+
+    place: list[list[float]]  # x and y
+    id: list[int]  # of the cluster
+    predicted: list[int]  # 1 if the row was predicted, 0 if it was learned
+
+
+class PictureValues(TypedDict, total=False):
+    """What the page draws, for JSON; empty before the first version."""
+
+    version: int
+    batch: int
+    time: float | None
+    family: str
+    features: int  # number of columns
+    clusters: int  # number of clusters
+    kind: str  # of the projection
+    axes: list[str]
+    shown: ShownClusters | list[int]  # an empty list without clusters
+    names: dict[int, str]  # of the columns in `traits`
+    rows: ShownRows | None
+
+
 @dataclass(frozen=True)
 class Picture:
-    """A picture for JSON, and its projection."""
+    """A picture, and its projection."""
 
-    values: dict[str, Any]
+    values: PictureValues
     projection: Projection | None = None
 
 
 def render(
-    reading: ModelVersion,
+    version: ModelVersion,
     *,
     learned: LabelledRows | None = None,
     predicted: LabelledRows | None = None,
     before: Projection | None = None,
 ) -> Picture:
     """Render a model and rows that it learned or predicted; `before` is the last projection."""
-    model = reading.model
+    model = version.model
     family, state = model.family, model.state
     features = model.feature_names
-    facts = _facts(reading, features)
+    facts = _facts(version, features)
     if not state.n_clusters:
-        return Picture(facts | {"shown": [], "rows": None})
+        return Picture({**facts, "shown": [], "rows": None})
     columns = columns_of(family)
     names = columns.column_names(features)
     weight, share = weights_of(state)
@@ -58,7 +95,12 @@ def render(
         centres, weight[shown], unit=columns.unit(pooled), stds=pooled, before=before
     )
     ellipses = columns.covariances(stats[:n_round], projection.lens)
-    clusters = _clusters(state, shown, weight, share) | {
+    clusters: ShownClusters = {
+        "id": state.ids[shown].tolist(),
+        "share": _short(share[shown]),
+        "weight": _short(weight[shown]),
+        "born": state.born[shown].tolist(),
+        "last_seen": state.last_seen[shown].tolist(),
         "place": _short(projection.place(centres)),
         "covariance": _short(ellipses.reshape(len(ellipses), -1)),
         "traits": _traits(centres, stds, pooled),
@@ -67,8 +109,8 @@ def render(
     middle = np.average(centres, axis=0, weights=weight[shown] + 1e-300)
     fill = dict(zip(state.ids[shown].tolist(), centres, strict=True))
     return Picture(
-        facts
-        | {
+        {
+            **facts,
             "kind": projection.kind,
             "axes": projection.words(names),
             "shown": clusters,
@@ -92,12 +134,12 @@ def heaviest(ids: Labels, share: Array, n: int) -> Labels:  # (K,), (K,) -> (n,)
     return picked[np.lexsort((ids[picked], -share[picked]))]
 
 
-def _facts(reading: ModelVersion, features: Sequence[str]) -> dict[str, Any]:
-    model = reading.model
+def _facts(version: ModelVersion, features: Sequence[str]) -> PictureValues:
+    model = version.model
     state = model.state
     return {
-        "version": reading.version,
-        "batch": reading.batch,
+        "version": version.version,
+        "batch": version.batch,
         "time": None if state.is_new else state.time,
         "family": model.family.name,
         "features": len(features),
@@ -105,22 +147,12 @@ def _facts(reading: ModelVersion, features: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def clock_of(reading: ModelVersion) -> str:
+def clock_of(version: ModelVersion) -> str:
     """Return the kind of the times of a model: "batch" numbers, "date" or "number"."""
-    state = reading.model.state
-    if state.time == state.n_batches - 1 == reading.batch - 1:
+    state = version.model.state
+    if state.time == state.n_batches - 1 == version.batch - 1:
         return "batch"
     return "date" if _YEARS[0] < state.time < _YEARS[1] else "number"
-
-
-def _clusters(state: State, shown: Labels, weight: Array, share: Array) -> dict[str, Any]:
-    return {
-        "id": state.ids[shown].tolist(),
-        "share": _short(share[shown]),
-        "weight": _short(weight[shown]),
-        "born": state.born[shown].tolist(),
-        "last_seen": state.last_seen[shown].tolist(),
-    }
 
 
 def _traits(centres: Array, stds: Array, pooled: Array) -> list[list[tuple[int, Any, Any]]]:
@@ -143,7 +175,7 @@ def _rows(
     projection: Projection,
     shown_rows: Sequence[LabelledRows | None],
     fill: tuple[dict[int, Array], Array],
-) -> dict[str, Any] | None:
+) -> ShownRows | None:
     """Return positions and labels of learned and predicted rows, in the order of time."""
     usable = [
         (kind, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from scstream.core.predictor import Prediction
 from scstream.core.state import NOVEL
 from scstream.errors import missing_extra
 from scstream.families.base import Array, Labels
+from scstream.preprocess.block import Columns
 from scstream.serve.bodies import ARROW, JSON
 from scstream.stream.model_version import ModelVersion
 
@@ -21,26 +21,25 @@ except ImportError as error:
 
 
 def prediction_body(
-    reading: ModelVersion,
+    version: ModelVersion,
     prediction: Prediction,
     probabilities: Array | None = None,
     *,
     arrow: bool,
 ) -> tuple[bytes, str]:
     """Return the content and the type of the response to a prediction request."""
-    columns: dict[str, Any] = {
+    columns = {
         "cluster": prediction.label,
         "probability": prediction.probability,
         "novelty": prediction.novelty,
         "log_density": prediction.log_density,
     }
-    ids = None if probabilities is None else np.append(reading.model.state.ids, NOVEL)
+    ids = None if probabilities is None else np.append(version.model.state.ids, NOVEL)
     if arrow:
         return _arrow(columns, ids, probabilities), ARROW.decode()
-    columns |= {"version": reading.version, "batch": reading.batch}
-    if ids is not None:
-        columns |= {"ids": ids, "probabilities": probabilities}
-    return to_json(columns), JSON.decode()
+    more = {} if ids is None else {"ids": ids, "probabilities": probabilities}
+    values = {**columns, "version": version.version, "batch": version.batch, **more}
+    return to_json(values), JSON.decode()
 
 
 def to_json(value: Any) -> bytes:
@@ -48,12 +47,12 @@ def to_json(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def version_headers(reading: ModelVersion) -> dict[str, str]:
+def version_headers(version: ModelVersion) -> dict[str, str]:
     """Return the headers that name the model version of an Arrow response."""
-    return {"scstream-version": str(reading.version), "scstream-batch": str(reading.batch)}
+    return {"scstream-version": str(version.version), "scstream-batch": str(version.batch)}
 
 
-def _arrow(columns: Mapping[str, Any], ids: Labels | None, probabilities: Array | None) -> bytes:
+def _arrow(columns: Columns, ids: Labels | None, probabilities: Array | None) -> bytes:
     from scstream.stream.arrow import stream_bytes
 
     if ids is None or probabilities is None:

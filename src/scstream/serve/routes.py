@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from scstream.errors import missing_extra
-from scstream.io.clusters import Cluster, ClusterTable
+from scstream.io.clusters import ClusterTable
+from scstream.io.header import Json
 from scstream.serve import schemas
 from scstream.serve.api_errors import ApiError
 from scstream.serve.bodies import ARROW, JSON
@@ -99,7 +99,7 @@ def rows_router(service: Service) -> APIRouter:
         body = await context.body()
         result = await service.predict(body, kind, arrow=arrow)
         context.n_rows, context.n_novel = result.n_rows, result.n_novel
-        headers = {"content-type": result.kind} | (version_headers(result.reading) if arrow else {})
+        headers = {"content-type": result.kind} | (version_headers(result.version) if arrow else {})
         return Response(result.content, headers=headers)
 
     @router.post(
@@ -121,16 +121,16 @@ def rows_router(service: Service) -> APIRouter:
         update = await service.learn(await context.body(), kind)
         context.n_rows = len(update.labels)
         return _json(
-            update.reading,
+            update.version,
             cluster=update.labels,
-            clusters=len(update.reading.model.state.ids),
-            events=[asdict(event) for event in update.reading.model.info.events],
+            clusters=len(update.version.model.state.ids),
+            events=update.version.model.info.events,
         )
 
     return router
 
 
-def request_body(base: type[schemas.LearnRequest], service: Service) -> dict[str, Any]:
+def request_body(base: type[schemas.LearnRequest], service: Service) -> Json:
     """Return the OpenAPI request body of a route that takes rows, for the current model."""
     schema = schemas.request_schema(
         base, service.current_format(), service.current_ranges(), max_rows=service.settings.rows
@@ -166,13 +166,12 @@ def read_router(service: Service) -> APIRouter:
     router = APIRouter(dependencies=[Depends(only_known)])
 
     def add(path: str, endpoint: Any, response: Any, *statuses: int) -> None:
-        declared: dict[str, Any] = {"responses": errors(*statuses, 422)}
+        responses = errors(*statuses, 422)
         if isinstance(response, str):
-            declared["responses"] |= {200: {"content": {response: {"schema": {"type": "string"}}}}}
-            declared["response_class"] = Response
+            responses[200] = {"content": {response: {"schema": {"type": "string"}}}}
+            router.add_api_route(path, endpoint, responses=responses, response_class=Response)
         else:
-            declared |= {"response_model": response}
-        router.add_api_route(path, endpoint, **declared)
+            router.add_api_route(path, endpoint, responses=responses, response_model=response)
 
     add("/clusters", reads.clusters, schemas.ClusterPage, *GUARDED)
     add("/clusters/{id}", reads.cluster, schemas.OneCluster, *GUARDED, 404)
@@ -195,33 +194,32 @@ class ReadRoutes:
         self, *, limit: Limit = 50, offset: Offset = 0, sort: Sort = "weight"
     ) -> Response:
         """List the clusters at the time of the last batch, page by page."""
-        reading = self._service.model.current()
-        return await self._service.run(lambda: self._page(reading, limit, offset, sort))
+        version = self._service.model.current()
+        return await self._service.run(lambda: self._page(version, limit, offset, sort))
 
     async def cluster(self, id: Id) -> Response:
         """Return one cluster and its events."""
-        reading = self._service.model.current()
-        return await self._service.run(lambda: self._one(reading, id))
+        version = self._service.model.current()
+        return await self._service.run(lambda: self._one(version, id))
 
     async def events(
         self, *, since: Since = None, kind: Kind = None, limit: EventLimit = 100
     ) -> Response:
         """List the recent events of the clusters, the newest first."""
-        reading = self._service.model.current()
+        version = self._service.model.current()
         found = [
             event
-            for event in reversed(reading.model.events)
+            for event in reversed(version.model.events)
             if (since is None or event.time > since) and (kind is None or event.kind == kind)
         ]
-        shown = [asdict(event) for event in found[:limit]]
-        return _json(reading, total=len(found), events=shown)
+        return _json(version, total=len(found), events=found[:limit])
 
     async def model(self) -> Response:
         """Download the model file, for `ScStream.load` and `scstream predict`."""
-        reading = self._service.model.current()
+        version = self._service.model.current()
         async with self._service.downloads:
-            content = await self._service.run(lambda: content_of(reading))
-        name = f"model-{reading.version}.scstream"
+            content = await self._service.run(lambda: content_of(version))
+        name = f"model-{version.version}.scstream"
         return StreamingResponse(
             _parts(content),
             media_type=MODEL,
@@ -240,15 +238,15 @@ class ReadRoutes:
         service = self._service
         if service.draining:
             raise ApiError("Draining", "the service is about to end.")
-        reading = service.model.current()
-        age = max(time.time() - reading.at, 0.0) if reading.at else None  # a file has no time
+        version = service.model.current()
+        age = max(time.time() - version.at, 0.0) if version.at else None  # a file has no time
         if age is not None and 0 < service.settings.stale < age:
             raise ApiError(
                 "Stale",
                 f"the newest model is {age:.0f} s old and {service.settings.stale:g} s are "
                 "allowed; check whether the pipeline runs.",
             )
-        return _json(reading, status="ready", age=age)
+        return _json(version, status="ready", age=age)
 
     async def metrics(self) -> Response:
         """Return all metrics in the text format of Prometheus."""
@@ -258,12 +256,12 @@ class ReadRoutes:
         content, kind = metrics.exposition()
         return Response(content, headers={"Content-Type": kind})
 
-    def _page(self, reading: ModelVersion, limit: int, offset: int, sort: str) -> Response:
-        table = self._table_of(reading)
+    def _page(self, version: ModelVersion, limit: int, offset: int, sort: str) -> Response:
+        table = self._table_of(version)
         order = np.argsort(-table.weight, kind="stable") if sort == "weight" else range(len(table))
-        page = [_row(table, int(k)) for k in order[offset : offset + limit]]
+        page = [table.row(int(k)) for k in order[offset : offset + limit]]
         return _json(
-            reading,
+            version,
             total=len(table),
             limit=limit,
             offset=offset,
@@ -271,23 +269,23 @@ class ReadRoutes:
             clusters=page,
         )
 
-    def _one(self, reading: ModelVersion, id: int) -> Response:
-        table = self._table_of(reading)
+    def _one(self, version: ModelVersion, id: int) -> Response:
+        table = self._table_of(version)
         found = np.flatnonzero(table.id == id)
         if not len(found):
             detail = f"there is no cluster {id} now; /events lists clusters that died or merged."
             raise ApiError("NotFound", detail)
-        events = [asdict(each) for each in reading.model.events if id in (each.id, each.other)]
-        row = _row(table, int(found[0]))
-        return _json(reading, columns=table.feature_names, cluster=row, events=events)
+        events = [each for each in version.model.events if id in (each.id, each.other)]
+        row = table.row(int(found[0]))
+        return _json(version, columns=table.feature_names, cluster=row, events=events)
 
-    def _table_of(self, reading: ModelVersion) -> ClusterTable:
+    def _table_of(self, version: ModelVersion) -> ClusterTable:
         """Return the clusters of a model version; the table of the last one is cached."""
         known, table = self._table
-        if table is None or known is not reading:
-            model = reading.model
+        if table is None or known is not version:
+            model = version.model
             table = ClusterTable.of(model.family, model.state, model.feature_names)
-            self._table = (reading, table)
+            self._table = (version, table)
         return table
 
 
@@ -300,7 +298,7 @@ async def only_known(request: Request) -> None:
             raise ApiError("InputError", f"this route has no parameter {quoted(name)}; {listed}.")
 
 
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def errors(*statuses: int) -> dict[int | str, Json]:
     """Return the declared error responses of a route."""
     return {
         status: {"model": schemas.ErrorBody, "description": STATUS[status]}
@@ -308,21 +306,14 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def binary(kind: str, description: str) -> dict[int | str, dict[str, Any]]:
+def binary(kind: str, description: str) -> dict[int | str, Json]:
     """Return a second type of a successful response."""
     schema = {"type": "string", "format": "binary", "description": description}
     return {200: {"content": {kind: {"schema": schema}}}}
 
 
-def _row(table: ClusterTable, k: int) -> dict[str, Any]:
-    scalars: dict[str, Any] = {
-        name: getattr(table, name)[k].item() for name in Cluster.__match_args__[:-2]
-    }
-    return scalars | {"mean": table.mean[k], "std": table.std[k]}
-
-
-def _json(reading: ModelVersion, **values: Any) -> Response:
-    content = to_json({**values, "version": reading.version, "batch": reading.batch})
+def _json(version: ModelVersion, **values: Any) -> Response:
+    content = to_json({**values, "version": version.version, "batch": version.batch})
     return Response(content, media_type="application/json")
 
 

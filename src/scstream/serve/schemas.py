@@ -12,6 +12,7 @@ from operator import or_
 from typing import Annotated, Any, Literal
 
 from scstream.errors import missing_extra
+from scstream.io.header import Json
 from scstream.io.schema import LARGEST
 from scstream.serve.bodies import RowFormat
 
@@ -156,7 +157,7 @@ def request_schema(
     ranges: Sequence[tuple[float, float]] | None,
     *,
     max_rows: int,
-) -> dict[str, Any]:
+) -> Json:
     """Return the JSON schema of a body for the current model, with its definitions in "$defs"."""
     models = request_models(base, row_format, ranges, max_rows=max_rows)
     adapter: TypeAdapter[Any] = TypeAdapter(reduce(or_, models))
@@ -183,7 +184,7 @@ def request_models(
             limits = ranges or [(-LARGEST, LARGEST)] * row_format.width
             entries = [_entry(low, high, missing=row_format.missing) for low, high in limits]
         names = row_format.names if row_format.text is None else (row_format.text,)
-        fields: dict[str, Any] = {
+        fields: Json = {
             f"column_{j}": (Annotated[list[entry], length], Field(alias=name))  # type: ignore[valid-type]
             for j, (name, entry) in enumerate(zip(names, entries, strict=True))
         }

@@ -44,7 +44,7 @@ class PredictResult(NamedTuple):
     kind: str
     n_rows: int
     n_novel: int  # rows that belong to no cluster
-    reading: ModelVersion
+    version: ModelVersion
 
 
 class Service:
@@ -71,12 +71,12 @@ class Service:
         self._n_waiting = 0  # batches that wait to be learned
         self._format: tuple[ModelVersion | None, RowFormat] = (None, RowFormat(()))
 
-    def format_of(self, reading: ModelVersion) -> RowFormat:
+    def format_of(self, version: ModelVersion) -> RowFormat:
         """Return the format of the rows of a model version."""
         known, row_format = self._format
-        if known is not reading:
-            row_format = RowFormat.of(reading)
-            self._format = (reading, row_format)
+        if known is not version:
+            row_format = RowFormat.of(version)
+            self._format = (version, row_format)
         return row_format
 
     def current_format(self) -> RowFormat | None:
@@ -92,39 +92,39 @@ class Service:
         return None
 
     async def predict(self, body: bytes, kind: bytes, *, arrow: bool) -> PredictResult:
-        """Predict a small request at once and a large one on a thread, so that others go on."""
+        """Predict a small request at once, and a large one on a thread."""
         if len(body) > _SMALL_BODY or kind == ARROW:
             return await self.run(partial(self._decode_and_predict, body, kind, arrow=arrow))
-        reading = self.model.current()
-        request = self._decode(reading, body, kind)
-        is_large = len(body) * (len(reading.model.state.ids) + 1) > _SMALL_TASK
+        version = self.model.current()
+        request = self._decode(version, body, kind)
+        is_large = len(body) * (len(version.model.state.ids) + 1) > _SMALL_TASK
         if is_large or request.time is not None or request.probabilities:
-            return await self.run(partial(self._predict, reading, request, arrow=arrow))
-        return self._predict(reading, request, arrow=arrow)
+            return await self.run(partial(self._predict, version, request, arrow=arrow))
+        return self._predict(version, request, arrow=arrow)
 
     def _decode_and_predict(self, body: bytes, kind: bytes, *, arrow: bool) -> PredictResult:
-        reading = self.model.current()
-        return self._predict(reading, self._decode(reading, body, kind), arrow=arrow)
+        version = self.model.current()
+        return self._predict(version, self._decode(version, body, kind), arrow=arrow)
 
-    def _decode(self, reading: ModelVersion, body: bytes, kind: bytes) -> RowsRequest:
+    def _decode(self, version: ModelVersion, body: bytes, kind: bytes) -> RowsRequest:
         read = read_arrow if kind == ARROW else read_json
-        return read(body, self.format_of(reading), max_n=self.settings.rows)
+        return read(body, self.format_of(version), max_n=self.settings.rows)
 
     def _predict(
-        self, reading: ModelVersion, request: RowsRequest, *, arrow: bool
+        self, version: ModelVersion, request: RowsRequest, *, arrow: bool
     ) -> PredictResult:
         if request.probabilities:
-            self._check_cells(request.n_rows * (len(reading.model.state.ids) + 1))
-        X = reading.prepared(request.rows)
-        prediction = reading.predicted("predict", X, time=request.time)
+            self._check_cells(request.n_rows * (len(version.model.state.ids) + 1))
+        X = version.prepared(request.rows)
+        prediction = version.predicted("predict", X, time=request.time)
         probabilities = None
         if request.probabilities:
-            probabilities = reading.predicted("probabilities", X, time=request.time)
+            probabilities = version.predicted("probabilities", X, time=request.time)
         if self.live is not None:
             self.live.add_predicted(X, prediction.label)
-        content, kind = prediction_body(reading, prediction, probabilities, arrow=arrow)
+        content, kind = prediction_body(version, prediction, probabilities, arrow=arrow)
         n_novel = int(np.count_nonzero(prediction.label == NOVEL))
-        return PredictResult(content, kind, request.n_rows, n_novel, reading)
+        return PredictResult(content, kind, request.n_rows, n_novel, version)
 
     async def learn(self, body: bytes, kind: bytes) -> UpdateResult:
         """Learn a batch on the thread that learns; a few may wait, in order."""
@@ -148,13 +148,13 @@ class Service:
             detail = "a batch to learn needs at least one row, and no 'probabilities'."
             raise ApiError("InputError", detail)
         update = model.learn(request.block, time=request.time)
-        self.model_changed(update.reading, X=update.X, labels=update.labels)
+        self.model_changed(update.version, X=update.X, labels=update.labels)
         self.emit(
             "learned",
-            batch=update.reading.batch,
-            version=update.reading.version,
+            batch=update.version.batch,
+            version=update.version.version,
             rows=request.n_rows,
-            clusters=len(update.reading.model.state.ids),
+            clusters=len(update.version.model.state.ids),
             seconds=time.perf_counter() - started,
         )
         return update
@@ -186,16 +186,16 @@ class Service:
             self.model_changed(self.model.current())
 
     def model_changed(
-        self, reading: ModelVersion, *, X: Rows | None = None, labels: Labels | None = None
+        self, version: ModelVersion, *, X: Rows | None = None, labels: Labels | None = None
     ) -> None:
         """Show a new model, and the rows that it learned, to the live page and the metrics."""
         if self.live is not None:
-            self.live.add_version(reading, X=X, labels=labels)
+            self.live.add_version(version, X=X, labels=labels)
         if self.metrics is not None:
-            n_clusters = len(reading.model.state.ids)
-            at = reading.at or nan  # a file has no time
-            self.metrics.model(reading.version, reading.batch, at=at, clusters=n_clusters)
-            self.metrics.shares(reading.model.state.share)
+            n_clusters = len(version.model.state.ids)
+            at = version.at or nan  # a file has no time
+            self.metrics.model(version.version, version.batch, at=at, clusters=n_clusters)
+            self.metrics.shares(version.model.state.share)
 
     def request_done(self, context: RequestContext) -> None:
         """Count and log a finished request."""
@@ -218,7 +218,7 @@ class Service:
             )
 
     def report_defect(self, trace: str) -> None:
-        """Announce a bug."""
+        """Emit the traceback of a bug."""
         self.emit("defect", trace=trace)
 
     def drain(self) -> None:

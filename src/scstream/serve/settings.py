@@ -62,7 +62,7 @@ class ServiceSettings:
     patience : float
         Seconds that responses under way then have to finish.
     access_log : bool
-        Announce every request.
+        Log every request.
 
     Examples
     --------

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,27 +65,15 @@ def stream_bytes(columns: Columns) -> bytes:
 def parquet_bytes(parts: Sequence[Columns]) -> bytes:
     """Return the rows of all parts as one Parquet file."""
     names = list(dict.fromkeys(name for part in parts for name in part))
-    whole = {name: _joined([_column_of(part, name) for part in parts]) for name in names}
+    joined = {name: _joined([_column_of(part, name) for part in parts]) for name in names}
     content = pa.BufferOutputStream()
-    parquet.write_table(_as_table(whole), content)
+    parquet.write_table(_as_table(joined), content)
     return bytes(content.getvalue().to_pybytes())
 
 
-class Groups(Protocol):
-    """A file of groups of rows."""
-
-    def group(self, number: int) -> Any:
-        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
-        ...
-
-    def close(self) -> None:
-        """Close the file."""
-        ...
-
-
-def open_groups(path: Path, format: str) -> Groups:
+def open_groups(path: Path, format: str) -> ParquetGroups | ArrowGroups:
     """Open a file of row groups ("parquet") or of record batches ("arrow", file or stream)."""
-    return _ParquetGroups(path) if format == "parquet" else _ArrowGroups(path)
+    return ParquetGroups(path) if format == "parquet" else ArrowGroups(path)
 
 
 def group_bytes(table: Any, start: int, stop: int) -> bytes:
@@ -93,7 +81,7 @@ def group_bytes(table: Any, start: int, stop: int) -> bytes:
     return _ipc_bytes(table.slice(start, stop - start))
 
 
-class _ParquetGroups:
+class ParquetGroups:
     """Row groups of a Parquet file."""
 
     def __init__(self, path: Path) -> None:
@@ -102,7 +90,7 @@ class _ParquetGroups:
             self._file = parquet.ParquetFile(path)
 
     def group(self, number: int) -> Any:
-        """Return a row group."""
+        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
         if number >= self._file.num_row_groups:
             return None
         with _as_value_error(self._path):
@@ -113,7 +101,7 @@ class _ParquetGroups:
         self._file.close()
 
 
-class _ArrowGroups:
+class ArrowGroups:
     """Record batches of an Arrow file, which lists them, or of an Arrow stream, which does not."""
 
     def __init__(self, path: Path) -> None:
@@ -123,7 +111,7 @@ class _ArrowGroups:
         self._open()
 
     def group(self, number: int) -> Any:
-        """Return a record batch."""
+        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
         with _as_value_error(self._path):
             if self._is_file:
                 has = number < self._reader.num_record_batches
@@ -146,8 +134,8 @@ class _ArrowGroups:
         self._next = 0
         self._file.seek(0)
         with _as_value_error(self._path):
-            opened = ipc.open_file if self._is_file else ipc.open_stream
-            self._reader = opened(self._file)
+            open_file = ipc.open_file if self._is_file else ipc.open_stream
+            self._reader = open_file(self._file)
 
 
 class _as_value_error:
@@ -235,12 +223,12 @@ def _block(schema: Schema, table: Any) -> Block:
     bad: dict[int, str] = {}
     nulls = [None] * table.num_rows
 
-    def plain(name: str) -> Sequence[Any]:
+    def values_of(name: str) -> Sequence[Any]:
         if name not in columns:
             return nulls
         return _times(columns[name]) if name == schema.time else _values(columns[name])
 
-    extra = read_other_columns(schema, plain, bad)
+    extra = read_other_columns(schema, values_of, bad)
 
     def content(i: int) -> str:
         row = dict(zip(names, X[i].tolist(), strict=True))
@@ -249,7 +237,7 @@ def _block(schema: Schema, table: Any) -> Block:
     return build_block(schema, X, extra, bad=bad, content=content)
 
 
-def _checked_columns(schema: Schema, table: Any) -> Mapping[str, Any]:
+def _checked_columns(schema: Schema, table: Any) -> dict[str, pa.ChunkedArray]:
     """Return the columns of the schema, each of them validated; raises ValueError."""
     if schema.is_empty:
         raise ValueError("it has no column of numbers")

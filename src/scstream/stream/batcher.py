@@ -181,7 +181,7 @@ class Batcher:
         """Add the rows of a message; skip those before the offset of its partition."""
         start = self.offsets.setdefault(record.partition, Offset(record.position))
         skipped = start.row if start.position == record.position else 0
-        if skipped >= block.n_rows:  # all rows are known, also if messages are grouped anew
+        if skipped >= block.n_rows:  # all rows are known, also if rows come in other messages
             if skipped:
                 self.offsets[record.partition] = Offset(record.after, skipped - block.n_rows)
             return
@@ -219,7 +219,7 @@ class Batcher:
     def take(self, boundary: BatchBoundary) -> SourceBatch:
         """Return the rows before a boundary, partition by partition, and continue after it."""
         inside: list[tuple[_Piece, int]] = []
-        rest: deque[_Piece] = deque()
+        remaining: deque[_Piece] = deque()
         left = dict(boundary.rows)
         for piece in self._pieces:
             n_rows = min(left.get(piece.partition, 0), piece.block.n_rows)
@@ -227,12 +227,12 @@ class Batcher:
                 left[piece.partition] -= n_rows
                 inside.append((piece, n_rows))
             if n_rows < piece.block.n_rows:
-                rest.append(_rest_of(piece, n_rows))
+                remaining.append(_rest_of(piece, n_rows))
         inside.sort(key=lambda pair: pair[0].partition)
-        return self._advance(boundary, inside, rest)
+        return self._advance(boundary, inside, remaining)
 
     def _advance(
-        self, boundary: BatchBoundary, inside: list[tuple[_Piece, int]], rest: deque[_Piece]
+        self, boundary: BatchBoundary, inside: list[tuple[_Piece, int]], remaining: deque[_Piece]
     ) -> SourceBatch:
         starts = np.cumsum([0, *(n for _, n in inside)]).tolist()
         spans = tuple(
@@ -241,7 +241,7 @@ class Batcher:
         )
         block = join([piece.block.slice(0, n) for piece, n in inside] or [Block.empty()])
         block = self._without_late(block)
-        self._pieces, self.n_waiting = rest, self.n_waiting - starts[-1]
+        self._pieces, self.n_waiting = remaining, self.n_waiting - starts[-1]
         self.offsets |= {piece.partition: _offset_after(piece, n) for piece, n in inside}
         self.batch, self.is_first = boundary.batch + 1, False
         if boundary.time is not None:

@@ -17,10 +17,10 @@ from typing import NamedTuple, Self
 
 from scstream.errors import CheckpointCorrupt, Fenced, InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
+from scstream.io.header import Json
 from scstream.stream.batcher import BatchBoundary
 from scstream.stream.segments import PREFIX as _SEGMENT
 from scstream.stream.segments import SegmentList
-from scstream.stream.source import Plain
 from scstream.stream.store import Store, checked_name
 
 VERSION, BOUNDARY, DIGEST, SAVEPOINT = "version-", "boundary-", "digest-", "savepoint-"
@@ -245,7 +245,7 @@ class CheckpointLog:
             progress = self._header(_name(VERSION, version))["pipeline"]["progress"]
             yield _Kept(version, float(progress["time"]), int(progress["batch"]))
 
-    def _header(self, name: str) -> Plain:
+    def _header(self, name: str) -> Json:
         """Return the header of a checkpoint; raises ValueError for a claim or if it is damaged."""
         start = self.store.get(name, 0, 8)
         if _is_claim(start):

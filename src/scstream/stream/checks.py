@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from scstream.stream.schema import Schema
 SHOWN = 1000  # characters of a rejected row that are kept
 NUMBERS = frozenset({int, float})
 PLAIN: frozenset[type] = frozenset({int, float, str, bool, type(None)})
+Row = TypeVar("Row")
 _TEXT = frozenset({str})
 _BLANK = " \t\r\ufeff"  # a byte order mark may begin a file
 
@@ -64,10 +65,26 @@ def read_other_columns(
     return extra
 
 
-def with_broken_lines(
-    block: Block, at: Sequence[int], lines: Sequence[str], *, broken: Mapping[int, str]
+def block_of_lines(
+    lines: Sequence[str],
+    broken: dict[int, str],
+    parse: Callable[[str], Row | str],
+    build: Callable[[list[Row], Callable[[int], str]], Block],
 ) -> Block:
-    """Return a block of the lines numbered `at` as a block of all lines; reject the broken ones."""
+    """Return a block of lines; reject those in `broken` and those that `parse` gives a reason for.
+
+    `build` makes a block of parsed rows and of a function that returns the text of a row.
+    """
+    rows: list[Row] = []
+    at: list[int] = []  # the line of each row
+    for i, line in enumerate(lines):
+        row = broken.get(i) or parse(line)
+        if isinstance(row, str):
+            broken[i] = row
+        else:
+            rows.append(row)
+            at.append(i)
+    block = build(rows, lambda i: lines[at[i]])
     if not broken:
         return block
     number = np.array(at, dtype=np.int64)
@@ -155,7 +172,7 @@ def _key_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArra
 
 def _plain_column(name: str, values: Sequence[Any], bad: dict[int, str]) -> NDArray[Any]:
     """Return plain values as they are; arrays and objects are not plain."""
-    return _each(name, values, bad, _plain, ready=PLAIN)
+    return _each(name, values, bad, _plain_value, ready=PLAIN)
 
 
 def _each(
@@ -205,7 +222,7 @@ def _text(value: Any) -> str:
     return value if value.isascii() else value.encode(errors="replace").decode()
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if type(value) not in PLAIN:
         raise ValueError(_instead("a plain value", value))
     return _text(value) if isinstance(value, str) else value

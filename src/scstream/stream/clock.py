@@ -12,15 +12,12 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Seconds since 1970; may jump. For timestamps and processing time."""
-        ...
 
     def elapsed(self) -> float:
-        """Seconds since some moment; never goes back. For timers."""
-        ...
+        """Seconds since an arbitrary time; never decreases. For timers."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
-        ...
 
 
 class SystemClock:
@@ -31,7 +28,7 @@ class SystemClock:
         return time.time()
 
     def elapsed(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since an arbitrary time."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from scstream.errors import InputError
+from scstream.io.header import Plain
 from scstream.io.parameters import family_kind, seed_for
 from scstream.model import PARAMETERS, Settings
 from scstream.observe.address import check_address
@@ -29,7 +30,7 @@ from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 from scstream.stream.store import Store
 
-Section = Mapping[str, Any]  # settings as the user wrote them
+Section = Plain  # settings as the user wrote them
 SECTIONS = (
     "job",
     "source",
@@ -191,7 +192,12 @@ def _model(settings: Section, job: str) -> Section:
     model = dict(_section(settings, "model"))
     _reject_unknown("model", model, [name for name in PARAMETERS if name != "kernel"])
     model = {**PARAMETERS, "random_state": seed_for(job), **model}
-    Settings.of(model).to_config()  # raises an error now, and not with the first row
+    config = Settings.of(model).to_config()  # raises an error now, and not with the first row
+    if config.algorithm == "exact":
+        raise InputError(
+            "algorithm='exact' samples the posterior of one table and cannot learn a stream; leave "
+            "it out of the settings, and use ScStream(algorithm='exact').fit(X) in Python."
+        )
     return model
 
 

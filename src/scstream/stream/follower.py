@@ -76,9 +76,9 @@ class Follower:
         self._emit = emit
         self._clock = clock or SystemClock()
         self._n_jobs = n_jobs
-        self._reading: ModelVersion | None = None
+        self._current: ModelVersion | None = None
         self._newest_read = NONE  # newest version that was read, valid or not
-        self._held = False
+        self._is_fixed = False
         self._refreshing = Lock()
         self.refresh()
 
@@ -113,7 +113,7 @@ class Follower:
     @property
     def version(self) -> int:
         """Version of the checkpoint in use; -1 while there is none."""
-        return NONE if self._reading is None else self._reading.version
+        return NONE if self._current is None else self._current.version
 
     @property
     def batch(self) -> int:
@@ -172,7 +172,7 @@ class Follower:
         If there is none, this lists the names in the store and reads nothing. It does not wait for
         a refresh on another thread. An error of the store is raised; the checkpoint in use stays.
         """
-        if self._held or not self._refreshing.acquire(blocking=False):
+        if self._is_fixed or not self._refreshing.acquire(blocking=False):
             return False
         try:
             for _ in range(_TRIES):
@@ -196,7 +196,7 @@ class Follower:
         """
         with self._refreshing:
             if version is None:
-                self._held, self._newest_read = False, self.version
+                self._is_fixed, self._newest_read = False, self.version
                 return
             names = {_number(name): name for name in self.store.names(VERSION)}
             try:
@@ -208,21 +208,21 @@ class Follower:
                 ) from None
             if found is None:
                 raise InputError(f"version {version} holds no model yet; take a later one.")
-            self._held, self._reading = True, found
+            self._is_fixed, self._current = True, found
 
     def _take_newer(self) -> bool:
         newest = max(map(_number, self.store.names(VERSION)), default=NONE)
         if newest <= self._newest_read:
             return False
-        found = self._newest_sound()
+        found = self._newest_valid()
         self._newest_read = newest if found is None else max(newest, found.version)
         if found is None:
             return False
-        self._reading = found
+        self._current = found
         self._emit("following", version=found.version, batch=found.batch)
         return True
 
-    def _newest_sound(self) -> ModelVersion | None:
+    def _newest_valid(self) -> ModelVersion | None:
         for name, content in CheckpointLog(self.store).checkpoints():
             if _number(name) <= self._newest_read:
                 break
@@ -241,13 +241,13 @@ class Follower:
 
     def current(self) -> ModelVersion:
         """Return the checkpoint in use; raises `StreamError` while there is none."""
-        reading = self._reading
-        if reading is None:
+        version = self._current
+        if version is None:
             raise StreamError(
-                "there is no sound checkpoint with a model yet; wait until the pipeline has "
+                "there is no valid checkpoint with a model yet; wait until the pipeline has "
                 "written one, or see with `scstream checkpoints` what there is."
             )
-        return reading
+        return version
 
 
 def _number(name: str) -> int:

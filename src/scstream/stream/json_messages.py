@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.io.header import Json
 from scstream.preprocess.block import Block
 from scstream.stream.checks import (
     NUMBERS,
     PLAIN,
+    block_of_lines,
     build_block,
     number,
     number_column,
@@ -23,11 +25,10 @@ from scstream.stream.checks import (
     read_other_columns,
     shown,
     text_lines,
-    with_broken_lines,
 )
 from scstream.stream.schema import Schema
 
-Row = dict[str, Any]  # by column name
+Row = Json  # entries by column name
 _NO_ROW = "the line is neither a JSON object nor an array of numbers."
 _scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
@@ -40,18 +41,11 @@ class JsonLines:
 
     def read(self, value: bytes) -> Block:
         """Return the rows of a message."""
-        lines, broken = text_lines(value)
-        rows: list[Row] = []
-        at: list[int] = []
-        for i, line in enumerate(lines):
-            row = broken.get(i) or self._parse(line)
-            if isinstance(row, str):
-                broken[i] = row
-            else:
-                rows.append(row)
-                at.append(i)
-        block = _block_of_objects(self.schema, rows, lambda i: lines[at[i]])
-        return with_broken_lines(block, at, lines, broken=broken)
+        return block_of_lines(
+            *text_lines(value),
+            self._parse,
+            lambda rows, content: _block_of_objects(self.schema, rows, content),
+        )
 
     def _parse(self, line: str) -> Row | str:
         """Return the row of a line by column name, or the reason why there is none."""

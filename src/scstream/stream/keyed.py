@@ -18,7 +18,7 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 
 MAX_KEY_LENGTH = 256  # characters; the index holds every key
-_OVERHEAD = 16_384  # bytes of a model beside its arrays, measured: benchmarks/runtime/keys.py
+_OVERHEAD = 16_384  # bytes of a model apart from its arrays, measured: benchmarks/runtime/keys.py
 _EVENT = 250  # bytes of an event
 _SAMPLE = 100  # entries of a long list that are measured
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMG]?)(i?)B?")
@@ -107,16 +107,18 @@ def rows_by_key(block: Block, column: str) -> tuple[dict[str, NDArray[np.intp]],
         return {}, []
     if column not in block.extra:
         raise InputError(f"the rows have no column {column!r}, which schema.key names.")
-    seen: dict[Any, int] = {}
+    codes_of: dict[Any, int] = {}
     values = block.extra[column].tolist()
     if not {str, int}.issuperset(map(type, values)):  # True would be 1, and NaN never itself
         values = [v if type(v) in (str, int) else _NoKey(repr(v)) for v in values]
-    codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values), np.intp, len(values))
+    codes = np.fromiter(
+        (codes_of.setdefault(v, len(codes_of)) for v in values), np.intp, len(values)
+    )
     order = np.argsort(codes, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(codes))[:-1])
     rows: dict[str, NDArray[np.intp]] = {}
     refused: list[Reject] = []
-    for value, places in zip(seen, parts, strict=True):
+    for value, places in zip(codes_of, parts, strict=True):
         if isinstance(value, _NoKey) or (
             type(value) is str and not 0 < len(value) <= MAX_KEY_LENGTH
         ):
@@ -165,8 +167,8 @@ class KeyedModel(NamedTuple):
 
 def model_file(model: KeyedModel, key: str) -> bytes:
     """Return the model of a key as a file that `ScStream.load` can read too."""
-    pipeline = {"key": key, "steps": model.steps.save()}
-    return checkpoint_bytes(model.model if isinstance(model.model, Model) else None, pipeline)
+    learned = model.model if isinstance(model.model, Model) else None
+    return checkpoint_bytes(learned, {"key": key, "steps": model.steps.save()})
 
 
 def model_of(content: bytes, key: str, *, blank: KeyedModel) -> KeyedModel:

@@ -22,25 +22,11 @@ FORMATS = ("json", "columns", "arrow", "floats", "floats32")
 
 
 def reader(format: str, schema: Schema) -> Reader:
-    r"""Return a reader of messages.
+    """Return a reader of messages.
 
-    Parameters
-    ----------
-    format : {"json", "columns", "arrow", "floats", "floats32"}
-        "json" is one object, or array of numbers, per line; "columns" one object of arrays of the
-        same length; "arrow" an Arrow IPC stream; "floats" and "floats32" a matrix of little-endian
-        numbers, row by row, which is one row if the schema names no features.
-    schema : Schema
-        The roles of the columns.
-
-    Examples
-    --------
-    >>> from scstream.stream.messages import reader
-    >>> from scstream.stream.schema import Schema
-    >>> lines = reader("json", Schema(keep=("name",)))
-    >>> block = lines.read(b'{"x": 1.5, "name": "a"}\n{"x": null, "name": "b"}')
-    >>> block.X.tolist(), block.extra["name"].tolist(), block.rejects[0].reason
-    ([[1.5]], ['a'], "column 'x' is missing.")
+    "json" is one object, or array of numbers, per line; "columns" one object of arrays of the same
+    length; "arrow" an Arrow IPC stream; "floats" and "floats32" a matrix of little-endian numbers,
+    row by row, which is one row if the schema names no features.
     """
     if schema.is_empty:
         raise InputError("features is empty and there is no text; name a column to learn from.")
@@ -71,10 +57,10 @@ class _Floats:
 
     def read(self, value: bytes) -> Block:
         """Return the rows of a message."""
-        count, rest = divmod(len(value), self._dtype.itemsize)
+        count, remainder = divmod(len(value), self._dtype.itemsize)
         schema = self.schema.with_features(f"x{j}" for j in range(count))
         width = len(schema.features or ())
-        if rest or (width and count % width):
+        if remainder or (width and count % width):
             return Block.rejected(
                 f"the message has {len(value)} bytes, which is no whole number of rows of {width} "
                 f"numbers of {self._dtype.itemsize} bytes.",
@@ -91,20 +77,8 @@ class _Floats:
 def writer(format: str) -> Callable[[Delivery], list[bytes]]:
     """Return a function that turns a delivery into messages.
 
-    Parameters
-    ----------
-    format : {"json", "columns", "arrow"}
-        "json" gives a message per row, the others one per delivery. JSON has no NaN and infinity:
-        they become null.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.messages import writer
-    >>> from scstream.stream.sink import Delivery
-    >>> columns = {"batch": np.zeros(2, int), "index": np.arange(2), "cluster": np.array([3, 3])}
-    >>> writer("json")(Delivery("demo", 0, columns))[1]
-    b'{"batch":0,"index":1,"cluster":3}'
+    "json" gives a message per row, "columns" and "arrow" one per delivery. JSON has no NaN and
+    infinity: they become null.
     """
     if format == "json":
         return lambda delivery: [to_json(row) for row in plain_rows(delivery)]

@@ -13,6 +13,7 @@ from scipy import sparse
 from scstream.compute.rows import canonical
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Rows
+from scstream.io.header import PipelineState
 from scstream.io.model_file import DAMAGE
 from scstream.io.schema import check_entries
 from scstream.model import Model, read_checkpoint, thread_executor
@@ -20,7 +21,6 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.scale import Standardise
 from scstream.stream.progress import Progress
-from scstream.stream.source import Plain
 
 Request: TypeAlias = Literal["labels", "log_density", "probabilities", "predict"]
 
@@ -69,8 +69,8 @@ class ModelVersion:
         The model.
     steps : Steps
         Preprocessing, which learns no more.
-    pipeline : mapping
-        What the checkpoint stores beside the model; empty if no pipeline wrote it.
+    pipeline : PipelineState
+        What else the checkpoint stores; empty if no pipeline wrote it.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class ModelVersion:
     columns: tuple[str, ...] | None
     model: Model
     steps: Steps
-    pipeline: Plain = field(default_factory=dict)
+    pipeline: PipelineState = field(default_factory=PipelineState)
 
     @property
     def progress(self) -> Progress | None:
@@ -115,7 +115,7 @@ class ModelVersion:
         return found
 
     @classmethod
-    def after(cls, model: Model, pipeline: Plain, *, name: str, version: int) -> Self:
+    def after(cls, model: Model, pipeline: PipelineState, *, name: str, version: int) -> Self:
         """Build from the content of a model file, written by a pipeline or by `ScStream.save`."""
         steps, progress = Steps(), Progress(model.state.n_batches)
         columns: Sequence[str] | None = model.settings.feature_names

@@ -20,6 +20,7 @@ from scstream.core.state import Info
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.io._packing import record
 from scstream.io.model_file import DAMAGE, pack_pipeline, unpack_pipeline
+from scstream.io.parameters import Parameters
 from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
@@ -42,38 +43,11 @@ from scstream.stream.store import Store
 
 
 class ModelPool:
-    """Independent models by key, as many in memory as fit.
+    """Independent models by key, as many in memory as fit; the others are in `store`.
 
-    Parameters
-    ----------
-    settings : Settings
-        Parameters of the models. The seed of each model follows from `random_state`, which must be
-        a whole number, and its key.
-    steps : Steps
-        Preprocessing; every key has its own.
-    column : str
-        The column of keys.
-    store : Store
-        Where models are stored that are not in memory.
-    keys : KeyOptions
-        Limits.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from scstream.stream.batcher import SourceBatch
-    >>> from scstream.preprocess.block import Block
-    >>> from scstream.stream.pool import ModelPool
-    >>> from scstream.preprocess import Steps
-    >>> from scstream.stream.store import FolderStore
-    >>> rows = Block.of(np.arange(12.0)[:, None] % 5, tenant=["a", "b"] * 6)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pool = ModelPool.build(
-    ...         {"random_state": 0}, Steps(), column="tenant", store=FolderStore(folder)
-    ...     )
-    ...     pool.learn(SourceBatch(0, {}, None, rows, ())).labels, sorted(pool.keys)
-    (array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), ['a', 'b'])
+    `column` is the column of keys. The seed of each model follows from its key and from
+    `random_state` of the settings, which must be a whole number. Every key has its own
+    preprocessing steps.
     """
 
     options: ClassVar[type[KeyOptions]] = KeyOptions
@@ -103,7 +77,7 @@ class ModelPool:
 
     @classmethod
     def build(
-        cls, model: Mapping[str, Any], steps: Steps, *, column: str, store: Store, **options: Any
+        cls, model: Parameters, steps: Steps, *, column: str, store: Store, **options: Any
     ) -> ModelPool:
         """Build a pool from parameters of the models and options of the keys."""
         known = [field.name for field in fields(cls.options)]
@@ -192,7 +166,7 @@ class ModelPool:
             state = record(PoolIndex, pipeline["pool"]).to_state(segments)
             progress = Progress.from_dict(pipeline["progress"])
         except DAMAGE as error:
-            raise CheckpointCorrupt(f"{name} is no sound checkpoint of keys: {error!r}.") from error
+            raise CheckpointCorrupt(f"{name} is no valid checkpoint of keys: {error!r}.") from error
         self._begin(replace(state, failures={}) if self._limits.retry else state)
         self.set_columns(self._names)
         return progress
@@ -240,9 +214,9 @@ class ModelPool:
         return admitted
 
     def _models_of(
-        self, wanted: Mapping[str, Any], block: Block, refused: list[Reject]
+        self, wanted: Mapping[str, NDArray[np.intp]], block: Block, refused: list[Reject]
     ) -> Iterator[tuple[str, KeyedModel]]:
-        """Yield the models of keys: first those in memory, before they make room for others."""
+        """Yield the models of keys: first those in memory, before others replace them."""
         waiting = []
         for key in wanted:
             entry = self._index[key]
@@ -284,8 +258,8 @@ class ModelPool:
                     continue  # the writer has moved it and deleted its segment
                 raise StreamError(
                     f"{segment_name(extent.segment.number or 0)} with the model of key {key!r} is "
-                    "gone while the pipeline runs: another instance has taken over, or somebody "
-                    "deletes from its checkpoints. Start it again."
+                    "gone while the pipeline runs: another instance has taken over, or its "
+                    "checkpoints were deleted. Start it again."
                 ) from None
 
     def _blank(self, key: str) -> KeyedModel:
@@ -298,7 +272,7 @@ class ModelPool:
         entry.model, entry.n_bytes = model, n_bytes_of(model)
         self._resident[key] = entry
         self._n_bytes += entry.n_bytes
-        self._make_room()
+        self._evict()
         return model
 
     def _replace_model(self, key: str, model: KeyedModel) -> None:
@@ -346,7 +320,7 @@ class ModelPool:
         else:
             entry.model = None
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         """Write models until the rest fits; first those that a checkpoint needs anyway."""
         memory = self._memory
         while self.n_bytes > memory and self._superseded:

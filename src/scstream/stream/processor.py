@@ -61,23 +61,18 @@ class Processor(Protocol):
 
     def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Set the names of the columns, before the first batch."""
-        ...
 
     def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch."""
-        ...
 
     def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state as it is now; the result writes it later, with the progress."""
-        ...
 
     def restore(self, content: bytes, *, name: str) -> Progress:
         """Continue from a checkpoint; return its progress. Raises `CheckpointCorrupt`."""
-        ...
 
     def close(self) -> None:
         """Release resources outside this process."""
-        ...
 
 
 class OneModel:
@@ -114,8 +109,7 @@ class OneModel:
         steps = self.steps
 
         def write(progress: Progress) -> bytes:
-            pipeline = {"progress": progress.to_dict(), "steps": steps.save()}
-            return checkpoint_bytes(model, pipeline)
+            return checkpoint_bytes(model, {"progress": progress.to_dict(), "steps": steps.save()})
 
         return write
 

@@ -1,76 +1,40 @@
-"""`Progress`: what a checkpoint stores of a pipeline beside its model."""
+"""`Progress`: what a checkpoint stores of a pipeline, apart from its model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Self
 
 from scstream.errors import InputError
 from scstream.io._packing import record, unpack
+from scstream.io.header import Json, Plain
 from scstream.stream.batcher import NEVER, Offset, Offsets
 from scstream.stream.schema import Schema
 from scstream.stream.sink import SinkPosition
-from scstream.stream.source import Plain, Positions, Resume
+from scstream.stream.source import Positions, Resume
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a pipeline has come: everything it needs to continue, except the model.
+    """How far a pipeline has come: everything it needs to continue, except the model."""
 
-    Parameters
-    ----------
-    batch : int
-        Number of the next batch.
-    time : float
-        When the checkpoint was made, in seconds since 1970.
-    epoch : int
-        Version that the running instance claimed when it started.
-    job : str
-        Name of the pipeline.
-    settings : mapping
-        The settings that labels depend on, as the user wrote them.
-    identity : mapping
-        `Source.identity` of the source.
-    offsets : mapping of str to Offset
-        Where the next rows are, by partition.
-    sinks : mapping
-        Position of every sink, by name.
-    schema : Schema
-        The columns, with the features of the first valid row.
-    watermark : float
-        Time of the last batch, if batches have times.
-    digest : str
-        Digest of all labels so far.
-    rows, rejected : int
-        Number of rows so far, and how many of them were rejected.
-    alerts : mapping
-        State of the alert rules.
+    batch: int  # number of the next batch
+    time: float = 0.0  # when the checkpoint was made, in seconds since 1970
+    epoch: int = -1  # version that the running instance claimed when it started
+    job: str = ""  # name of the pipeline
+    settings: Plain = field(default_factory=dict)  # that labels depend on, as the user wrote them
+    identity: Mapping[str, str] = field(default_factory=dict)  # `Source.identity` of the source
+    offsets: Offsets = field(default_factory=dict)  # of the next rows, by partition
+    sinks: Mapping[str, SinkPosition] = field(default_factory=dict)  # position of each, by name
+    schema: Schema = field(default_factory=Schema)  # with the features of the first valid row
+    watermark: float = NEVER  # time of the last batch, if batches have times
+    digest: str = ""  # of all labels so far
+    rows: int = 0  # number of rows so far
+    rejected: int = 0  # number of rejected rows among them
+    alerts: Plain = field(default_factory=dict)  # state of the alert rules
 
-    Examples
-    --------
-    >>> from scstream.stream.progress import Progress
-    >>> progress = Progress(batch=3, job="demo", rows=3000)
-    >>> Progress.from_dict(progress.to_dict()) == progress
-    True
-    """
-
-    batch: int
-    time: float = 0.0
-    epoch: int = -1
-    job: str = ""
-    settings: Plain = field(default_factory=dict)
-    identity: Mapping[str, str] = field(default_factory=dict)
-    offsets: Offsets = field(default_factory=dict)
-    sinks: Mapping[str, SinkPosition] = field(default_factory=dict)
-    schema: Schema = field(default_factory=Schema)
-    watermark: float = NEVER
-    digest: str = ""
-    rows: int = 0
-    rejected: int = 0
-    alerts: Plain = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the progress as plain JSON."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         offsets = {name: [offset.position, offset.row] for name, offset in self.offsets.items()}
@@ -80,7 +44,9 @@ class Progress:
     def from_dict(cls, values: Plain) -> Self:
         """Undo `to_dict`; raises ValueError, TypeError or KeyError if the values are damaged."""
         values = dict(values)
-        schema, offsets = record(Schema, _tuples(values.pop("schema", {}))), {}
+        columns = values.pop("schema", {}).items()
+        schema = record(Schema, {n: tuple(v) if isinstance(v, list) else v for n, v in columns})
+        offsets = {}
         for partition, (position, row) in values.pop("offsets", {}).items():
             offsets[partition] = Offset(position, int(row))
         return record(cls, values, schema=schema, offsets=offsets)
@@ -118,7 +84,3 @@ class Progress:
     def committed(self, sinks: Mapping[str, SinkPosition], *, epoch: int) -> Self:
         """Return the progress with the positions of flushed sinks."""
         return replace(self, sinks=dict(sinks), epoch=epoch)
-
-
-def _tuples(values: Plain) -> dict[str, Any]:
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}

@@ -20,6 +20,7 @@ from scstream.errors import (
     SourceGap,
     SourceRegressed,
 )
+from scstream.io.header import Plain
 from scstream.observe.alerts import AlertRules
 from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
@@ -37,7 +38,7 @@ from scstream.stream.progress import Progress
 from scstream.stream.queues import AsyncWriter, PrefetchingReader, SyncReader, SyncWriter
 from scstream.stream.schema import Reader
 from scstream.stream.sink import NullSink, Sink
-from scstream.stream.source import Plain, Source
+from scstream.stream.source import Source
 
 EventCallback = Callable[..., None]  # kind of event, and its values by name
 BatchCallback = Callable[[SourceBatch, Learned], None]

@@ -83,7 +83,6 @@ class Reader(Protocol):
 
     def read(self, value: bytes) -> Block:
         """Return the rows of a message; a message of white space has none."""
-        ...
 
 
 def _names(role: str, names: Any) -> tuple[str, ...]:

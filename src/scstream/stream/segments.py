@@ -142,12 +142,12 @@ class SegmentLog:
             first, last = extents[order[run.start]], extents[order[run.stop - 1]]
             length = last.start + last.length - first.start
             try:
-                whole = self.read(Extent(first.segment, first.start, length))
+                content = self.read(Extent(first.segment, first.start, length))
             except KeyError:
-                whole = b""
+                content = b""
             for i in order[run.start : run.stop]:
                 start = extents[i].start - first.start
-                yield i, whole[start : start + extents[i].length]
+                yield i, content[start : start + extents[i].length]
 
     def compact(self, entries: Sequence[HasExtent], *, below: int, max_n: int) -> int:
         """Copy what is left of sparse segments to the end of the log, about `max_n` bytes of it.
@@ -159,10 +159,10 @@ class SegmentLog:
         for segment, inside in _sparse(entries, below, size=self.size):
             if copied >= max_n:
                 break
-            whole = self.read(Extent(segment, 0, segment.size))
+            content = self.read(Extent(segment, 0, segment.size))
             for entry in inside:
                 _, start, length = extent_of(entry)
-                entry.extent = self.append(whole[start : start + length])
+                entry.extent = self.append(content[start : start + length])
                 copied += length
             self.put_full()
         return copied

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scstream.preprocess.block import Columns
 
 SinkPosition = Any  # plain JSON
+PlainValue = bool | int | float | str | None
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,15 @@ class Sink(Protocol):
 
     def open(self, position: SinkPosition | None) -> None:
         """Prepare to write after `position`, which `flush` returned; None for the beginning."""
-        ...
 
     def write(self, delivery: Delivery) -> None:
         """Write one delivery, or skip it if it is stored already."""
-        ...
 
     def flush(self) -> SinkPosition:
         """Make everything written so far durable; return the position after it."""
-        ...
 
     def close(self) -> None:
         """Close connections and files."""
-        ...
 
 
 class NullSink:
@@ -94,17 +90,8 @@ class NullSink:
         """Do nothing."""
 
 
-def plain_rows(delivery: Delivery) -> list[Mapping[str, Any]]:
-    """Return the rows of a delivery as dicts of plain Python values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scstream.stream.sink import Delivery, plain_rows
-    >>> columns = {"batch": np.zeros(1, int), "index": np.arange(1), "cluster": np.array([3])}
-    >>> plain_rows(Delivery("demo", 0, columns))
-    [{'batch': 0, 'index': 0, 'cluster': 3}]
-    """
+def plain_rows(delivery: Delivery) -> list[dict[str, PlainValue]]:
+    """Return the rows of a delivery as dicts of plain Python values."""
     names = list(delivery.columns)
     columns = [delivery.columns[name].tolist() for name in names]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

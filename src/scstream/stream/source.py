@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from scstream.preprocess.block import Block
 
-Plain = Mapping[str, Any]  # plain JSON
 Position = Any  # plain JSON: a number, a string, or a dict or list of them
 Positions = Mapping[str, Position]  # by partition: where to read next
 
@@ -78,32 +77,25 @@ class Source(Protocol):
 
     def identity(self) -> Mapping[str, str]:
         """Return values that identify the source; they differ if it was deleted and recreated."""
-        ...
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
         """Go to the positions of `resume`, or to the beginning; check that they still exist."""
-        ...
 
     def read(self, max_n: int, timeout: float) -> list[Record]:
         """Return the next messages, at most `max_n`; none if none comes in `timeout` seconds."""
-        ...
 
     def acknowledge(self, positions: Positions) -> None:
         """Tell the source that everything before these positions is committed."""
-        ...
 
     @property
     def done(self) -> bool:
         """Whether no more messages will come, as at the end of a file that is not followed."""
-        ...
 
     def lag(self) -> int | None:
-        """Number of messages after the last one read; None if the source cannot tell."""
-        ...
+        """Number of messages after the last one read; None if it is unknown."""
 
     def close(self) -> None:
         """Close connections and files."""
-        ...
 
 
 class SourceWrapper:

@@ -23,31 +23,24 @@ class Store(Protocol):
 
     def put(self, name: str, content: bytes) -> None:
         """Write an object, or replace it; durable on return."""
-        ...
 
     def put_new(self, name: str, content: bytes) -> bool:
         """Write an object unless the name is taken, atomically; return whether it was written."""
-        ...
 
     def get(self, name: str, start: int = 0, length: int = -1) -> bytes:
         """Read an object, or a part of it; raises KeyError."""
-        ...
 
     def names(self, prefix: str = "") -> list[str]:
         """Names that begin with `prefix`, sorted."""
-        ...
 
     def delete(self, name: str) -> None:
         """Delete an object; it may be gone already."""
-        ...
 
     def sweep(self) -> None:
         """Delete what crashes left behind; only the one writer may call it."""
-        ...
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other instances out while inside, as far as this store can; see `claim`."""
-        ...
 
 
 class FolderStore:
@@ -154,7 +147,7 @@ class FolderStore:
         return self.folder / checked_name(name)
 
     def _temporary(self, content: bytes) -> Path:
-        """Write under a name that nobody else uses; `sweep` deletes what a crash leaves."""
+        """Write under a unique temporary name; `sweep` deletes what a crash leaves."""
         path = self.folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
         try:
             write_whole(self._disk, path, content)

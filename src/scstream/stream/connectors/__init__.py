@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from scstream.errors import InputError
+from scstream.io.header import Plain
 from scstream.stream.sink import Sink
 from scstream.stream.source import Source
 from scstream.stream.store import FolderStore, Store
@@ -128,7 +129,7 @@ def _connector(role: str, known: Mapping[str, str], kind: str) -> Any:
     return getattr(import_module(_PACKAGE + module), name)
 
 
-def _build(role: str, known: Mapping[str, str], kind: str, options: Mapping[str, Any]) -> Any:
+def _build(role: str, known: Mapping[str, str], kind: str, options: Plain) -> Any:
     connector = _connector(role, known, kind)
     accepted = list(inspect.signature(connector).parameters)
     unknown = [option for option in options if option not in accepted]

@@ -11,11 +11,11 @@ import numpy as np
 
 from scstream.preprocess.block import Block
 from scstream.stream.checks import (
+    block_of_lines,
     build_block,
     number_column,
     read_other_columns,
     text_lines,
-    with_broken_lines,
 )
 from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery, plain_rows
@@ -35,22 +35,9 @@ def csv_rows(delivery: Delivery, columns: Sequence[str], *, header: bool) -> byt
 
 
 class CsvReader:
-    r"""Read lines of CSV; the first line has the names of the columns.
+    """Read lines of CSV; the first line has the names of the columns.
 
-    Parameters
-    ----------
-    schema : Schema
-        Roles of the columns. Columns that are kept stay text.
-    delimiter : str
-        Separator of the fields.
-
-    Examples
-    --------
-    >>> from scstream.stream.connectors.files import CsvReader
-    >>> from scstream.stream.schema import Schema
-    >>> block = CsvReader(Schema(keep=("name",))).read(b'x,name\n1,"a,b"\n?,c\n')
-    >>> block.X.tolist(), block.extra["name"].tolist(), block.rejects[0].reason
-    ([[1.0]], ['a,b'], "column 'x' holds '?', which is not a number.")
+    Columns that are kept stay text.
     """
 
     def __init__(self, schema: Schema, *, delimiter: str = ",") -> None:
@@ -64,20 +51,11 @@ class CsvReader:
         if self._head[0] != head:
             self._head = (head, self._names(head))
         names = self._head[1]
-        lines, broken = text_lines(body, blank="\r\ufeff")
-        rows: list[list[str]] = []
-        at: list[int] = []
-        for i, line in enumerate(lines):
-            row = broken.get(i) or self._fields(line, names)
-            if not isinstance(row, str) and self.schema.features is None:
-                row = self._infer_features(names, row)
-            if isinstance(row, str):
-                broken[i] = row
-            else:
-                rows.append(row)
-                at.append(i)
-        block = _block_of_fields(self.schema, names, rows, lambda i: lines[at[i]])
-        return with_broken_lines(block, at, lines, broken=broken)
+        return block_of_lines(
+            *text_lines(body, blank="\r\ufeff"),
+            lambda line: self._fields(line, names),
+            lambda rows, content: _block_of_fields(self.schema, names, rows, content),
+        )
 
     def _names(self, head: bytes) -> list[str]:
         """Return the names of the columns; none if the header is invalid."""
@@ -89,9 +67,11 @@ class CsvReader:
         if not names:
             return "the file does not begin with a header of unique column names."
         fields = self._split(line)
-        if isinstance(fields, str) or len(fields) == len(names):
+        if isinstance(fields, str):
             return fields
-        return f"the line has {len(fields)} fields where the header has {len(names)}."
+        if len(fields) != len(names):
+            return f"the line has {len(fields)} fields where the header has {len(names)}."
+        return fields if self.schema.features is not None else self._infer_features(names, fields)
 
     def _split(self, line: str) -> list[str] | str:
         """Return the fields of a line, or why it is invalid."""

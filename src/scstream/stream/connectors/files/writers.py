@@ -96,7 +96,7 @@ class LinesWriter:
         content = self._csv(delivery) if self._is_csv else json_lines(delivery)
         self._check_size()
         try:
-            write_all(self._disk, self._opened(), content)
+            write_all(self._disk, self._open_handle(), content)
         except OSError as error:
             self.close()  # it may end in half a line, which `open` removes
             raise self._target.failed(error) from error
@@ -104,7 +104,7 @@ class LinesWriter:
 
     def flush(self) -> SinkPosition:
         """Sync the file; return its length."""
-        handle = self._opened()
+        handle = self._open_handle()
         self._check_size()
         if self._flushed == self._length:
             return self._length
@@ -125,7 +125,7 @@ class LinesWriter:
         if handle is not None:
             self._disk.close(handle)
 
-    def _opened(self) -> int:
+    def _open_handle(self) -> int:
         if self._handle is None:
             raise self._target.closed()
         return self._handle
@@ -201,7 +201,7 @@ class PartsWriter:
 
     def write(self, delivery: Delivery) -> None:
         """Buffer rows until they make a part."""
-        self._opened()
+        self._open_parts()
         self._rows.append(delivery.columns)
         if sum(len(columns["index"]) for columns in self._rows) >= self._part_rows:
             self._write_part()
@@ -210,7 +210,7 @@ class PartsWriter:
         """Write the buffered rows as a part; return the number of parts."""
         if self._rows:
             self._write_part()
-        return self._opened()
+        return self._open_parts()
 
     def close(self) -> None:
         """Drop the buffered rows."""
@@ -220,7 +220,7 @@ class PartsWriter:
     def _write_part(self) -> None:
         from scstream.stream.arrow import parquet_bytes
 
-        folder, name = self._target.path, _part_name(self._opened())
+        folder, name = self._target.path, _part_name(self._open_parts())
         content = parquet_bytes(self._rows)
         try:
             write_whole(self._disk, folder / f"{_TEMPORARY}{name}", content)
@@ -230,9 +230,9 @@ class PartsWriter:
             self.close()
             raise self._target.failed(error) from error
         self._rows = []
-        self._n_parts = self._opened() + 1
+        self._n_parts = self._open_parts() + 1
 
-    def _opened(self) -> int:
+    def _open_parts(self) -> int:
         if self._n_parts is None:
             raise self._target.closed()
         return self._n_parts

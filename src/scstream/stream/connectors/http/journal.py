@@ -1,4 +1,4 @@
-"""An append-only journal of bodies on disk; a body is complete there or absent."""
+"""An append-only journal of request bodies on disk; a body is there completely or not at all."""
 
 from __future__ import annotations
 
@@ -56,7 +56,11 @@ class Journal:
         self._segments: list[_Segment] = []
         self._handle: int | None = None
         self._grown = threading.Condition()
-        self._cursor = (-1, Path(), 0)  # number, file and offset of what is probably read next
+        self._cursor = (
+            -1,
+            Path(),
+            0,
+        )  # number, file and offset of the next body, if bodies are read in order
 
     @property
     def _sign(self) -> bytes:
@@ -80,7 +84,7 @@ class Journal:
             return sum(segment.length for segment in self._segments)
 
     def open(self) -> None:
-        """Read the files; cut off an incomplete entry at the end, which was never confirmed."""
+        """Read the files; remove an incomplete entry at the end, which was never confirmed."""
         self._disk.make_folder(self.folder)
         self.identity = self._read_identity()
         self._keys.clear()
@@ -92,13 +96,15 @@ class Journal:
             self._begin_segment(_first_number(names[-1]) if names else 0)
             return
         self._handle = self._disk.append(self._segments[-1].path)
-        self._disk.sync(self._handle)  # what a killed process wrote may not be on disk yet
+        self._disk.sync(
+            self._handle
+        )  # what a process wrote before it was killed may not be on disk yet
         self._disk.sync_folder(self.folder)
 
     def append(self, bodies: Sequence[tuple[str, bytes]], *, now: float) -> list[int]:
         """Write and sync bodies with their keys; return their numbers."""
         if self._handle is None:
-            self._mend()
+            self._repair()
         if self._segments[-1].length >= self._segment_bytes:
             self._begin_segment(self.next)
         segment = self._segments[-1]
@@ -111,11 +117,11 @@ class Journal:
             segment.length += len(content)
             segment.stop += len(bodies)
             for entry in entries:
-                self._remember(entry.key, entry.number, zlib.crc32(entry.body))
+                self._keep_key(entry.key, entry.number, zlib.crc32(entry.body))
             self._grown.notify_all()
         return numbers
 
-    def seen(self, key: str) -> tuple[int, int] | None:
+    def find_key(self, key: str) -> tuple[int, int] | None:
         """Return number and checksum of the body of a key, if the key is kept."""
         return self._keys.get(key)
 
@@ -162,7 +168,9 @@ class Journal:
                     return
                 segment = self._segments.pop(0)
             self._disk.remove(segment.path)
-            self._disk.sync_folder(self.folder)  # one by one: a gap must never be seen later
+            self._disk.sync_folder(
+                self.folder
+            )  # after every file, so that a crash leaves no gap between files
 
     def close(self) -> None:
         """Close the file."""
@@ -171,13 +179,13 @@ class Journal:
             self._disk.close(handle)
 
     def _read_identity(self) -> str:
-        path, draft = self.folder / "identity", self.folder / ".draft-identity"
+        path, temporary = self.folder / "identity", self.folder / ".draft-identity"
         try:
             return self._disk.read(path).decode()
         except FileNotFoundError:
-            self._disk.remove(draft)
-            write_whole(self._disk, draft, uuid.uuid4().hex.encode())
-            self._disk.replace(draft, path)
+            self._disk.remove(temporary)
+            write_whole(self._disk, temporary, uuid.uuid4().hex.encode())
+            self._disk.replace(temporary, path)
             self._disk.sync_folder(self.folder)
             return self._disk.read(path).decode()
 
@@ -188,12 +196,12 @@ class Journal:
         for entry, end in entries_of(self._disk, path, 0, size, sign=self._sign):
             if isinstance(entry, Known):
                 for known in entry.keys:
-                    self._remember(*known)
+                    self._keep_key(*known)
             elif entry.number != segment.stop:
                 break
             else:
                 segment.stop = entry.number + 1
-                self._remember(entry.key, entry.number, zlib.crc32(entry.body))
+                self._keep_key(entry.key, entry.number, zlib.crc32(entry.body))
             segment.length = end
         follows = not self._segments or self._segments[-1].stop == first
         if not follows or (
@@ -203,7 +211,7 @@ class Journal:
                 f"the journal {self.folder} is damaged at {path.name}: bodies that were confirmed "
                 "are gone. Restore its files, or move the folder away and start with --accept-gap."
             )
-        if segment.length == 0:  # not even its keys: it was being made
+        if segment.length == 0:  # not even its keys: the process crashed while it created the file
             self._disk.remove(path)
             return
         if segment.length < size:
@@ -211,21 +219,23 @@ class Journal:
         self._segments.append(segment)
 
     def _is_torn(self, segment: _Segment, size: int) -> bool:
-        """Return True if nothing after the valid part was ever confirmed.
+        """Return True if the damaged entry after the valid part was never confirmed to a client.
 
-        An entry that was written when the next one to be read was safe already says that this one
-        was confirmed, and is damaged. No client knows the sign, so no body can look like an entry.
+        Every entry contains `safe`: how many bodies were synced when it was written. If a later
+        entry counts the damaged one among them, the damaged one was confirmed. Entries are found
+        by their sign, which no client knows, so a body cannot contain a false entry.
         """
-        rest = self._disk.read(segment.path, segment.length, size - segment.length)
-        at = rest.find(self._sign)
+        tail = self._disk.read(segment.path, segment.length, size - segment.length)
+        at = tail.find(self._sign)
         while at >= 0:
-            entry, _ = entry_at(rest, at)
+            entry, _ = entry_at(tail, at)
             if isinstance(entry, Entry) and entry.safe > segment.stop:
                 return False
-            at = rest.find(self._sign, at + 1)
+            at = tail.find(self._sign, at + 1)
         return True
 
-    def _remember(self, key: str, number: int, checksum: int) -> None:
+    def _keep_key(self, key: str, number: int, checksum: int) -> None:
+        """Keep the idempotency key of a body; drop the oldest key if there are too many."""
         if key:
             self._keys.pop(key, None)
             self._keys[key] = (number, checksum)
@@ -233,12 +243,12 @@ class Journal:
                 del self._keys[next(iter(self._keys))]
 
     def _begin_segment(self, first: int) -> None:
-        """Begin a new file with the keys that are remembered."""
+        """Begin a new file; it starts with the idempotency keys that are kept."""
         self.close()
         path = self.folder / f"{_SEGMENT}{first:020d}.log"
         keys = json.dumps([[key, *known] for key, known in self._keys.items()]).encode()
         content = packed(Entry(first, 0.0, "", keys), self._sign, kind=KEYS)
-        self._disk.remove(path)  # one that could not be written before
+        self._disk.remove(path)  # left by an attempt that failed
         self._handle = self._disk.create(path)
         self._write(content, is_new=True)
         with self._grown:
@@ -254,11 +264,11 @@ class Journal:
             if is_new:
                 self._disk.sync_folder(self.folder)
         except OSError:
-            self.close()  # never to be synced again; `_mend` cuts off what may be there of it
+            self.close()  # a second sync may succeed although data is lost; see `_repair`
             raise
 
-    def _mend(self) -> None:
-        """Go on after a write that failed: cut off what may not last, and begin a new file."""
+    def _repair(self) -> None:
+        """Continue after a failed write: remove what may not be on disk, and begin a new file."""
         segment = self._segments[-1]
         if self._disk.size(segment.path) > segment.length:
             self._disk.truncate(segment.path, segment.length)

@@ -68,7 +68,7 @@ class IngestServer:
         rejected = False
         try:
             if scope["method"] == "GET" and scope["path"] == "/healthz":
-                self._check_room()
+                self._check_space()
                 answer = _success(status="ok", position=self._journal.next)
             else:
                 self._check_request(scope, headers)
@@ -107,9 +107,9 @@ class IngestServer:
         if not (len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
             detail = f"An Idempotency-Key has at most {_MAX_KEY} printable ASCII characters."
             raise Rejected(400, "WrongKey", detail)
-        self._check_room()
+        self._check_space()
 
-    def _check_room(self) -> None:
+    def _check_space(self) -> None:
         if self._journal.n_bytes >= self._limits.max_journal:
             detail = "The journal is full because the pipeline is behind; send the body later."
             raise Rejected(503, "Busy", detail)
@@ -140,8 +140,8 @@ class IngestServer:
     async def _write_waiting(self) -> None:
         while self._waiting:
             group, self._waiting = self._waiting[:_MAX_GROUP], self._waiting[_MAX_GROUP:]
-            answers = await asyncio.to_thread(self._write, group)
-            for each, answer in zip(group, answers, strict=True):
+            responses = await asyncio.to_thread(self._write, group)
+            for each, answer in zip(group, responses, strict=True):
                 if not each.answer.done():
                     each.answer.set_result(answer)
         self._writer = None
@@ -151,7 +151,7 @@ class IngestServer:
         known = {
             each.key: found
             for each in group
-            if each.key and (found := self._journal.seen(each.key))
+            if each.key and (found := self._journal.find_key(each.key))
         }
         new: list[_Waiting] = []
         keys = set(known)

@@ -200,7 +200,7 @@ class HttpSource:
         free = shutil.disk_usage(folder).free
         if free < self._limits.max_journal:
             detail = f"{free} bytes are free, but the journal may take {self._limits.max_journal}."
-            found.append(Finding("warn", "room", detail))
+            found.append(Finding("warn", "space", detail))
         if not self._limits.token:
             detail = "there is no token: every program on this machine can push rows."
             found.append(Finding("note", "token", detail))
@@ -235,22 +235,22 @@ class HttpSource:
 
     def _check(self, resume: Resume, position: int) -> None:
         journal = self._journal
-        place = f"the journal {journal.folder} has bodies {journal.first} to {journal.next}"
-        advice = f"Start with --accept-gap to go on at body {journal.first}."
+        found = f"the journal {journal.folder} has bodies {journal.first} to {journal.next}"
+        advice = f"start with --accept-gap to continue at body {journal.first}."
         if resume.identity.get("journal") != journal.identity:
             raise SourceChanged(
-                f"{place}, but it is not the one that was read to body {position}: it was made "
-                f"anew. Bring the old one back. {advice}"
+                f"{found}, but it is not the one of the checkpoint, which was read to body "
+                f"{position}: it was created again. Restore the old one, or {advice}"
             )
         if position > journal.next:
             raise SourceRegressed(
-                f"{place}, but it was read to body {position} already: it lost what it had "
-                f"confirmed. Bring its files back. {advice}"
+                f"{found}, but it was read to body {position} already: it lost bodies that were "
+                f"confirmed. Restore its files, or {advice}"
             )
         if position < journal.first:
             raise SourceGap(
-                f"{place}, but the checkpoint goes on at body {position}: those between are gone. "
-                f"{advice}"
+                f"{found}, but the checkpoint continues at body {position}: those between are "
+                f"gone. Restore its files, or {advice}"
             )
 
 

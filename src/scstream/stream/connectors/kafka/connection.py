@@ -23,9 +23,11 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from scstream.errors import InputError, StreamError
+from scstream.io.header import Json
 from scstream.stream.connectors.outage import Outage
 
-CONSUMER: Mapping[str, Any] = {
+Options = Mapping[str, str | int | float]  # settings of librdkafka, by name
+CONSUMER: Options = {
     "auto_offset_reset": "error",
     "enable_auto_commit": False,
     "enable_auto_offset_store": False,
@@ -74,7 +76,7 @@ class Connection:
         topic: str,
         *,
         retry_timeout: float | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Options | None = None,
     ) -> None:
         if not servers or not topic:
             raise InputError("Kafka needs servers, as in 'host:9092', and a topic.")
@@ -90,7 +92,7 @@ class Connection:
     def __str__(self) -> str:
         return f"Kafka topic {self.topic!r} at {self.servers}"
 
-    def settings(self, **own: Any) -> Mapping[str, Any]:
+    def settings(self, **own: Any) -> Json:
         """Return settings of a client; users cannot change those that delivery depends on."""
         required = {name.replace("_", "."): value for name, value in own.items()}
         clash = [name for name in required if name in self.options]
@@ -110,7 +112,7 @@ class Connection:
 
     def consumer(self, **own: Any) -> Consumer:
         """Return a consumer that reads by offset and neither commits nor seeks by itself."""
-        return Consumer(dict(self.settings(**CONSUMER, **own)))
+        return Consumer(self.settings(**CONSUMER, **own))
 
     @property
     def request_seconds(self) -> float:
@@ -179,12 +181,12 @@ class Connection:
 
     def topic_id(self) -> str:
         """Request the id that a topic got when it was created; "" from brokers before 2.8."""
-        admin, topics = AdminClient(dict(self.settings())), TopicCollection([self.topic])
+        admin, topics = AdminClient(self.settings()), TopicCollection([self.topic])
 
         def request() -> str:
-            answers = admin.describe_topics(topics, request_timeout=self.request_seconds)
+            results = admin.describe_topics(topics, request_timeout=self.request_seconds)
             try:
-                return str(answers[self.topic].result().topic_id).replace(_NO_ID, "")
+                return str(results[self.topic].result().topic_id).replace(_NO_ID, "")
             except KafkaException as error:
                 if error.args[0].code() in _UNSUPPORTED:
                     return ""

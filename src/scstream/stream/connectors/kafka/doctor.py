@@ -35,11 +35,11 @@ def findings(connection: Connection, *, role: str) -> list[Finding]:
 
 def _settings(connection: Connection) -> dict[str, str]:
     """Return the settings of a topic by name; empty if the brokers do not report them."""
-    admin = AdminClient(dict(connection.settings()))
+    admin = AdminClient(connection.settings())
     resource = ConfigResource("topic", connection.topic)
-    answers = admin.describe_configs([resource], request_timeout=connection.request_seconds)
+    results = admin.describe_configs([resource], request_timeout=connection.request_seconds)
     try:
-        return {name: str(entry.value) for name, entry in answers[resource].result().items()}
+        return {name: str(entry.value) for name, entry in results[resource].result().items()}
     except KafkaException:
         return {}
 

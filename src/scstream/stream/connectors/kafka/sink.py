@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from scstream.errors import Fenced, InputError, SinkError, StreamError
-from scstream.stream.connectors.kafka.connection import REQUEST_SECONDS, Connection, NoTopic
+from scstream.io.header import Json
+from scstream.stream.connectors.kafka.connection import (
+    REQUEST_SECONDS,
+    Connection,
+    NoTopic,
+    Options,
+)
 from scstream.stream.connectors.kafka.doctor import findings
 from scstream.stream.connectors.message_writer import MessageWriter
 from scstream.stream.findings import Finding
@@ -92,7 +98,7 @@ class KafkaSink:
         accept_loss: bool = False,
         buffer_bytes: int = 64 << 20,
         retry_timeout: float | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Options | None = None,
     ) -> None:
         if transactional and not idempotent:
             raise InputError(
@@ -117,18 +123,18 @@ class KafkaSink:
         self._existing: set[bytes] = set()  # keys that an earlier run wrote after its checkpoint
         self._unconfirmed: dict[bytes, bytes] = {}  # may have to be sent again
         self._n_bytes = 0
-        self._settled = 0  # offset before which everything is confirmed
+        self._confirmed_until = 0  # offset before which everything is confirmed
         self._end = 0  # offset after the last confirmed message
         self._in_transaction = False
         self._last_batch: dict[str, int] = {}  # by job
 
-    def _settings(self) -> dict[str, Any]:
-        own: dict[str, Any] = {"acks": "all", "enable_idempotence": self.idempotent}
+    def _settings(self) -> Json:
+        own: dict[str, str | int] = {"acks": "all", "enable_idempotence": self.idempotent}
         own["message_timeout_ms"] = 0  # no limit: the sink waits for the brokers
         if not self.idempotent:
             own["retries"] = 0  # `_send_again` checks first which writes succeeded
         if not self.transactional:
-            return dict(self._connection.settings(**own))
+            return self._connection.settings(**own)
         longest = int(self._connection.options.get("transaction.timeout.ms", 300_000))
         own["transactional_id"] = self._writer_id
         own["message_timeout_ms"] = longest  # librdkafka rejects more than the transaction has
@@ -160,7 +166,7 @@ class KafkaSink:
                 self._existing = self._keys_since(consumer, self._end)
         finally:
             consumer.close()
-        self._settled = self._end
+        self._confirmed_until = self._end
 
     def _await_partition(self, consumer: Consumer, *, existed: bool) -> None:
         try:
@@ -214,7 +220,7 @@ class KafkaSink:
             self._n_bytes += len(key) + len(content)
             self._send(key, content)
         if self._n_bytes > self._buffer_bytes:
-            self._settle()
+            self._confirm_all()
 
     def _send(self, key: bytes, content: bytes) -> None:
         producer = self._open_producer()
@@ -253,10 +259,10 @@ class KafkaSink:
 
     def flush(self) -> SinkPosition:
         """Wait until the brokers have everything; return the offset after it."""
-        self._settle()
+        self._confirm_all()
         return {str(self.partition): self._end}
 
-    def _settle(self) -> None:
+    def _confirm_all(self) -> None:
         """Make sure that everything sent so far is in the topic once."""
         while self._unconfirmed:
             self._drain()
@@ -265,7 +271,7 @@ class KafkaSink:
             elif self._unconfirmed:
                 self._send_again()
         self._n_bytes = 0
-        self._settled = self._end
+        self._confirmed_until = self._end
 
     def _drain(self) -> None:
         """Wait until every message was confirmed or has failed."""
@@ -300,7 +306,7 @@ class KafkaSink:
         consumer = self._reader()
         try:
             self._await_partition(consumer, existed=True)
-            for key in self._keys_since(consumer, self._settled):
+            for key in self._keys_since(consumer, self._confirmed_until):
                 self._unconfirmed.pop(key, None)
         finally:
             consumer.close()

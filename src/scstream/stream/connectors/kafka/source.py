@@ -11,7 +11,13 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from scstream.errors import InputError, SourceChanged, SourceGap, SourceRegressed, StreamError
-from scstream.stream.connectors.kafka.connection import CONSUMER, GONE_SECONDS, Connection, NoTopic
+from scstream.stream.connectors.kafka.connection import (
+    CONSUMER,
+    GONE_SECONDS,
+    Connection,
+    NoTopic,
+    Options,
+)
 from scstream.stream.connectors.kafka.doctor import findings
 from scstream.stream.findings import Finding
 from scstream.stream.source import Positions, Record, Resume
@@ -81,7 +87,7 @@ class KafkaSource:
         group: str | None = None,
         refresh: float = 30.0,
         retry_timeout: float | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Options | None = None,
     ) -> None:
         if isinstance(start, str) and start not in ("first", "last"):
             raise InputError(f"start is {start!r}; give 'first', 'last' or offsets by partition.")

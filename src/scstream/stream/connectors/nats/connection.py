@@ -22,6 +22,7 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
 from scstream.errors import InputError, StreamError
+from scstream.io.header import Plain
 from scstream.stream.connectors.outage import Outage
 from scstream.stream.secrets import masked
 
@@ -277,16 +278,16 @@ class Connection:
         return f"$JS.{domain}.API.{what}" if domain else f"$JS.API.{what}"
 
 
-def _log_library_error(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+def _log_library_error(_: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
     """Log tasks that the library abandons when a connection breaks."""
     _log.debug("in the NATS library: %s", masked(str(context.get("message"))))
 
 
-def checked(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an answer without an error; a temporary error (503) counts as unavailable."""
-    error = answer.get("error")
+def checked(response: Plain) -> Plain:
+    """Return a response without an error; a temporary error (503) counts as unavailable."""
+    error = response.get("error")
     if error is None:
-        return answer
+        return response
     if error.get("code") == 503:
         raise Unavailable(str(error.get("description")))
     raise JetStreamError(int(error.get("err_code", 0)), str(error.get("description")))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from scstream.errors import StreamError
+from scstream.io.header import Plain
 from scstream.stream.connectors.nats.connection import (
     NO_STREAM,
     Connection,
@@ -123,7 +124,7 @@ def _sync(monitor: str | None, *, n_replicas: int) -> Finding:
     return Finding("note" if n_replicas > 1 else "warn", "sync_interval", text)
 
 
-def _settings(monitor: str) -> Mapping[str, Any] | None:
+def _settings(monitor: str) -> Plain | None:
     """Return the settings of JetStream; None if the monitor does not answer."""
     try:
         with urllib.request.urlopen(f"{monitor.rstrip('/')}/jsz?config=true", timeout=2.0) as page:

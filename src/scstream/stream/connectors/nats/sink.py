@@ -7,9 +7,9 @@ import base64
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -68,6 +68,14 @@ class _End:
 
     sequence: int = 0
     id: str = ""
+
+
+class _Position(TypedDict, total=False):
+    """The position of the sink: when the stream was created, and its last confirmed message."""
+
+    created: str
+    sequence: int
+    id: str
 
 
 class NatsSink(StreamClient["_Publisher"]):
@@ -169,7 +177,7 @@ class NatsSink(StreamClient["_Publisher"]):
 class _Publisher(Worker):
     """Publishes messages in order on the loop of the connection, many at a time."""
 
-    def __init__(self, connection: Connection, sink: NatsSink, position: Mapping[str, Any]) -> None:
+    def __init__(self, connection: Connection, sink: NatsSink, position: _Position) -> None:
         super().__init__(connection)
         self._sink = sink
         self._stream, self._subject = sink.stream, sink.subject
@@ -311,7 +319,7 @@ class _Publisher(Worker):
         )
 
     async def _send(self, client: Client, inbox: str) -> None:
-        while self._queue and self._has_room and self._rejection is None:
+        while self._queue and self._has_capacity and self._rejection is None:
             with self._changed:
                 message = self._queue.popleft()
                 headers = {"Nats-Msg-Id": message.id, "Nats-Expected-Stream": self._stream}
@@ -333,7 +341,7 @@ class _Publisher(Worker):
             await client.publish(self._subject, message.content, reply=reply, headers=headers)
 
     @property
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         has_bytes = self._n_in_flight_bytes < _MAX_IN_FLIGHT_BYTES
         return len(self._in_flight) < self._max_in_flight and has_bytes
 
@@ -371,7 +379,7 @@ class _Publisher(Worker):
         if not isinstance(error, JetStreamError):
             raise error
         if error.code in _FULL:
-            raise Unavailable(f"{self._where} has no room: {error}")
+            raise Unavailable(f"{self._where} has no space: {error}")
         if error.code not in _OUT_OF_ORDER:
             raise SinkError(f"{self._where} rejects {self._in_flight[0][1].id!r}: {error}.")
         self._max_in_flight = max(1, self._max_in_flight // 2)

@@ -8,7 +8,6 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
-from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -244,27 +243,29 @@ class _Fetcher(Worker):
         try:
             await self._connection.request(client, f"CONSUMER.INFO.{self.position.stream}.{name}")
         except JetStreamError:
-            settings = {
-                "durable_name": name,
-                "ack_policy": "all",
-                "max_ack_pending": -1,
-                "headers_only": True,
-            }
-            await self._create_consumer(client, f"DURABLE.CREATE.{{stream}}.{name}", settings)
+            await self._create_consumer(
+                client,
+                f"DURABLE.CREATE.{self.position.stream}.{name}",
+                durable_name=name,
+                ack_policy="all",
+                max_ack_pending=-1,
+                headers_only=True,
+            )
 
     async def _work(self, client: Client) -> None:
-        """Request messages as long as the buffer has room."""
+        """Request messages as long as the buffer is not full."""
         inbox = client.new_inbox()
         await client.subscribe(
             inbox, cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0
         )
-        settings = {
-            "ack_policy": "none",
-            "inactive_threshold": 60 * _NANO,
-            "mem_storage": True,
-            "num_replicas": 1,
-        }
-        consumer = await self._create_consumer(client, "CREATE.{stream}", settings)
+        consumer = await self._create_consumer(
+            client,
+            f"CREATE.{self.position.stream}",
+            ack_policy="none",
+            inactive_threshold=60 * _NANO,
+            mem_storage=True,
+            num_replicas=1,
+        )
         self.session = client, consumer
         self._n_delivered, self._broken = 0, ""
         api = self._connection.api(f"CONSUMER.MSG.NEXT.{self.position.stream}.{consumer}")
@@ -289,7 +290,7 @@ class _Fetcher(Worker):
         source = self._source
         return len(self._buffer) > source.prefetch // 2 or self._n_bytes > source.prefetch_bytes
 
-    async def _create_consumer(self, client: Client, path: str, settings: Mapping[str, Any]) -> str:
+    async def _create_consumer(self, client: Client, path: str, **settings: str | int) -> str:
         stream, subject = self.position.stream, self.position.subject
         config = {
             "deliver_policy": "by_start_sequence",
@@ -297,10 +298,9 @@ class _Fetcher(Worker):
             **settings,
             **({"filter_subject": subject} if subject else {}),
         }
-        what = f"CONSUMER.{path.format(stream=stream)}"
         try:
             created = await self._connection.request(
-                client, what, stream_name=stream, config=config
+                client, f"CONSUMER.{path}", stream_name=stream, config=config
             )
         except JetStreamError as error:
             if error.code == NO_STREAM:
