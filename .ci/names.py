@@ -157,6 +157,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "strides": ("",),  # of numpy
     "as_strided": ("",),
     "draw": ("plot/", "testing/"),  # of matplotlib and hypothesis
+    "held_out": ("",),  # rows that are scored, not learned
+    "Moments": ("preprocess/",),  # sums of powers, the word of statistics
+    "moments": ("preprocess/",),
+    "_sparse_moments": ("preprocess/",),
+    "_FOURTH_MOMENT": ("testing/",),
+    "moment": ("observe/drift.py",),
 }
 
 

@@ -149,7 +149,7 @@ class _Clock:
         self.work, self.job, self.engine, self.network = work, job, engine, network
         self.n_threads, self.slowness = workers.n_threads, workers.slowness
         self.driver_threads = workers.driver_threads or workers.n_threads
-        self.row_ranges = RowRange.full(job.n_rows).shared(workers.n_workers)
+        self.row_ranges = RowRange.full(job.n_rows).shards(workers.n_workers)
         self.n_workers = len(self.row_ranges)
         self.apart = not workers.cores  # nodes have a network between them
         self.n_trees = [1 if job.aligned else len(s.subtrees()) for s in self.row_ranges]

@@ -90,7 +90,7 @@ def time_empty(workers: RayExecutor) -> dict[str, Timed]:
     plan = engines.sampling(WORK, "float64")
     n_plan = (plan.clusters.nbytes + plan.subclusters.nbytes) // 8
     n_sums = sums_size()
-    trees = [len(s.subtrees()) for s in RowRange.full(WORK.n_rows).shared(2)]
+    trees = [len(s.subtrees()) for s in RowRange.full(WORK.n_rows).shards(2)]
     ours = workers.load(Idle(n_sums), Batch(WORK.batches[0], time=0.0))  # type: ignore[arg-type]
     with bare(n_plan, max(trees) * n_sums) as same, bare(n_plan, n_sums) as least:
         tasks = {

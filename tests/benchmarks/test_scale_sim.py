@@ -124,12 +124,12 @@ def test_references_end_the_advantage():
 
 @given(st.integers(1, 5_000_000), st.integers(1, 64))
 def test_a_thread_takes_whole_slices(n_rows, n_threads):
-    stretch = RowRange.full(n_rows)
+    row_range = RowRange.full(n_rows)
     free = [0] * n_threads
-    for at in range(stretch.first, stretch.stop):
+    for at in range(row_range.first, row_range.stop):
         turn = free.index(min(free))
-        free[turn] += len(replace(stretch, first=at, stop=at + 1).rows)
-    assert makespan(stretch, n_threads) == max(free)
+        free[turn] += len(replace(row_range, first=at, stop=at + 1).rows)
+    assert makespan(row_range, n_threads) == max(free)
 
 
 @pytest.mark.parametrize(("n", "levels"), [(2, 1), (3, 2), (4, 2), (8, 3), (9, 4)])
@@ -242,7 +242,7 @@ def test_the_page_is_made_from_the_tables(tmp_path, monkeypatch):
 def test_the_driver_adds_what_the_slices_of_the_workers_make_up(n):
     job = Job(1_000_000)
     idle = replace(WORK, sampling=0.0)
-    trees = sum(len(s.subtrees()) for s in RowRange.full(job.n_rows).shared(n))
+    trees = sum(len(s.subtrees()) for s in RowRange.full(job.n_rows).shards(n))
     found = sweep_seconds(idle, job, Workers(n, 1), engine=Engine(add=1e-9))
     assert found == pytest.approx(1e-9 * WORK.sums_bytes * (trees - 1))
     aligned = sweep_seconds(

@@ -120,7 +120,7 @@ def test_sums_over_row_ranges_equal_the_sums_of_the_batch(name, kernels, n_rows,
     ids = np.arange(6).reshape(3, 2)
     one = ThreadExecutor().hold(family, Batch(rows, 0.0), whole)
     sums, parts, labels = one.assign(params), [], []
-    for row_range in whole.shared(n_shards):
+    for row_range in whole.shards(n_shards):
         own = Batch(rows[row_range.rows.start : row_range.rows.stop], 0.0)
         shard = ThreadExecutor().hold(family, own, row_range)
         parts += zip(row_range.subtrees(), shard.sums(params), strict=True)

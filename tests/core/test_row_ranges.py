@@ -14,7 +14,7 @@ from scstream.core.row_ranges import RowRange, add_up, slice_length
 N_SLICES = st.integers(1, 300)
 
 
-def stretch_of(n_slices: int) -> RowRange:
+def range_of(n_slices: int) -> RowRange:
     return RowRange(n_rows=3 * n_slices, length=3, first=0, stop=n_slices)
 
 
@@ -38,11 +38,11 @@ def test_sums_depend_only_on_the_slices(n_slices, cuts):
     np.testing.assert_array_equal(values, before)  # what was given is not changed
 
 
-@given(n_slices=N_SLICES, n_hands=st.integers(1, 40))
-def test_shares_cover_all_rows_and_have_similar_sizes(n_slices, n_hands):
-    shares = stretch_of(n_slices).shared(n_hands)
+@given(n_slices=N_SLICES, n_shards=st.integers(1, 40))
+def test_shares_cover_all_rows_and_have_similar_sizes(n_slices, n_shards):
+    shares = range_of(n_slices).shards(n_shards)
     sizes = [share.stop - share.first for share in shares]
-    assert len(shares) == min(n_hands, n_slices)
+    assert len(shares) == min(n_shards, n_slices)
     assert min(sizes) >= 1
     assert max(sizes) <= np.ceil(1.125 * n_slices / len(shares))
     assert [i for share in shares for i in range(share.first, share.stop)] == [*range(n_slices)]

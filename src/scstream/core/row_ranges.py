@@ -1,7 +1,7 @@
-"""How the rows of a batch are cut, and in which order what was found in the slices is added.
+"""How the rows of a batch are cut into slices, and in which order the sums of slices are added.
 
-Both depend on the number of rows alone. Threads and workers share the slices among themselves; who
-has which, and who is done first, changes no bit of a sum.
+Both depend on the number of rows alone. It makes no difference to any bit of a sum which thread or
+worker computes which slice, or in which order they finish.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from scstream.families.base import Array
 
 _LEAST = 4096  # rows of a slice
-_MOST = 1024  # slices of a batch, and so the most that can work on one
+_MOST = 1024  # slices of a batch, and so the largest number of threads that can share it
 
 
 def slice_length(n_rows: int) -> int:
@@ -44,16 +44,16 @@ class RowRange:
         """Places of the rows in the batch."""
         return range(self.first * self.length, min(self.stop * self.length, self.n_rows))
 
-    def shared(self, n_hands: int) -> list[RowRange]:
-        """Share the slices out evenly; nobody gets none, rather there are fewer shares.
+    def shards(self, n_shards: int) -> list[RowRange]:
+        """Cut into shards of similar size. If there are fewer slices than shards, use fewer shards.
 
-        Where slices are many the cuts are at round numbers: a share then has few subtrees, whose
-        sums have to travel, and is larger than others by an eighth at most.
+        If there are many slices, the cuts are at round numbers: a shard then has few subtrees, so
+        that few sums are sent, and is larger than others by an eighth at most.
         """
         n = self.stop - self.first
-        n_hands = min(n_hands, n)
-        round_ = 1 << max(n // (8 * n_hands), 1).bit_length() - 1
-        cuts = [self.first + n * i // n_hands // round_ * round_ for i in range(n_hands)]
+        n_shards = min(n_shards, n)
+        round_ = 1 << max(n // (8 * n_shards), 1).bit_length() - 1
+        cuts = [self.first + n * i // n_shards // round_ * round_ for i in range(n_shards)]
         bounds = [*cuts, self.stop]
         return [RowRange(self.n_rows, self.length, first, stop) for first, stop in pairwise(bounds)]
 
@@ -73,8 +73,8 @@ class RowRange:
 def add_up(parts: Iterable[tuple[range, Array]]) -> Array:
     """Add the sums of subtrees, from left to right, in a fixed tree over the slices.
 
-    Neighbours are added in pairs, then pairs in pairs, and so on; who has no neighbour waits for
-    the next round.
+    Neighbours are added in pairs, then pairs in pairs, and so on. A subtree without a neighbour
+    is added in the next round.
     """
     trees: list[_Tree] = []
     for slices, sums in parts:
@@ -87,7 +87,7 @@ def add_up(parts: Iterable[tuple[range, Array]]) -> Array:
 
 
 def add_row_ranges(row_ranges: Iterable[RowRange], sums: Iterable[Array]) -> Array:
-    """Add the sums of the subtrees of all stretches of a batch, from left to right."""
+    """Add the sums of the subtrees of all ranges of a batch, from left to right."""
     return add_up(
         tree
         for row_range, rows in zip(row_ranges, sums, strict=True)

@@ -171,7 +171,7 @@ class RayRows:
         workers, about = pool.refresh(), put(family)
         self._shards = [
             Shard(self._name, row_range, self._slices(row_range), self._weight(row_range), about)
-            for row_range in RowRange.full(batch.n_rows).shared(len(workers))
+            for row_range in RowRange.full(batch.n_rows).shards(len(workers))
         ]
         self._homes = workers[: len(self._shards)]
 

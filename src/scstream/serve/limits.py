@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from scstream.errors import ScStreamError, missing_extra
 from scstream.serve.api_errors import ApiError, Headers, api_error_from
 from scstream.serve.settings import ServiceSettings
-from scstream.stream.http_server import discard_body
+from scstream.stream.http_server import BODY_COMPLETE, discard_body
 
 try:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -214,15 +214,20 @@ class RequestContext:
 
     async def body(self) -> bytes:
         """Receive the whole body."""
+        if BODY_COMPLETE in self.scope:
+            return await self._read_body()
         seconds = self._limits.settings.body_seconds
-        parts: list[bytes] = []
         try:
             async with asyncio.timeout(seconds):
-                while not parts or self._has_more_body:
-                    parts.append((await self.receive()).get("body", b""))
+                return await self._read_body()
         except TimeoutError:
             detail = f"the body did not arrive within {seconds:g} s; send it again."
             raise ApiError("TooSlow", detail) from None
+
+    async def _read_body(self) -> bytes:
+        parts: list[bytes] = []
+        while not parts or self._has_more_body:
+            parts.append((await self.receive()).get("body", b""))
         return b"".join(parts)
 
     async def send(self, message: Message) -> None:

@@ -23,6 +23,7 @@ try:
 except ImportError as error:
     raise missing_extra("uvicorn", "http") from error
 
+BODY_COMPLETE = "scstream.body_complete"  # key of the scope of a request
 MAX_HEAD_BYTES = 2**15  # address and headers of a request
 _LINGER_SECONDS = 1.0  # a rejected client that is still sending needs this time to read the answer
 _LINGER_BYTES = 2**20
@@ -98,6 +99,11 @@ class HttpProtocol(HttpToolsProtocol):
             self._reject_head()
             raise httptools.HttpParserError("the head of the request is too long")
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Let the application know that the body is here: waiting for it needs no timer."""
+        super().on_message_complete()
+        self.scope[BODY_COMPLETE] = True  # type: ignore[literal-required]
 
     def send_400_response(self, msg: str) -> None:
         """Reject what is not HTTP, with the error body of all other rejections."""

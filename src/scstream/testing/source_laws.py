@@ -20,7 +20,7 @@ from scstream.preprocess.block import Block
 from scstream.stream.source import Position, Record, Resume, Source
 from scstream.testing.case import Case, check_laws, describe, is_json, through_json
 
-_MOMENT = 0.05  # seconds in which an extra message would arrive
+_EXTRA_WAIT = 0.05  # seconds in which an extra message would arrive
 _TIMEOUT = 0.2  # of a read without messages
 _SLACK = 1.0  # seconds that it may take longer on a busy machine
 _N_CALLS = 20  # from another thread
@@ -172,7 +172,7 @@ class SourceCase(Case):
         while not source.done and left >= 0 and time.monotonic() < until:
             if left == 0 and not and_more:
                 break
-            found = source.read(max_n, _MOMENT)
+            found = source.read(max_n, _EXTRA_WAIT)
             self.ensure(len(found) <= max_n, f"read({max_n}) returned {len(found)} messages")
             if left == 0 and not found:
                 break
@@ -367,7 +367,7 @@ def _check_lags(case: SourceCase, source: Source, lags: list[Any]) -> None:
         case.ensure(is_valid, f"the lag is {lag!r}, which is neither None nor a number of messages")
     until = time.monotonic() + case.timeout
     while (lag := source.lag()) and time.monotonic() < until:
-        source.read(1, _MOMENT)
+        source.read(1, _EXTRA_WAIT)
     case.ensure(not lag, f"the lag is {lag} after everything was read")
 
 
