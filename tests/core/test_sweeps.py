@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core import default
+from scstream.core import default, paper
 from scstream.core.config import Config
 from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, State
@@ -76,6 +76,22 @@ def test_later_batches_run_as_many_sampling_sweeps_as_the_config_says(algorithm,
         sweeps = range(n_sweeps + 2) if algorithm == "default" else range(1, n_sweeps + 1)
         expected = [key_for(2, batch=batch, sweep=sweep, purpose="labels") for sweep in sweeps]
         assert keys[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("algorithm", [default, paper])
+def test_splits_and_merges_after_every_sweep_have_their_own_keys(algorithm, monkeypatch):
+    sweeps, split_and_merge = [], algorithm.split_and_merge
+
+    def recorded(*args, sweep):
+        sweeps.append(sweep)
+        return split_and_merge(*args, sweep=sweep)
+
+    monkeypatch.setattr(algorithm, "split_and_merge", recorded)
+    config = Config.paper if algorithm is paper else Config
+    passes_by_batch(config(n_sweeps=2), batches(2), "numpy")
+    assert sweeps[-3:] == [1, 2, 3]
+    first = sweeps[:-3]
+    assert first == list(range(1, len(first) + 1))
 
 
 @both_kernels
