@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-PARTS = ("paper", "video", "density", "prepare", "runtime", "faults", "scale", "serve")
+PARTS = ("paper", "video", "density", "prepare", "runtime", "faults", "scale", "serve", "exact")
 
 
 def main(arguments: list[str]) -> None:

@@ -31,7 +31,8 @@ struct AssignmentParams {
     int64_t first_row = 0;  // of the rows that are passed, in the batch
     bool predictive = false;
     bool may_be_new = false;
-    bool draw = false;
+    bool draw_labels = false;
+    bool draw_sides = false;
     bool report_map = false;
     bool collect_evidence = false;
     bool single = false;  // compare in float32

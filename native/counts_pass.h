@@ -126,8 +126,8 @@ class CountsPass final : public scstream::Pass {
         Drawn(int64_t n, const AssignmentParams& plan)
             : label(n, RAW),
               best(plan.report_map ? n : 0, RAW),
-              cluster(plan.draw ? n + LD : 0, RAW),
-              half(plan.draw ? n + LD : 0, RAW),
+              cluster(plan.draw_sides ? n + LD : 0, RAW),
+              half(plan.draw_sides ? n + LD : 0, RAW),
               top(n + LD),
               total(n + LD) {}
         Buffer<int32_t> label;          // to learn from
@@ -138,13 +138,13 @@ class CountsPass final : public scstream::Pass {
 
     void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, AssignmentStats& totals) const {
         const int64_t width = lines_.places.width;
-        const bool report_map = !plan_.draw || plan_.report_map;
+        const bool report_map = !plan_.draw_labels || plan_.report_map;
         CountScores compare(lines_, plan_.predictive, rows);
         OneGroup prior(plan_.prior, plan_.may_be_new && !plan_.predictive ? d_ : 0);
         Chooser chooser(lines_.places, PANEL);
         Buffer<double> scores(PANEL * width, RAW);
-        int32_t* best = (plan_.draw ? drawn.best : drawn.label).get();
-        if (plan_.draw) draw_chances(begin, n, drawn);
+        int32_t* best = (plan_.draw_labels ? drawn.best : drawn.label).get();
+        if (plan_.draw_sides) draw_chances(begin, n, drawn);
         for (int64_t first = 0; first < n; first += PANEL) {
             const int64_t count = n - first < PANEL ? n - first : PANEL;
             compare.panel(begin + first, count, scores.get());
@@ -158,7 +158,7 @@ class CountsPass final : public scstream::Pass {
             for (int64_t r = 0; r < count; ++r) chooser.look(r, line(r), top[r]);
             for (int64_t r = 0; r < count; ++r) chooser.add_masses(r, line(r), top[r]);
             for (int64_t r = 0; r < count; ++r) drawn.total[first + r] = chooser.add_lanes(r);
-            for (int64_t r = 0; plan_.draw && r < count; ++r)
+            for (int64_t r = 0; plan_.draw_labels && r < count; ++r)
                 drawn.label[first + r] = chooser.draw(r, line(r), drawn.cluster[first + r]);
         }
         add_density(rows, begin, n, drawn, totals);

@@ -35,10 +35,13 @@ class Family {
     // Let every row choose: labels, sides, and the sums of the totals, one row per subtree.
     nb::tuple assign(const nb::object& X, std::optional<Vector> weight, const AssignmentArrays& arrays,
                      std::optional<double> log_new, std::optional<uint64_t> key, bool predictive,
-                     bool report_map, bool collect_evidence, bool single, const Cut& cut) const {
+                     bool map_labels, bool report_map, bool collect_evidence, bool single,
+                     const Cut& cut) const {
         return assign_rows(
             rows_of(X, weight).rows,
-            read(arrays, log_new, key, predictive, report_map, collect_evidence, single, cut.first_row), cut);
+            read(arrays, log_new, key, predictive, map_labels, report_map, collect_evidence, single,
+                 cut.first_row),
+            cut);
     }
 
     Output log_likelihood(const Matrix& params, const nb::object& X) const {
@@ -82,7 +85,8 @@ class Family {
     }
 
     AssignmentParams read(const AssignmentArrays& a, std::optional<double> log_new, std::optional<uint64_t> key,
-              bool predictive, bool report_map, bool collect_evidence, bool single, int64_t first_row) const {
+              bool predictive, bool map_labels, bool report_map, bool collect_evidence, bool single,
+              int64_t first_row) const {
         const size_t k = a.clusters.shape(0), m = a.unions.shape(0);
         const size_t width = size_t(table_width(predictive)), full = size_t(table_width(true));
         require(a.clusters.shape(1) == width && a.subclusters.shape(0) == 2 * k &&
@@ -109,7 +113,8 @@ class Family {
         plan.first_row = first_row;
         plan.predictive = predictive;
         plan.may_be_new = log_new.has_value();
-        plan.draw = key.has_value();
+        plan.draw_labels = key.has_value() && !map_labels;
+        plan.draw_sides = key.has_value();
         plan.report_map = report_map;
         plan.collect_evidence = collect_evidence;
         plan.single = single;

@@ -55,7 +55,7 @@ INLINE void chances_from(const AssignmentParams& plan, int64_t row, vd& cluster,
 // `chance` being that of row `begin` and those behind it, or where it is better.
 INLINE Int<double> right_half(const AssignmentParams& plan, vd gain, const double* chance,
                               const int64_t (&row)[LD], int64_t begin) {
-    if (!plan.draw) return (Int<double>)(gain > 0.0);
+    if (!plan.draw_sides) return (Int<double>)(gain > 0.0);
     vd u;
     for (int l = 0; l < LD; ++l) u[l] = chance[row[l] - begin];
     const vd odds = exp_of(gain > 700.0 ? all(700.0) : gain);
@@ -119,7 +119,7 @@ template <class Family> class RowPass final : public scstream::Pass {
     // What the rows of a slice drew.
     struct Drawn {
         Drawn(int64_t n, const AssignmentParams& plan)
-            : label(n, RAW), best(plan.report_map ? n : 0, RAW), chance(plan.draw ? n : 0, RAW) {}
+            : label(n, RAW), best(plan.report_map ? n : 0, RAW), chance(plan.draw_sides ? n : 0, RAW) {}
         Buffer<int32_t> label;  // to learn from
         Buffer<int32_t> best;   // most probable, to report
         Buffer<double> chance;  // uniform, for the half
@@ -163,9 +163,9 @@ template <class Family> class RowPass final : public scstream::Pass {
         constexpr int RV = ROW_VECTORS, L = LANES<T>;
         Vec<T> top[RV], total[RV] = {};
         for (int v = 0; v < RV; ++v) top[v] = load(best_score + v * L);
-        if (!plan_.draw || plan_.report_map)
+        if (!plan_.draw_labels || plan_.report_map)
             most_probable(scores, stride, groups, top, count,
-                          (plan_.draw ? drawn.best : drawn.label).get() + first);
+                          (plan_.draw_labels ? drawn.best : drawn.label).get() + first);
         if (look)
             add_masses<true>(scores, stride, groups, top, total);
         else
@@ -176,9 +176,10 @@ template <class Family> class RowPass final : public scstream::Pass {
         Vec<T> density = {};
         for (int v = 0; v < RV; ++v) density += load(weight + v * L) * (top[v] + log_of(total[v]));
         *totals.density += double(sum<T>(density));
-        if (!plan_.draw) return;
+        if (!plan_.draw_sides) return;
         T chance[TILE<T>];
         draw_chances(begin + first, count, chance, drawn.chance.get() + first);
+        if (!plan_.draw_labels) return;
         Int<T> label[RV] = {};
         for (int v = 0; v < RV; ++v) total[v] *= load(chance + v * L);
         for (int64_t g = 0; g + 1 < groups; ++g)

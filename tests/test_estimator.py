@@ -116,7 +116,7 @@ def test_defaults_are_those_of_the_core() -> None:
         ({"kernel": lambda age: 2.0 + 0 * age}, "between 0 and 1"),
         ({"n_sweeps": -1}, "n_sweeps"),
         ({"n_sweeps": 1.5}, "whole number"),
-        ({"algorithm": "papers"}, "'paper' or 'exact'"),
+        ({"algorithm": "papers"}, "'paper', 'printed' or 'exact'"),
         ({"max_clusters": 0}, "max_clusters"),
         ({"late": "drop"}, "'error' or 'add'"),
         ({"max_clusters": 2.5}, "max_clusters must be a whole number"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
@@ -14,12 +13,9 @@ from scstream.core.predictor import Predictor
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels
 from scstream.fitted import FittedModel
-from scstream.io.estimator_input import rows_to_predict, validate_rows
+from scstream.io.estimator_input import validate_rows
 from scstream.io.parameters import family_kind
-from scstream.model import Model, Settings, thread_executor
-from scstream.posterior import Chain, PosteriorSamples
-
-T = TypeVar("T")
+from scstream.model import PARAMETERS, Model, Settings
 
 
 class ScStream(FittedModel, ClusterMixin, BaseEstimator):
@@ -54,11 +50,12 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         Gibbs sweeps over each batch. None means 1 for ``algorithm="paper"``, 500 for
         ``algorithm="exact"``, where these sweeps come before the first sample, and 0 for the
         default, which gains nothing from more.
-    algorithm : {"default", "paper", "exact"}
-        "paper" runs the published method with corrected formulas. It ignores `births`, `motion`,
-        `archive` and `coarseness`. "exact" learns one table with `fit` and draws from the posterior
-        of its partitions with `sample`. It forgets nothing, and of the parameters from `alpha` on
-        it reads `alpha`, `n_sweeps` and `max_clusters` only.
+    algorithm : {"default", "paper", "printed", "exact"}
+        "paper" runs the published system with corrected formulas, "printed" its printed text by
+        the letter. They ignore `births`, `motion`, `archive` and `coarseness`. "exact" learns one
+        table with `fit` and draws from the posterior of its partitions with `sample`. It forgets
+        nothing, and of the parameters from `alpha` on it reads `alpha`, `n_sweeps` and
+        `max_clusters` only.
     max_clusters : int
         Largest number of clusters.
     late : {"error", "add"}
@@ -143,7 +140,6 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
     """
 
     labels_: Labels
-    _chain: Chain
 
     def __init__(
         self,
@@ -321,46 +317,6 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         """
         return self._predict(Predictor.log_density, X, time)
 
-    def sample(self, n: int, *, thin: int = 1) -> PosteriorSamples:
-        """Draw partitions of the rows of `fit` from their posterior; for ``algorithm="exact"``.
-
-        The first call begins at the partition that `fit` ended with. Further calls continue the
-        chain.
-
-        Parameters
-        ----------
-        n : int
-            Number of samples.
-        thin : int
-            Sweeps between two samples. Neighbouring samples are correlated; thinning saves memory.
-
-        Returns
-        -------
-        PosteriorSamples
-            Labels, number of clusters and log posterior of every sample, and summaries of them.
-
-        Examples
-        --------
-        >>> from scstream import ScStream
-        >>> X = [[0.1], [0.2], [0.3], [9.1], [9.2], [9.3]]
-        >>> model = ScStream(algorithm="exact", prior="weak", random_state=0).fit(X)
-        >>> model.sample(5).labels.shape
-        (5, 6)
-        """
-        algorithm = self._fitted().config.algorithm
-        if algorithm != "exact":
-            raise InputError(
-                f"algorithm={algorithm!r} does not sample a posterior; fit a model with "
-                "algorithm='exact' to draw samples."
-            )
-        if not hasattr(self, "_chain"):
-            raise InputError(
-                "a model file does not hold the rows, which sampling needs; call fit with the rows "
-                "and then sample."
-            )
-        samples, self._chain = self._chain.sample(n, thin)
-        return samples
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         try:
@@ -377,20 +333,13 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         if first:
             checked = copy(self)
             rows = validate_rows(checked, X, family_kind(self.family), first=True)
+            parameters = {name: getattr(self, name) for name in PARAMETERS}
             column_names = getattr(checked, "feature_names_in_", None)
-            learner: Settings | Model = Settings.of(self.get_params(deep=False), column_names)
+            learner: Settings | Model = Settings.of(parameters, column_names)
         else:
             rows = validate_rows(self, X, self.model_.family, first=False)
             learner = self._current()
         update = learner.update(rows, time=time, weight=weight)
         self.labels_ = update.labels
-        self._keep(update.model)
-        if update.model.config.algorithm == "exact":
-            self._chain = Chain.after(update.model, rows, update.labels)
+        self._keep(update.model, rows)
         return self
-
-    def _predict(self, compute: Callable[..., T], X: Any, time: Any) -> T:
-        """Compute a prediction for rows that are checked, on `n_jobs` threads."""
-        model = self._fitted()
-        rows = rows_to_predict(self, X, model.family)
-        return compute(model.at(time), rows, run=thread_executor(self.n_jobs).map)

@@ -1,29 +1,37 @@
-"""The model inside a fitted estimator: its attributes and its file."""
+"""The model inside a fitted estimator: its attributes, predictions, samples and file."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scstream.core.config import Config
 from scstream.core.state import Event, Info, State
+from scstream.errors import InputError
 from scstream.families import Diagonal, Family, Gaussian
-from scstream.families.base import Array
+from scstream.families.base import Array, Labels, Rows
 from scstream.io.clusters import ClusterTable
 from scstream.io.disk import write_atomically
-from scstream.model import Model, load_model
+from scstream.io.estimator_input import rows_to_predict
+from scstream.model import Model, load_model, thread_executor
+from scstream.posterior import Chain, PosteriorSamples
 
+T = TypeVar("T")
 _EVERY = ("n_jobs", "executor", "max_events")  # parameters that are read at every batch
 
 
 class FittedModel:
-    """Attributes by scikit-learn's conventions, read from `model_`; `save` and `load`."""
+    """Attributes by scikit-learn's conventions, read from `model_`; `sample`, `save`, `load`."""
 
+    n_jobs: int | None
     model_: Model
+    labels_: Labels
+    _chain: Chain
 
     def _fitted(self) -> Model:
         if "model_" not in vars(self):  # the check itself is slow
@@ -92,6 +100,46 @@ class FittedModel:
             return np.square(model.family.stds(stats))
         raise AttributeError(f"clusters of the {model.family.name} family have no covariances_.")
 
+    def sample(self, n: int, *, thin: int = 1) -> PosteriorSamples:
+        """Draw partitions of the rows of `fit` from their posterior; for ``algorithm="exact"``.
+
+        The first call begins at the partition that `fit` ended with. Further calls continue the
+        chain.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        thin : int
+            Sweeps between two samples. Neighbouring samples are correlated; thinning saves memory.
+
+        Returns
+        -------
+        PosteriorSamples
+            Labels, number of clusters and log posterior of every sample, and summaries of them.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> X = [[0.1], [0.2], [0.3], [9.1], [9.2], [9.3]]
+        >>> model = ScStream(algorithm="exact", prior="weak", n_sweeps=20, random_state=0).fit(X)
+        >>> model.sample(5).labels.shape
+        (5, 6)
+        """
+        algorithm = self._fitted().config.algorithm
+        if algorithm != "exact":
+            raise InputError(
+                f"algorithm={algorithm!r} does not sample a posterior; fit a model with "
+                "algorithm='exact' to draw samples."
+            )
+        if not hasattr(self, "_chain"):
+            raise InputError(
+                "a model file does not hold the rows, which sampling needs; call fit with the rows "
+                "and then sample."
+            )
+        samples, self._chain = self._chain.sample(n, thin)
+        return samples
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file from which it can continue bit for bit.
 
@@ -153,14 +201,25 @@ class FittedModel:
         estimator._keep(model)
         return estimator
 
-    def _keep(self, model: Model) -> None:
-        """Hold a model, with the attributes that scikit-learn checks the next rows against."""
+    def _keep(self, model: Model, rows: Rows = None) -> None:
+        """Hold a model, with the attributes that scikit-learn checks the next rows against.
+
+        `rows` are those of `labels_`; a file has none.
+        """
         self.model_ = model
+        if rows is not None and model.config.algorithm == "exact":
+            self._chain = Chain.after(model, rows, self.labels_)
         self.n_features_in_ = model.family.n_features
         if model.settings.feature_names is not None:
             self.feature_names_in_ = np.array(model.settings.feature_names, dtype=object)
         else:
             vars(self).pop("feature_names_in_", None)
+
+    def _predict(self, compute: Callable[..., T], X: Any, time: Any) -> T:
+        """Compute a prediction for rows that are checked, on `n_jobs` threads."""
+        model = self._fitted()
+        rows = rows_to_predict(self, X, model.family)
+        return compute(model.at(time), rows, run=thread_executor(self.n_jobs).map)
 
     def __sklearn_is_fitted__(self) -> Any:
         return hasattr(self, "model_")

@@ -15,7 +15,7 @@ import numpy as np
 
 from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
-from scstream.core import default, exact, paper
+from scstream.core import default, exact, paper, printed
 from scstream.core.assign import Executor
 from scstream.core.config import Config
 from scstream.core.predictor import Predictor
@@ -32,7 +32,7 @@ from scstream.machine import usable_cores
 
 
 class Algorithm(Protocol):
-    """What `scstream.core.default`, `scstream.core.paper` and `scstream.core.exact` offer."""
+    """What the modules `default`, `paper`, `printed` and `exact` of `scstream.core` offer."""
 
     def step(
         self, family: Family, config: Config, state: State, batch: Batch, executor: Executor
@@ -49,7 +49,7 @@ class Algorithm(Protocol):
 
 
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
-    {"default": default, "paper": paper, "exact": exact}
+    {"default": default, "paper": paper, "printed": printed, "exact": exact}
 )
 
 

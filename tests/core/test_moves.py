@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from scstream.core import default, moves, paper
+from scstream.core import default, moves, paper, printed
 from scstream.core.config import Config
 from scstream.core.moves import (
     accept_merges,
@@ -78,13 +78,14 @@ def test_the_default_also_weighs_a_merge_by_the_labels_of_the_subclusters(name, 
     )
     ratios = []
     monkeypatch.setattr(moves, "disjoint", lambda first, second, ratio: ratios.append(ratio) or [])
-    for usual in (paper.RULES, default.RULES):
+    for usual in (printed.RULES, paper.RULES, default.RULES):
         rules = replace(usual, n_neighbours=None, merge_inactive=True)
         assert accept_merges(family, Config(alpha=ALPHA), rules, state, sweep=1) == ([], len(first))
     merge = log_merge_ratio(family, ALPHA, state.cluster_stats, (first, second))
     weights = log_subcluster_weights(ALPHA, state.weight[first], state.weight[second])
     np.testing.assert_array_equal(ratios[0], merge)
-    np.testing.assert_allclose(ratios[1] - merge, weights, rtol=1e-9, atol=1e-9)
+    for ratio in ratios[1:]:
+        np.testing.assert_allclose(ratio - merge, weights, rtol=1e-9, atol=1e-9)
 
 
 def test_moves_of_a_batch_count_proposals_and_acceptances():

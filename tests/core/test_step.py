@@ -18,7 +18,11 @@ from scstream.errors import InputError
 from tests.core.states import FAMILIES, step
 
 EXECUTOR = ThreadExecutor()
-ALGORITHMS = {"default": Config, "paper": Config.paper}
+ALGORITHMS = {
+    "default": Config,
+    "paper": Config.paper,
+    "printed": lambda **fields: Config.paper(algorithm="printed", **fields),
+}
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 

@@ -198,7 +198,9 @@ def test_learned_statistics_of_the_paper_are_those_of_the_returned_labels(kernel
     family = FAMILIES["gaussian"].with_kernels(kernels_named(kernels))
     config, state = Config.paper(seed=1), State.empty(family)
     n_events = 0
-    for batch in batches(8, centres=CENTRES / 8.0, n_rows=200):
+    near, far = (batches(4, centres=CENTRES * scale, n_rows=200) for scale in (0.125, 1.0))
+    for time, arrived in enumerate([*near, *far]):
+        batch = replace(arrived, time=float(time))
         state, labels, info = step(family, config, state, batch, ThreadExecutor())
         n_events += len(info.events) if batch.time else 0
         index = np.searchsorted(state.ids, labels)

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from scstream import Box, Config, ScStream
+from scstream.core import exact
 from scstream.core.partition import Partition
 from scstream.errors import InputError
 from scstream.posterior import PosteriorSamples, effective_sample_size
@@ -92,6 +93,7 @@ def test_the_fitted_model_is_a_partition_of_the_rows(tmp_path):
 def test_max_clusters_bounds_every_sample():
     samples = fitted(alpha=50.0, max_clusters=6).sample(40)
     assert samples.n_clusters.max() == 6
+    assert fitted(max_clusters=1, n_sweeps=0).n_clusters_ == 1
     assert fitted(alpha=50.0).sample(40).n_clusters.max() > 6
 
 
@@ -158,6 +160,16 @@ def test_config_of_one_table_never_forgets():
     config = Config(algorithm="exact", kernel=Box(length=2), precision="float32")
     assert config.kernel.weight(np.array([1e6])) == 1.0
     assert config.precision == "float64"
+
+
+def test_a_large_table_begins_with_groups_of_a_sample(monkeypatch):
+    table = table_of(fitted().family_, 1.0, TABLES["gaussian"])
+    whole = exact.start(table)
+    monkeypatch.setattr(exact, "_MAX_GROUPED", 20)
+    partition = exact.start(table)
+    assert len(partition.labels) == 40
+    assert partition.n_clusters <= whole.n_clusters
+    assert set(partition.labels[GROUP == 0]).isdisjoint(partition.labels[GROUP == 1])
 
 
 def test_few_rows():

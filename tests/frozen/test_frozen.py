@@ -2,7 +2,7 @@
 
 Labels and events must be equal everywhere, all bits of states and answers on a machine like that of
 the table, and their norms to six digits on any other. A planted change is found: with `_GAIN` of
-`core/fading.py` at 0.31, or `split_floor` of `Config` at 40, rows of this test fail.
+`kernels/reference.py` at 0.31, or `min_subcluster_weight` of `core/default.py` at 40, rows fail.
 
 A change that is meant makes the table anew (``python -m tests.frozen.make``); a renamed attribute
 is edited in `tests/frozen/digests.py` and changes no row.

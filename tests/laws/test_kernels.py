@@ -1,7 +1,7 @@
 """Kernels: the ring of single batches and the O(1) exponential are one; windows forget.
 
 What holds: with halved pasts (``bisect_past=False``) everything the algorithm does to statistics is
-linear, so the ring and the running sum agree to round-off, in ``algorithm="paper"`` and, motion
+linear, so the ring and the running sum agree to round-off, in ``algorithm="printed"`` and, motion
 included, in the default. A cut along a principal axis is not linear: the cuts of single batches do
 not add up to the cut of their sum. Then the halves of the two differ, and in time their splits.
 """
@@ -63,7 +63,7 @@ STREAMS = {
     ),
 }
 LINEAR = {
-    "paper": Config.paper,
+    "printed": lambda kernel: Config.paper(algorithm="printed", kernel=kernel),
     "default, still": lambda kernel: Config(kernel=kernel, motion=False),
     "default, moving": lambda kernel: Config(kernel=kernel),
 }

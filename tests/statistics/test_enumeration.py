@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from scstream.core.config import Config
-from scstream.core.paper import one_cluster, sampling_sweep
+from scstream.core.paper import PROGRAM, one_cluster, sampling_sweep
 from scstream.core.state import Batch, State
 from scstream.core.window import Exponential
 from tests.statistics import mutants
@@ -174,9 +174,10 @@ def test_the_streaming_update_does_not_sample_the_exact_posterior():
     start = replace(State.empty(problem.family), time=0.0)
     state = one_cluster(problem.family, config, start, rows).state
     seen = []
-    for sweep in range(300):
-        swept = sampling_sweep(problem.family, config, state, rows, sweep=sweep)
+    for sweep in range(3000):
+        swept = sampling_sweep(problem.family, config, PROGRAM, state, rows, sweep=sweep)
         state = swept.state
         seen.append(rows.labels(swept.label_ids)[0])
     found = canonical(np.array(seen))
-    assert total_variation(found, problem.partitions, np.exp(problem.log_probability)) > 0.5
+    # As many independent draws from the posterior have a distance of about .08.
+    assert total_variation(found, problem.partitions, np.exp(problem.log_probability)) > 0.3

@@ -113,6 +113,7 @@ class CompiledRows(LocalRows):
                 self._row_range.rows.start,
                 self._row_range.length,
                 np.array([len(slices) for slices in self._row_range.subtrees()], dtype=np.int64),
+                params.map_labels,
             )
         return np.asarray(sums)
 

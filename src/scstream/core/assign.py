@@ -31,6 +31,7 @@ class AssignmentParams:
     log_new: float | None  # log weight of a new cluster; None: every row gets a cluster
     prior: Array  # (1, R) predictive parameters of a cluster without rows
     key: int | None  # draw labels under this key; None: take the most probable ones
+    map_labels: bool = False  # draw sub-labels only; labels are the most probable ones
     report_map: bool = False  # statistics of drawn labels, but report the most probable ones
     collect_evidence: bool = False  # sum up evidence for splits and merges, too
     single: bool = False  # compare in float32, if the kernels can
@@ -123,7 +124,8 @@ def assign_block(
     chance = None
     if params.key is not None:
         chance = family.kernels.uniforms(params.key, np.arange(first_row, first_row + X.shape[0]))
-    label, log_density = _choose(scores, None if chance is None else chance[:, 0])
+    drawn_by = None if chance is None or params.map_labels else chance[:, 0]
+    label, log_density = _choose(scores, drawn_by)
     label = np.where(label == len(params.clusters), NOVEL, label)
     subclusters = _subcluster_scores(family, params, X, label)
     # The right sub-cluster is chosen with probability 1 / (1 + exp(-log odds)).

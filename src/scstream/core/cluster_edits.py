@@ -149,6 +149,25 @@ def merge_clusters(
     return transition.to(take(united, stay), *events, label_ids=label_ids)
 
 
+def renew_subclusters(family: Family, rules: EditRules, transition: Transition) -> Transition:
+    """Cut clusters with rows in this batch, but none in one sub-cluster, into new sub-clusters.
+
+    Otherwise the other sub-cluster would keep all rows, and the cluster could never split.
+    """
+    state = transition.state
+    count = state.current[:, :, 0]
+    which = np.flatnonzero((count.min(axis=1) <= 0) & (count.max(axis=1) > 0))
+    if not len(which):
+        return transition
+    changed = {}
+    for layer in _LAYERS:
+        values = getattr(state, layer).copy()
+        whole = values[..., which, :, :].sum(axis=-2)
+        values[..., which, :, :] = _bisected(family, rules, whole, state.cluster_stats[which])
+        changed[layer] = values
+    return transition.to(state.replace(**changed))
+
+
 def remove_clusters(
     config: Config, transition: Transition, removed: NDArray[np.bool_]
 ) -> Transition:
@@ -211,14 +230,20 @@ def _child_layers(
     """Layers of the clusters that one sub-cluster of each cluster becomes."""
     every = np.arange(state.n_clusters)
     along = state.subclusters[every, side]
+    return {
+        layer: _bisected(family, rules, getattr(state, layer)[..., every, side, :], along)
+        for layer in _LAYERS
+    }
 
-    def bisect(stats: Array) -> Array:  # (..., K, P) -> (..., K, 2, P)
-        flat = stats.reshape(-1, stats.shape[-1])
-        axis = np.broadcast_to(along, stats.shape).reshape(flat.shape)
-        shape = (*stats.shape[:-1], 2, stats.shape[-1])
-        return subclusters_of(family, rules, flat, axis).reshape(*shape)
 
-    return {layer: bisect(getattr(state, layer)[..., every, side, :]) for layer in _LAYERS}
+def _bisected(
+    family: Family, rules: EditRules, stats: Array, along: Array
+) -> Array:  # (..., K, P), (K, P) -> (..., K, 2, P)
+    """Sub-clusters of clusters in one layer."""
+    flat = stats.reshape(-1, stats.shape[-1])
+    axis = np.broadcast_to(along, stats.shape).reshape(flat.shape)
+    shape = (*stats.shape[:-1], 2, stats.shape[-1])
+    return subclusters_of(family, rules, flat, axis).reshape(*shape)
 
 
 def subclusters_of(family: Family, rules: EditRules, stats: Array, along: Array) -> Array:

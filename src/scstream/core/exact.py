@@ -18,12 +18,14 @@ from scstream.core.exact_moves import move_single_rows, split_and_merge
 from scstream.core.forgetting import due, forget
 from scstream.core.partition import Partition, Table
 from scstream.core.predictor import Predictor
+from scstream.core.rng import sample_rows
 from scstream.core.state import NOVEL, Batch, Info, State, Transition
 from scstream.core.sweep import mean_params
 from scstream.errors import InputError
 from scstream.families.base import Array, Family, Labels
 from scstream.kernels import ClusterDraws
 
+_MAX_GROUPED = 5_000  # rows of the table that are grouped to begin with
 _EDITS = EditRules(keep_heavier_id=True, bisect_past=True)
 
 
@@ -55,9 +57,23 @@ def advance(table: Table, partition: Partition, sweep: int) -> Partition:
 
 
 def start(table: Table) -> Partition:
-    """Begin with the groups of `scstream.core.segment`."""
-    key = table.key(0, "seeds")
-    return Partition.of(table, group_labels(table.family, table.config, table.X, None, key))
+    """Begin with the groups of `scstream.core.segment`.
+
+    Of a large table only a random sample is grouped; the other rows join the group that predicts
+    them best. If there are more than `max_clusters` groups, begin with one.
+    """
+    family, config, X = table.family, table.config, table.X
+    key = table.key(0, "pool")
+    rows = sample_rows(family.kernels, key, np.arange(table.n_rows), _MAX_GROUPED)
+    labels = group_labels(family, config, X[rows], None, table.key(0, "seeds"))
+    if len(rows) < table.n_rows:
+        stats = family.stats(X[rows], labels, int(labels.max()) + 1)
+        params = family.predictive_params(stats)
+        labels = choose_labels(table, params, np.log(stats[:, 0]), predictive=True, key=None)
+    partition = Partition.of(table, labels)
+    if partition.n_clusters > config.max_clusters:
+        return Partition.of(table, np.zeros_like(partition.labels))
+    return partition
 
 
 def gibbs_sweep(table: Table, partition: Partition, sweep: int) -> Partition:
@@ -89,19 +105,27 @@ def draw_labels(
     )
     draws = ClusterDraws(kernels, table.key(sweep, "params"), ids)
     params = family.sample_posterior(partition.stats, draws)
+    key = table.key(sweep, "labels")
+    return choose_labels(table, params, log_weight + log_factor, predictive=False, key=key)
+
+
+def choose_labels(
+    table: Table, params: Array, log_weight: Array, *, predictive: bool, key: int | None
+) -> Labels:  # (N,)
+    """Draw the labels of all rows under a key, or take the most probable ones."""
     table.loaded.assign(
         AssignmentParams(
             clusters=params,
-            subclusters=params.repeat(2, axis=0),  # of no interest here
-            log_weight=log_weight + log_factor,
-            log_subweight=np.zeros((len(ids), 2)),
-            predictive=False,
+            subclusters=params.repeat(2, axis=0),  # sub-labels are of no interest here
+            log_weight=log_weight,
+            log_subweight=np.zeros((len(params), 2)),
+            predictive=predictive,
             log_new=None,
-            prior=family.prior_predictive,
-            key=table.key(sweep, "labels"),
+            prior=table.family.prior_predictive,
+            key=key,
         )
     )
-    labels, _ = table.loaded.labels(ids.repeat(2).reshape(-1, 2))
+    labels, _ = table.loaded.labels(np.arange(len(params)).repeat(2).reshape(-1, 2))
     return labels
 
 

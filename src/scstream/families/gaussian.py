@@ -78,7 +78,7 @@ class Gaussian(Family):
         mean = np.atleast_1d(np.asarray(self.mean, dtype=np.float64))
         psi = np.atleast_2d(np.asarray(self.psi, dtype=np.float64))
         origin = mean if self.origin is None else np.asarray(self.origin, dtype=np.float64)
-        if origin.shape != mean.shape or not np.isfinite([mean, origin]).all():
+        if origin.shape != mean.shape or not (np.isfinite(mean) & np.isfinite(origin)).all():
             raise InputError("mean and origin must be finite vectors of the same length.")
         for field, value in (("mean", mean), ("psi", psi), ("origin", origin)):
             object.__setattr__(self, field, value)

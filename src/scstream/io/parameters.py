@@ -24,7 +24,7 @@ Parameters: TypeAlias = Mapping[str, Any]  # of `scstream.ScStream`, by name
 
 _NO_PARAMETER = ("seed", "split_evidence", "merge_evidence")  # fields of `Config` only
 _CONFIG = tuple(each.name for each in fields(Config) if each.name not in _NO_PARAMETER)
-_N_SWEEPS = {"paper": 1, "exact": 500}  # where n_sweeps is None
+_N_SWEEPS = {"paper": 1, "printed": 1, "exact": 500}  # where n_sweeps is None
 
 
 def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:

@@ -1,0 +1,1 @@
+"""How well `algorithm="exact"` mixes, against a collapsed Gibbs sampler."""
