@@ -37,7 +37,7 @@ N_BATCHES = 1000
 CELLS = (  # rows of a batch, half-life, threshold, number of streams
     (100, 5.0, 5.0, 4),
     (1000, 5.0, 5.0, 2),
-    (100, 50.0, 5.0, 2),
+    (100, 50.0, 5.0, 1),
     (100, 5.0, 2.5, 2),
 )
 MIXED = {"gaussian": [0, 1], "poisson": [2, 3], "bernoulli": [4, 5, 6]}

@@ -28,7 +28,12 @@ _CHOSEN = [  # module, function, expression, replacement
         "np.log(kernels.uniforms(key, state.ids[proposed])[:, 0]) - 5.0",
     ),
     ("core.default", "step", "max(config.n_sweeps, _BIRTH_SWEEPS if sampled.events else 0)", "0"),
+    ("core.paper", "step", "(config.n_sweeps, -1)", "(0, -1)"),
     ("core.moves", "accept_merges", "np.log(chance)", "np.log(chance) - 5.0"),
+    # The rules of the authors' program.
+    ("core.paper", "predictive_sweep", "rules.draw_sublabels", "False"),
+    ("core.paper", "assign_and_move", "rules.renew", "False"),
+    ("core.cluster_edits", "renew_subclusters", "count.max(axis=1) > 0", "True"),
     # Terms of the ratios.
     ("kernels.reference", "Kernels.log_odds_of_two", "np.log(alpha)", "0.0"),
     ("kernels.reference", "Kernels.log_odds_of_two", "gammaln(n_left + n_right)", "0.0"),

@@ -23,7 +23,7 @@ def modules() -> list[str]:
 def selected_mutants(*, quick: bool = False) -> list[Mutant]:
     """One mutant for so many lines of each module, at least one; the same ones every time."""
     if quick:
-        return [sample(module, 1)[0] for module in modules()]
+        return [mutant for module in modules() for mutant in sample(module, 1)]
     sampled = [mutant for module in modules() for mutant in sample(module, size(module))]
     return list(dict.fromkeys([*chosen_mutants(), *sampled]))
 

@@ -24,6 +24,12 @@ every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 CENTRES = np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 30.0]])
 
 
+@pytest.fixture(autouse=True)
+def short_start(monkeypatch):
+    """The paper's first batch has 30 sweeps at most."""
+    monkeypatch.setattr(paper, "_START_SWEEPS", 30)
+
+
 class RecordingExecutor(ThreadExecutor):
     """Keeps the parameters of every pass."""
 
@@ -73,9 +79,8 @@ def test_later_batches_run_as_many_sampling_sweeps_as_the_config_says(algorithm,
     assert kinds[1:] == [before + n_sweeps * "s" + "p"] * 3
     for batch in (1, 2, 3):
         keys = [each.key for each in params[batch]]
-        sweeps = range(n_sweeps + 2) if algorithm == "default" else range(1, n_sweeps + 1)
-        expected = [key_for(2, batch=batch, sweep=sweep, purpose="labels") for sweep in sweeps]
-        assert keys[: len(expected)] == expected
+        sweeps = range(algorithm == "paper", n_sweeps + 2)
+        assert keys == [key_for(2, batch=batch, sweep=sweep, purpose="labels") for sweep in sweeps]
 
 
 @pytest.mark.parametrize("algorithm", [default, paper])
@@ -119,6 +124,17 @@ def test_the_first_batch_of_the_default_ends_after_ten_quiet_sweeps(kernels):
             Config(n_sweeps=n_sweeps), batches(1, centres=CENTRES[:1]), kernels
         )
         assert kinds == ["p" + 10 * "s" + "p"]
+
+
+@both_kernels
+def test_the_first_batch_of_the_paper_ends_after_patience_or_the_most_sweeps(kernels):
+    """Random sub-labels first, then sampling sweeps, then the predictive one."""
+    family = FAMILIES["gaussian"].with_kernels(kernels_named(kernels))
+    (batch,) = batches(1, centres=CENTRES[:1])
+    for patience, n_sweeps in ((4, 4), (99, 30)):
+        executor, rules = RecordingExecutor(), replace(paper.PROGRAM, patience=patience)
+        paper.step(family, Config.paper(), State.empty(family), batch, executor, rules)
+        assert executor.kinds == "p" + n_sweeps * "s" + "p"
 
 
 @both_kernels
