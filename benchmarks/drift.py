@@ -25,6 +25,7 @@ from benchmarks.density.nabscore import probation
 from benchmarks.runs import provenance
 from scstream.model import Model, Settings
 from scstream.observe.alerts import AlertOptions, AlertRules
+from scstream.observe.events import BatchSummary
 
 Array = npt.NDArray[np.float64]
 Stream = Callable[[np.random.Generator, int], Array]  # rows of a batch, by its number
@@ -72,7 +73,7 @@ told from 1 on. In the last column: streams with an alert of any kind before the
 - A change that leaves rows probable lowers no density: a column that is stuck makes rows more
   alike, and the density rises. Births tell of it; what ADWIN says when the old clusters have died
   is no sign of it.
-- Rows that no cluster explains found a new one as soon as `birth_floor` of them (5) come in a
+- Rows that no cluster explains found a new one as soon as `min_birth_weight` of them (5) come in a
   batch, even if they are scattered: so births tell of many odd rows, and novelty of few.
 - A cluster that is gone is told only when it dies, some ten half-lives later.
 
@@ -109,11 +110,10 @@ def detectors() -> dict[str, Any]:
 
 def told(alert_rules: AlertRules, densities: Array) -> list[int]:
     """Batches with an alert."""
-    still = {"rows": ROWS, "rejected": 0, "clusters": 4, "novel": 0, "events": {}}
     return [
         i
         for i, x in enumerate(densities.tolist())
-        if alert_rules.check({"batch": i, "log_density": x, **still})
+        if alert_rules.check(BatchSummary(i, rows=ROWS, clusters=4, log_density=x))
     ]
 
 
@@ -198,7 +198,7 @@ def _without_first(rng: np.random.Generator, X: Array) -> Array:
     return CENTRES[rng.integers(1, 4, len(X))] + rng.standard_normal(X.shape)
 
 
-HIGH_FLOOR = "10 % of the rows scattered, `birth_floor` 80"
+HIGH_FLOOR = "10 % of the rows scattered, `min_birth_weight` 80"
 SCENES: dict[str, Stream] = {
     "nothing changes": changed(lambda _, X: X),
     "clusters move, a tenth of a spread a batch": lambda rng, i: clusters(rng) + 0.1 * i,
@@ -240,16 +240,15 @@ def raised(
         if before and isinstance(model, Model):
             before_learning = float(model.at().log_density(X).mean())
         model, _, info = model.update(X)
-        news = {
-            "batch": i,
-            "rows": len(X),
-            "rejected": 0,
-            "clusters": model.state.n_clusters,
-            "novel": info.n_novel,
-            "log_density": before_learning if before else info.mean_log_density,
-            "events": dict(Counter(event.kind for event in info.events)),
-        }
-        yield from ((i, alert.kind) for alert in alert_rules.check(news))
+        summary = BatchSummary(
+            batch=i,
+            rows=len(X),
+            clusters=model.state.n_clusters,
+            novel=info.n_novel,
+            log_density=before_learning if before else info.mean_log_density,
+            events=Counter(event.kind for event in info.events),
+        )
+        yield from ((i, alert.kind) for alert in alert_rules.check(summary))
 
 
 def scenes() -> list[list[str]]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from scstream.cli.settings import read_file, to_tables
-from scstream.cli.store import MemoryStore
 from scstream.stream.config import build
+from scstream.stream.store import MemoryStore
 from tests.docs.blocks import NAME, blocks_of, run
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto" / "flink.md"

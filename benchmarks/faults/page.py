@@ -108,7 +108,7 @@ K never passes `max_clusters`, memory stays, and the labels of calm rows are rig
 Two things are not as the reliability notes have them. The core bounds what is born by max(32, K/2)
 for births and again for the splits of every sweep, not by max(8, K/4) a batch. And clusters of the
 attack, some of them heavy, are still counted two half-lives later: a cluster of weight w goes after
-about log2(w / death_weight) half-lives without rows.""",
+about log2(w / min_weight) half-lives without rows.""",
     ),
 }
 

@@ -21,6 +21,7 @@ from scstream.core.cluster_edits import add_clusters, subclusters_of
 from scstream.core.state import Transition
 from scstream.families.base import Array
 from scstream.model import Model, Settings
+from scstream.observe.events import BatchLearned, CheckpointWritten
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import Batching
@@ -102,13 +103,13 @@ def measure(
     commits: list[tuple[float, float]] = []
     last = time.monotonic()
 
-    def emit(kind, **values):
+    def emit(event):
         nonlocal last
-        if kind == "batch":
+        if isinstance(event, BatchLearned):
             now = time.monotonic()
-            batches.append((last, now, values["clusters"]))
+            batches.append((last, now, event.clusters))
             last = now
-        elif kind == "checkpoint":
+        elif isinstance(event, CheckpointWritten):
             commits[-1] = (commits[-1][0], time.monotonic())
 
     with tempfile.TemporaryDirectory(dir=".") as folder:

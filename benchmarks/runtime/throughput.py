@@ -86,15 +86,16 @@ async def bare(url: str, n_batches: int, *, confirmed: bool) -> dict[str, float]
 
 def runtime(url: str, n_batches: int) -> dict[str, float]:
     """Do the same as a pipeline, with checkpoints at their usual pace."""
+    from scstream.observe.events import BatchLearned, Stopped
     from scstream.stream.config import build
 
     times, clusters = [], [0]
 
-    def emit(kind, **values):
-        if kind == "batch":
+    def emit(event):
+        if isinstance(event, BatchLearned):
             times.append(time.monotonic())
-            clusters[0] = values["clusters"]
-        elif kind == "stopped":
+            clusters[0] = event.clusters
+        elif isinstance(event, Stopped):
             times.append(time.monotonic())
 
     with tempfile.TemporaryDirectory(dir=".") as folder:

@@ -119,7 +119,7 @@ def test_invalid_replays_are_refused(done: Path, words: list[str], detail: str) 
 
 def test_a_running_instance_is_not_affected(folder: Path) -> None:
     (folder / "pipeline.toml").write_text(
-        PIPELINE.replace('"rows.csv"', '"rows.csv"\nfollow = true')
+        PIPELINE.replace('"rows.csv"', '"rows.csv"\nfollow = true') + "seconds = 3600\n"
     )
     with running("run", "pipeline.toml", folder=folder) as run:
         run.wait_for("checkpoint", 5)  # batch 20; the next one is not whole

@@ -64,7 +64,9 @@ def history(*, n: int = 50, k: int = 30) -> History:
     seen = History()
     for i in range(n):
         weights = [1 / (rank + 1 + i * (rank == 2) / 20) for rank in range(k)]
-        seen.add(summary(i, shares={r: w / sum(weights) for r, w in enumerate(weights)}))
+        seen.summaries.append(
+            summary(i, shares={r: w / sum(weights) for r, w in enumerate(weights)})
+        )
     return seen
 
 
@@ -92,8 +94,8 @@ def test_eighty_columns_and_24_lines_show_all_that_matters() -> None:
 
 def test_arrows_show_changes_without_colour() -> None:
     seen = History()
-    seen.add(summary(1, shares={1: 0.5, 2: 0.3, 3: 0.2}))
-    seen.add(summary(2, shares={1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}))
+    seen.summaries.append(summary(1, shares={1: 0.5, 2: 0.3, 3: 0.2}))
+    seen.summaries.append(summary(2, shares={1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}))
     assert [seen.changes[id] for id in (2, 3)] == [0.0, 0.0]
     assert seen.changes[1] == pytest.approx(-0.1)
     assert seen.changes[4] is None

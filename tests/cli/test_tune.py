@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scstream.cli.store import MemoryStore
 from scstream.cli.tune import SearchOptions, TuneBatch, collect_batches, prequential_scores
 from scstream.errors import InputError
 from scstream.metrics import adjusted_rand
 from scstream.model import Model, Settings
 from scstream.stream.config import build
+from scstream.stream.store import MemoryStore
 from tests.cli.inside import json_output, refused, sound
 
 SMALL = ("--batch-rows", 100, "--batches", 6, "--held-out", 6, "--trials", 8)

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from scstream.observe.events import BatchLearned, CheckpointWritten
 from scstream.observe.prometheus import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,17 +34,18 @@ def known_names() -> set[str]:
     """Every name that a query may use: of scstream, of the process, of rules and of Prometheus."""
     metrics = Metrics(lag=lambda: 1, max_clusters=10)
     metrics.emit(
-        "batch",
-        batch=0,
-        rows=9,
-        rejected=1,
-        clusters=2,
-        novel=1,
-        log_density=-1.0,
-        waiting=0,
-        time=1.0,
+        BatchLearned(
+            batch=0,
+            rows=9,
+            rejected=1,
+            clusters=2,
+            novel=1,
+            log_density=-1.0,
+            waiting=0,
+            time=1.0,
+        )
     )
-    metrics.emit("checkpoint", batch=1, version=1, time=1.0, bytes=1)
+    metrics.emit(CheckpointWritten(batch=1, version=1, time=1.0, bytes=1))
     metrics.request("/predict", 200, seconds=0.1)
     metrics.model(1, 1, at=1.0, clusters=2)
     metrics.shares([1.0])

@@ -18,8 +18,8 @@ from compose_spec import PyOptions
 import scstream
 from scstream.cli.main import app
 from scstream.cli.settings import PREFIX, SINGLE, read_environment, read_file, to_tables
-from scstream.cli.store import MemoryStore
 from scstream.stream.config import build
+from scstream.stream.store import MemoryStore
 from tests.deploy.shipped import DEPLOY, ROOT, compose, documents, manifests
 
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()

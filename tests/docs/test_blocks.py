@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from scstream.cli.settings import read_file, to_tables
-from scstream.cli.store import MemoryStore
 from scstream.families import FAMILIES
 from scstream.stream.config import build
+from scstream.stream.store import MemoryStore
 from tests.docs import blocks
 from tests.docs.blocks import Block, blocks_of
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from scstream.errors import SourceGap
 from scstream.io.model_file import pack_pipeline, unpack_pipeline
+from scstream.observe.events import CheckpointWritten, RunEvent, Started
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
@@ -221,12 +222,12 @@ class World:
             self.setup.plant(pipeline)
         return pipeline
 
-    def hear(self, kind: str, **values: Any) -> None:
-        if kind == "started":
+    def hear(self, event: RunEvent) -> None:
+        if isinstance(event, Started):
             self._is_cut_back = True
-            assert values["batch"] >= self.committed, "a checkpoint that was announced is gone"
-        if kind == "checkpoint":
-            self.committed = values["batch"]
+            assert event.batch >= self.committed, "a checkpoint that was announced is gone"
+        if isinstance(event, CheckpointWritten):
+            self.committed = event.batch
 
     def run(self, fault: Fault | None = None, *, loss: Loss = KILL) -> bool:
         """Start a process after a crash with that loss; tell whether it came to its end."""

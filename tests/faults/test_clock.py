@@ -70,7 +70,7 @@ def pipeline(folder, source, sink, clock, heard):
         batching=Batching(rows=70, seconds=0.5, time="processing"),
         checkpoint_policy=CheckpointPolicy(batches=3, digests=1),
         clock=clock,
-        emit=lambda kind, **values: heard.append((kind, values)),
+        emit=heard.append,
         threads=False,
     )
 

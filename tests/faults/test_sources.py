@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from scstream.errors import SourceChanged, SourceGap, SourceRegressed
+from scstream.observe.events import GapAccepted, RunEvent
 from scstream.stream.config import build
 from tests.faults.ends import FileEnds, NatsEnds, RedisEnds, messages
 from tests.kafka_server import OPTIONS, KafkaServer
@@ -54,9 +55,9 @@ class Bench:
             "checkpoint": {"folder": str(self.folder / "state"), "batches": 1},
         }
 
-        def emit(kind: str, **values: Any) -> None:
-            if kind == "gap":
-                said.append(values["reason"])
+        def emit(event: RunEvent) -> None:
+            if isinstance(event, GapAccepted):
+                said.append(event.reason)
 
         build(settings, emit=emit).run(until=until, **how)
         return said

@@ -8,6 +8,7 @@ from itertools import pairwise
 from threading import Event, Thread
 from typing import Any
 
+from scstream.observe.events import CheckpointWritten, RunEvent, Started
 from tests.faults.simdisk import SimulatedDisk
 from tests.faults.simulation import World
 
@@ -92,12 +93,12 @@ class Zombie:
             assert not late, f"the {name} committed {late} after {self.epochs}"
 
     def _run(self, name: str, step: int, act: Callable[[], None]) -> BaseException | None:
-        def hear(kind: str, **values: Any) -> None:
-            self.world.hear(kind, **values)
-            if kind == "started":
-                self.epochs[name] = values["epoch"]
-            if kind == "checkpoint":
-                self.commits.setdefault(name, []).append(values["version"])
+        def hear(event: RunEvent) -> None:
+            self.world.hear(event)
+            if isinstance(event, Started):
+                self.epochs[name] = event.epoch
+            if isinstance(event, CheckpointWritten):
+                self.commits.setdefault(name, []).append(event.version)
 
         pipeline = self.world.pipeline(Interrupted(self.world.disk, step, act))
         pipeline.emit = hear

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,21 @@ from river import drift
 from scstream.errors import InputError
 from scstream.observe.alerts import AlertOptions, AlertRules
 from scstream.observe.drift import Adwin, PageHinkley
+from scstream.observe.events import BatchSummary
 
 
-def batch_summary(batch: int, **changed: Any) -> dict[str, Any]:
-    quiet = {"rows": 100, "rejected": 0, "clusters": 3, "novel": 0, "log_density": -4.0}
-    return {"batch": batch, **quiet, "events": {}, **changed}
+def batch_summary(batch: int, **changed: Any) -> BatchSummary:
+    return replace(BatchSummary(batch, rows=100, clusters=3, log_density=-4.0), **changed)
 
 
-def raised(alert_rules: AlertRules, stream: list[dict[str, Any]]) -> list[tuple[int, str]]:
+def raised(alert_rules: AlertRules, stream: list[BatchSummary]) -> list[tuple[int, str]]:
     """Batches and kinds of all alerts."""
     return [
-        (summary["batch"], alert.kind) for summary in stream for alert in alert_rules.check(summary)
+        (summary.batch, alert.kind) for summary in stream for alert in alert_rules.check(summary)
     ]
 
 
-def densities(values: Any, **more: Any) -> list[dict[str, Any]]:
+def densities(values: Any, **more: Any) -> list[BatchSummary]:
     return [batch_summary(i, log_density=float(x), **more) for i, x in enumerate(values)]
 
 
@@ -127,7 +128,7 @@ def test_a_share_is_taken_of_enough_rows() -> None:
 def test_an_alert_is_followed_by_quiet_of_its_own_kind() -> None:
     alert_rules = AlertRules.build({"births": True, "deaths": True, "quiet": 3})
     stream = [batch_summary(i, events={"born": 1}) for i in range(10)]
-    stream[3]["events"] = {"born": 1, "died": 1}
+    stream[3] = batch_summary(3, events={"born": 1, "died": 1})
     assert raised(alert_rules, stream) == [(1, "born"), (3, "died"), (5, "born"), (9, "born")]
 
 
@@ -201,7 +202,7 @@ def test_small_batches_vary_more_and_do_not_alert() -> None:
         for i, n in enumerate(rows)
     ]
     assert raised(AlertRules.build({"log_density": "page-hinkley"}), stream) == []
-    alike = [{**summary, "rows": 400} for summary in stream]
+    alike = [replace(summary, rows=400) for summary in stream]
     assert raised(AlertRules.build({"log_density": "page-hinkley"}), alike)
 
 
@@ -237,7 +238,7 @@ def test_any_detector_with_rivers_interface_works(detector: Any) -> None:
     found = raised(alert_rules, densities(dropping(10.0)))
     assert found and 80 <= found[0][0] <= 95
     is_ours = isinstance(detector, PageHinkley | Adwin)
-    assert ("state" in alert_rules.save()["rules"]["log_density"]) == is_ours
+    assert (alert_rules.save()["rules"]["log_density"]["detector"] is not None) == is_ours
     json.dumps(alert_rules.save(), allow_nan=False)
 
 

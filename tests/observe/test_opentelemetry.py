@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from math import nan
 from typing import Any
@@ -19,23 +20,33 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from scstream.observe.events import (
+    AlertRaised,
+    BatchLearned,
+    CheckpointDamaged,
+    CheckpointWritten,
+    GapAccepted,
+    Started,
+    Stopped,
+    WarningLogged,
+)
 from scstream.observe.opentelemetry import Spans, traced
 from scstream.serve.app import create_app
 from scstream.serve.model import LocalModel
 from tests.serve.subjects import Client, model_version
 
-BATCH: dict[str, Any] = {
-    "batch": 4,
-    "rows": 100,
-    "rejected": 3,
-    "clusters": 7,
-    "novel": 5,
-    "log_density": nan,
-    "events": {"born": 2},
-    "waiting": 11,
-    "seconds": {"wait": 0.5, "learn": 0.25, "deliver": 0.125},
-    "time": 1.7e9,
-}
+BATCH = BatchLearned(
+    batch=4,
+    rows=100,
+    rejected=3,
+    clusters=7,
+    novel=5,
+    log_density=nan,
+    events={"born": 2},
+    waiting=11,
+    seconds={"wait": 0.5, "learn": 0.25, "deliver": 0.125},
+    time=1.7e9,
+)
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -63,7 +74,7 @@ def seconds(span: ReadableSpan) -> tuple[float, float]:
 def test_a_batch_is_a_trace_with_its_parts(
     exporter: InMemorySpanExporter, provider: TracerProvider
 ) -> None:
-    Spans(provider=provider, job="demo").emit("batch", **BATCH)
+    Spans(provider=provider, job="demo").emit(BATCH)
     spans = by_name(exporter)
     assert list(spans) == ["wait", "learn", "deliver", "batch"]
     whole = spans["batch"]
@@ -93,9 +104,8 @@ def test_a_checkpoint_ends_at_its_event(
 ) -> None:
     before = time.time()
     took = {"flush": 0.5, "publish": 1.0, "prune": 0.25}
-    Spans(provider=provider).emit(
-        "checkpoint", batch=5, version=9, time=1.7e9, bytes=4096, seconds=took
-    )
+    event = CheckpointWritten(batch=5, version=9, time=1.7e9, bytes=4096, seconds=took)
+    Spans(provider=provider).emit(event)
     spans = by_name(exporter)
     begun, ended = seconds(spans["checkpoint"])
     assert before <= ended + 1e-6 and ended <= time.time() + 1e-6
@@ -105,9 +115,12 @@ def test_a_checkpoint_ends_at_its_event(
 
 def test_nothing_else_is_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
     spans = Spans(provider=provider)
-    for kind in ("started", "stopped", "gap", "warning", "damaged", "anything"):
-        spans.emit(kind, batch=1)
-    spans.emit("alert", **{"batch": 1, "kind": "novelty", "value": 0.5, "detail": "look"})
+    spans.emit(Started(1, batch=1, job="demo"))
+    spans.emit(Stopped(1, drained=False))
+    spans.emit(GapAccepted("the source lost 7 messages"))
+    spans.emit(WarningLogged("look"))
+    spans.emit(CheckpointDamaged("version-3", "checksum"))
+    spans.emit(AlertRaised(1, "novelty", 0.5, "look"))
     assert exporter.get_finished_spans() == ()
 
 
@@ -195,20 +208,21 @@ def test_probes_and_other_protocols_have_no_spans(
 
 COST = """
 import sys, timeit
+from scstream.observe.events import BatchLearned
 from scstream.observe.opentelemetry import Spans
 assert not any(name.startswith("opentelemetry.sdk") for name in sys.modules)
 spans = Spans(job="demo")
-values = {values}
+batch = {batch}
 n = 2000
-print(min(timeit.repeat(lambda: spans.emit("batch", **values), number=n, repeat=5)) / n)
+print(min(timeit.repeat(lambda: spans.emit(batch), number=n, repeat=5)) / n)
 """
 
 
 def test_without_an_sdk_a_batch_costs_almost_nothing() -> None:
     """The bar is 100 microseconds; a batch takes milliseconds, and this machine needs about 5."""
-    values = BATCH | {"log_density": -2.5}
+    batch = replace(BATCH, log_density=-2.5)
     done = subprocess.run(
-        [sys.executable, "-c", COST.format(values=values)],
+        [sys.executable, "-c", COST.format(batch=batch)],
         capture_output=True,
         text=True,
         check=True,

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from dataclasses import replace
 from http.client import HTTPConnection
 from math import nan
 from typing import Any
@@ -18,28 +19,38 @@ from prometheus_client.parser import text_string_to_metric_families
 from scstream.core.state import Kind
 from scstream.errors import InputError
 from scstream.observe.catalogue import EVENTS, METRICS, PHASES, RANKS, ROUTES
+from scstream.observe.events import (
+    AlertRaised,
+    BatchLearned,
+    CheckpointDamaged,
+    CheckpointWritten,
+    GapAccepted,
+    RunEvent,
+    Started,
+    WarningLogged,
+)
 from scstream.observe.prometheus import Metrics, serve_metrics
 from scstream.stream.config import build
 
-BATCH = {
-    "batch": 4,
-    "rows": 100,
-    "rejected": 3,
-    "clusters": 7,
-    "novel": 5,
-    "log_density": -2.5,
-    "events": {"born": 2, "merged": 1},
-    "waiting": 11,
-    "seconds": {"wait": 0.5, "learn": 0.02, "deliver": 0.001},
-    "time": 1.7e9,
-}
-CHECKPOINT = {
-    "batch": 5,
-    "version": 9,
-    "time": 1.7e9 + 2,
-    "bytes": 4096,
-    "seconds": {"flush": 0.1, "publish": 0.2, "prune": 0.3},
-}
+BATCH = BatchLearned(
+    batch=4,
+    rows=100,
+    rejected=3,
+    clusters=7,
+    novel=5,
+    log_density=-2.5,
+    events={"born": 2, "merged": 1},
+    waiting=11,
+    seconds={"wait": 0.5, "learn": 0.02, "deliver": 0.001},
+    time=1.7e9,
+)
+CHECKPOINT = CheckpointWritten(
+    batch=5,
+    version=9,
+    time=1.7e9 + 2,
+    bytes=4096,
+    seconds={"flush": 0.1, "publish": 0.2, "prune": 0.3},
+)
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
@@ -59,13 +70,13 @@ def own(metrics: Metrics) -> dict[str, float]:
 
 def test_a_batch_and_a_checkpoint_are_counted() -> None:
     metrics = Metrics(max_clusters=1000)
-    metrics.emit("started", epoch=1, batch=4, job="demo")
-    metrics.emit("batch", **BATCH)
-    metrics.emit("batch", **BATCH | {"log_density": nan, "novel": 0, "time": 1.7e9 + 1})
-    metrics.emit("checkpoint", **CHECKPOINT)
-    metrics.emit("alert", batch=4, kind="novelty", value=0.4, detail="look")
-    metrics.emit("gap", reason="the source lost 7 messages")
-    metrics.emit("damaged", name="version-3", reason="checksum")
+    metrics.emit(Started(1, 4, "demo"))
+    metrics.emit(BATCH)
+    metrics.emit(replace(BATCH, log_density=nan, novel=0, time=1.7e9 + 1))
+    metrics.emit(CHECKPOINT)
+    metrics.emit(AlertRaised(4, "novelty", 0.4, "look"))
+    metrics.emit(GapAccepted("the source lost 7 messages"))
+    metrics.emit(CheckpointDamaged("version-3", "checksum"))
     shown = own(metrics)
     expected = {
         "scstream_batches_total": 2,
@@ -96,7 +107,7 @@ def test_a_batch_and_a_checkpoint_are_counted() -> None:
 def test_counters_start_at_zero_and_unknown_values_are_absent() -> None:
     metrics = Metrics()
     assert {name.partition("{")[0] for name in own(metrics)} == {"scstream_info"}
-    metrics.emit("started", epoch=1, batch=0, job="demo")
+    metrics.emit(Started(1, 0, "demo"))
     shown = own(metrics)
     zeros = {name for name, value in shown.items() if value == 0}
     assert {f"scstream_events_total{{kind={kind}}}" for kind in EVENTS} <= zeros
@@ -113,7 +124,7 @@ def test_events_are_those_of_the_model() -> None:
 
 def test_process_metrics_are_exported_and_created_series_are_not() -> None:
     metrics = Metrics()
-    metrics.emit("batch", **BATCH)
+    metrics.emit(BATCH)
     shown = samples(metrics)
     assert shown["process_resident_memory_bytes"] > 1e6
     assert shown["process_open_fds"] > 0
@@ -123,8 +134,8 @@ def test_process_metrics_are_exported_and_created_series_are_not() -> None:
 def test_a_custom_registry_is_used() -> None:
     theirs = CollectorRegistry()
     metrics = Metrics(registry=theirs)
-    metrics.emit("batch", **BATCH)
-    Metrics().emit("batch", **BATCH)
+    metrics.emit(BATCH)
+    Metrics().emit(BATCH)
     assert theirs.get_sample_value("scstream_rows_total") == 100
     assert theirs.get_sample_value("process_open_fds") is None
 
@@ -180,10 +191,10 @@ def test_hostile_values_do_not_create_series() -> None:
     @given(HOSTILE, st.text(), st.integers(min_value=-(10**6), max_value=10**6))
     def feed(value: Any, text: str, number: int) -> None:
         more = {"events": {value: 1, text: 2}, "seconds": {value: 0.1, text: 0.2}}
-        metrics.emit("batch", **BATCH | more)
-        metrics.emit("checkpoint", **CHECKPOINT | {"seconds": {text: 1.0}})
-        metrics.emit("alert", batch=0, kind=value, value=1.0, detail=text)
-        metrics.emit(text, reason=text)
+        metrics.emit(replace(BATCH, **more))
+        metrics.emit(replace(CHECKPOINT, seconds={text: 1.0}))
+        metrics.emit(AlertRaised(0, value, 1.0, text))
+        metrics.emit(WarningLogged(text))
         metrics.request(text, number, seconds=0.1, rows=1)
         metrics.request(f"/clusters/{number}", 200, seconds=0.1)
         metrics.shares(rng.random(abs(number) % 1000))
@@ -204,8 +215,8 @@ def test_hostile_values_do_not_create_series() -> None:
 
 def test_every_metric_that_is_shown_is_in_the_catalogue() -> None:
     metrics = Metrics(lag=lambda: 3, max_clusters=10)
-    metrics.emit("batch", **BATCH)
-    metrics.emit("checkpoint", **CHECKPOINT)
+    metrics.emit(BATCH)
+    metrics.emit(CHECKPOINT)
     metrics.model(7, 300, at=1.7e9, clusters=12)
     metrics.request("/predict", 200, seconds=0.004)
     metrics.shares([1.0])
@@ -222,7 +233,7 @@ def test_counts_are_exact_with_many_threads() -> None:
 
     def emit() -> None:
         for _ in range(200):
-            metrics.emit("batch", **BATCH)
+            metrics.emit(BATCH)
             metrics.request("/predict", 200, seconds=0.001, rows=2)
 
     threads = [threading.Thread(target=emit) for _ in range(8)]
@@ -340,12 +351,12 @@ def test_events_of_a_pipeline_fit(tmp_path: Any) -> None:
     lines = [f"{x:.3f},{y:.3f}\n" for x, y in rows]
     lines[123] = "n/a,1\n"
     (tmp_path / "rows.csv").write_text("x,y\n" + "".join(lines))
-    heard: list[tuple[str, dict[str, Any]]] = []
+    heard: list[RunEvent] = []
     metrics = Metrics()
 
-    def emit(kind: str, **values: Any) -> None:
-        heard.append((kind, values))
-        metrics.emit(kind, **values)
+    def emit(event: RunEvent) -> None:
+        heard.append(event)
+        metrics.emit(event)
 
     pipeline = build(
         {
@@ -358,15 +369,15 @@ def test_events_of_a_pipeline_fit(tmp_path: Any) -> None:
     metrics.lag = pipeline.source.lag
     assert pipeline.run() == 5
     shown = own(metrics)
-    batches = [values for kind, values in heard if kind == "batch"]
-    last = [values for kind, values in heard if kind == "checkpoint"][-1]
+    batches = [event for event in heard if isinstance(event, BatchLearned)]
+    last = [event for event in heard if isinstance(event, CheckpointWritten)][-1]
     assert shown["scstream_rows_total"] == 500
     assert shown["scstream_rejected_rows_total"] == 1
-    assert shown["scstream_novel_rows_total"] == sum(each["novel"] for each in batches)
-    assert shown["scstream_clusters"] == batches[-1]["clusters"]
+    assert shown["scstream_novel_rows_total"] == sum(each.novel for each in batches)
+    assert shown["scstream_clusters"] == batches[-1].clusters
     assert shown["scstream_events_total{kind=born}"] == sum(
-        each["events"].get("born", 0) for each in batches
+        each.events.get("born", 0) for each in batches
     )
-    assert shown["scstream_checkpoint_version"] == last["version"]
+    assert shown["scstream_checkpoint_version"] == last.version
     assert shown["scstream_phase_seconds_count{phase=learn}"] == 5
     assert not any("other" in name for name in shown)

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from threading import Event, Thread
@@ -18,10 +19,11 @@ import pytest
 
 from scstream.errors import InputError
 from scstream.observe.address import check_address
+from scstream.observe.events import AlertRaised, BatchLearned, Started
 from scstream.observe.webhook import Webhook, posting
 from tests.servers import free_port
 
-ALERT = {"kind": "novelty", "value": 0.25, "detail": "25% of the rows belong to no cluster"}
+ALERT = AlertRaised(3, "novelty", 0.25, "25% of the rows belong to no cluster")
 Answer = Callable[["Receiver"], int]  # the status to answer with
 
 
@@ -94,12 +96,13 @@ def hook(url: str, **options: Any) -> Webhook:
 
 def test_alerts_arrive_in_order_with_their_keys() -> None:
     with receiving() as server, hook(server.url, token="t0ken") as webhook:
-        webhook.emit("started", epoch=1, batch=0, job="shop/ä")
-        webhook.emit("batch", batch=3, rows=100)
+        webhook.emit(Started(1, 0, "shop/ä"))
+        webhook.emit(BatchLearned(3, rows=100))
         for batch, kind in [(3, "novelty"), (3, "born"), (7, "novelty")]:
-            webhook.emit("alert", batch=batch, **{**ALERT, "kind": kind})
+            webhook.emit(replace(ALERT, batch=batch, kind=kind))
         wait_for(lambda: webhook.sent == 3)
-    assert server.bodies[1] == {"job": "shop/ä", "batch": 3, "index": 1, **ALERT, "kind": "born"}
+    alert = replace(ALERT, kind="born").to_dict()
+    assert server.bodies[1] == {"job": "shop/ä", "index": 1, **alert}
     keys = [head["Idempotency-Key"] for head in server.heads]
     assert keys == ["shop%2F%C3%A4/3/0", "shop%2F%C3%A4/3/1", "shop%2F%C3%A4/7/0"]
     assert {head["Content-Type"] for head in server.heads} == {"application/json"}
@@ -112,9 +115,9 @@ def test_a_batch_that_is_learned_again_has_the_same_keys() -> None:
     keys = []
     for _ in range(2):
         with receiving() as server, hook(server.url) as webhook:
-            webhook.emit("started", epoch=1, batch=0, job="shop")
-            webhook.emit("alert", batch=3, **ALERT)
-            webhook.emit("alert", batch=3, **ALERT)
+            webhook.emit(Started(1, 0, "shop"))
+            webhook.emit(ALERT)
+            webhook.emit(ALERT)
         keys.append([head["Idempotency-Key"] for head in server.heads])
     assert keys[0] == keys[1] == ["shop/3/0", "shop/3/1"]
 
@@ -122,7 +125,7 @@ def test_a_batch_that_is_learned_again_has_the_same_keys() -> None:
 def test_a_failing_server_is_tried_again() -> None:
     answers = iter([500, 503, 429, 200])
     with receiving(lambda _: next(answers)) as server, hook(server.url) as webhook:
-        webhook.emit("alert", batch=3, **ALERT)
+        webhook.emit(ALERT)
         wait_for(lambda: webhook.sent == 1)
     assert len({head["Idempotency-Key"] for head in server.heads}) == 1
     assert (len(server.bodies), webhook.dropped) == (4, 0)
@@ -136,7 +139,7 @@ def test_pauses_grow() -> None:
         return 500
 
     with receiving(answer) as server, hook(server.url, pause=0.05, attempts=4) as webhook:
-        webhook.emit("alert", batch=3, **ALERT)
+        webhook.emit(ALERT)
         wait_for(lambda: webhook.dropped == 1)
     pauses = [after - before for before, after in pairwise(times)]
     assert len(pauses) == 3
@@ -146,8 +149,8 @@ def test_pauses_grow() -> None:
 @pytest.mark.parametrize("status", [302, 401, 404, 413])
 def test_a_rejection_is_final_and_a_redirect_is_not_followed(status: int, caplog) -> None:
     with receiving(lambda _: status) as server, hook(server.url, token="t0ken") as webhook:
-        webhook.emit("alert", batch=3, **ALERT)
-        webhook.emit("alert", batch=4, **ALERT)
+        webhook.emit(ALERT)
+        webhook.emit(replace(ALERT, batch=4))
         wait_for(lambda: webhook.dropped == 2)
     assert len(server.bodies) == 2
     assert f"status {status}" in caplog.text
@@ -162,7 +165,7 @@ def test_the_pipeline_does_not_wait_for_a_slow_server() -> None:
         webhook = hook(server.url, timeout=0.05, attempts=2, max_queued=5)
         begin = time.monotonic()
         for batch in range(1000):
-            webhook.emit("alert", batch=batch, **ALERT)
+            webhook.emit(replace(ALERT, batch=batch))
         assert time.monotonic() - begin < 1.0
         assert webhook.dropped >= 990  # one is on its way, five wait
         begin = time.monotonic()
@@ -174,7 +177,7 @@ def test_the_pipeline_does_not_wait_for_a_slow_server() -> None:
 def test_a_server_that_is_away_and_comes_back() -> None:
     port = free_port()
     webhook = hook(f"http://127.0.0.1:{port}/", attempts=200)
-    webhook.emit("alert", batch=3, **ALERT)
+    webhook.emit(ALERT)
     time.sleep(0.1)
     assert (webhook.sent, webhook.dropped) == (0, 0)
     server = ThreadingHTTPServer(("127.0.0.1", port), _Request)
@@ -193,7 +196,7 @@ def test_alerts_for_an_unreachable_server_are_dropped(caplog) -> None:
     url = f"http://127.0.0.1:{free_port()}/hooks/s3cret-path-0123"
     with hook(url, attempts=3) as webhook:
         for batch in range(4):
-            webhook.emit("alert", batch=batch, **ALERT)
+            webhook.emit(replace(ALERT, batch=batch))
         wait_for(lambda: webhook.dropped == 4)
     assert "ConnectionRefusedError" in caplog.text
     assert "4 alerts could not be sent" in caplog.text
@@ -204,9 +207,9 @@ def test_queued_alerts_are_tried_once_more_at_close() -> None:
     answers = iter([500, *[200] * 10])
     with receiving(lambda _: next(answers)) as server:
         with hook(server.url, pause=20.0) as webhook:
-            webhook.emit("alert", batch=0, **ALERT)
+            webhook.emit(replace(ALERT, batch=0))
             wait_for(lambda: len(server.bodies) == 1)
-            webhook.emit("alert", batch=1, **ALERT)
+            webhook.emit(replace(ALERT, batch=1))
         assert [body["batch"] for body in server.bodies] == [0, 0, 1]
     assert (webhook.sent, webhook.dropped) == (2, 0)
 
@@ -232,7 +235,7 @@ def test_certificates_are_checked(is_trusted: bool, certificate, monkeypatch, ca
     with receiving(context=context) as server:
         url = server.url.replace("http://", "https://")
         with hook(url, attempts=1, token="t0ken") as webhook:
-            webhook.emit("alert", batch=3, **ALERT)
+            webhook.emit(ALERT)
     assert (webhook.sent, webhook.dropped) == ((1, 0) if is_trusted else (0, 1))
     assert len(server.bodies) == is_trusted
     assert ("SSLCertVerificationError" in caplog.text) != is_trusted
@@ -240,7 +243,7 @@ def test_certificates_are_checked(is_trusted: bool, certificate, monkeypatch, ca
 
 def test_a_value_that_json_does_not_know_is_null() -> None:
     with receiving() as server, hook(server.url) as webhook:
-        webhook.emit("alert", batch=3, **{**ALERT, "value": float("nan")})
+        webhook.emit(replace(ALERT, value=float("nan")))
     assert server.bodies[0]["value"] is None
 
 
@@ -256,7 +259,7 @@ def canaries(caplog) -> Iterator[Callable[[object], None]]:
 
 def test_no_secret_is_shown(canaries) -> None:
     with receiving(lambda _: 404) as server, hook(server.url, token="t0ken") as webhook:
-        webhook.emit("alert", batch=3, **ALERT)
+        webhook.emit(ALERT)
         wait_for(lambda: webhook.dropped == 1)
         canaries(webhook)
         assert repr(webhook) == f"Webhook('http://127.0.0.1:{server.server_address[1]}/***')"
@@ -287,7 +290,7 @@ def test_invalid_addresses_raise(url: Any, token: Any, detail: str, canaries) ->
 
 def test_a_section_without_an_address_posts_nothing() -> None:
     with receiving() as server, posting({"webhook": server.url}) as emit:
-        emit("alert", batch=3, **ALERT)
+        emit(ALERT)
     assert len(server.bodies) == 1
     with posting({"novelty": 0.2}) as emit:
-        emit("alert", batch=3, **ALERT)
+        emit(ALERT)

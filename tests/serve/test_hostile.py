@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from scstream.observe.events import Defect, RunEvent
 from scstream.serve.app import create_app
 from scstream.serve.listen import ServiceThread, serve_in_thread
 from scstream.serve.model import LocalModel
@@ -339,18 +340,18 @@ def test_requests_beyond_max_connections_get_503() -> None:
 
 
 def test_a_bug_reveals_nothing() -> None:
-    told: list[tuple[str, dict[str, Any]]] = []
+    told: list[RunEvent] = []
 
     class Broken(LocalModel):
         def current(self) -> Any:
             raise ZeroDivisionError("the secret of the house")
 
-    broken = create_app(Broken(), emit=lambda kind, /, **v: told.append((kind, v)))
+    broken = create_app(Broken(), emit=told.append)
     client = Client(broken)
     for answer in (client.predict(rows=[[1, 2]]), client.get("/clusters")):
         assert refused(answer, 500)["error"] == "Defect" and "secret" not in answer.text
-        kind, values = told.pop()
-        assert kind == "defect" and "the secret of the house" in values["trace"]
+        event = told.pop()
+        assert isinstance(event, Defect) and "the secret of the house" in event.trace
     assert not told
 
 

@@ -19,6 +19,7 @@ from scstream import ScStream
 from scstream.errors import InputError
 from scstream.io.schema import check_entries
 from scstream.model import Settings
+from scstream.observe.events import RunEvent, StoreUnreachable
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.serve.api_errors import ApiError
@@ -216,7 +217,7 @@ def test_every_response_comes_from_one_version() -> None:
 
 
 def test_an_unreachable_store_only_lengthens_the_pause() -> None:
-    told: list[dict[str, Any]] = []
+    told: list[RunEvent] = []
 
     class Away(LocalModel):
         def refresh(self) -> bool:
@@ -226,15 +227,13 @@ def test_an_unreachable_store_only_lengthens_the_pause() -> None:
             return True
 
     seen: list[ModelVersion] = []
-    poller = Poller(
-        Away(), every=0.5, changed=seen.append, emit=lambda kind, /, **v: told.append(v)
-    )
+    poller = Poller(Away(), every=0.5, changed=seen.append, emit=told.append)
     pauses = []
     for _ in range(4):
         poller.poll()
         pauses.append(poller.pause)
     assert pauses == [1.0, 2.0, 4.0, 0.5] and len(seen) == 1
-    assert told[0] == {"reason": "the disk is away", "again": 1.0}
+    assert told[0] == StoreUnreachable("the disk is away", again=1.0)
 
 
 def test_a_follower_without_a_checkpoint_is_not_ready(tmp_path: Path) -> None:

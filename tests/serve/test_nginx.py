@@ -125,7 +125,7 @@ def proxied(folder: Path, changes: dict[str, str] | None = None, **limits: int) 
         LocalModel(model_version()),
         settings,
         live=Live(),
-        emit=lambda kind, /, **v: logged.append(v),
+        emit=lambda event: logged.append(event.to_dict()),
     )
     with ExitStack() as stack:
         serving = stack.enter_context(serve_in_thread(app, "127.0.0.1", 0))

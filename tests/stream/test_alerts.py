@@ -15,12 +15,12 @@ from scstream.cli.checkpoints import create_savepoint
 from scstream.cli.replay import replay_batches
 from scstream.cli.resolve import flag_settings, print_settings, resolve
 from scstream.cli.secrets import SecretRedactor
-from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.observe.alerts import AlertOptions, AlertRules
 from scstream.observe.drift import PageHinkley
+from scstream.observe.events import AlertRaised, RunEvent
 from scstream.stream.config import build
-from scstream.stream.store import FolderStore
+from scstream.stream.store import FolderStore, MemoryStore
 from tests.cli.shell import logged, scstream
 from tests.observe.test_webhook import receiving
 from tests.stream.killed_alerts import JUMPS, KILLS, rows_of, settings_of
@@ -118,9 +118,9 @@ def test_alert_rules_may_change_between_runs(folder: Path) -> None:
     """A checkpoint takes them, and the labels are the same."""
     announced: list[str] = []
 
-    def emit(kind: str, /, **values: Any) -> None:
-        if kind == "alert":
-            announced.append(values["kind"])
+    def emit(event: RunEvent) -> None:
+        if isinstance(event, AlertRaised):
+            announced.append(event.kind)
 
     settings = settings_of(folder, "one")
     settings["sink"] = {"kind": "file", "path": str(folder / "labels.csv")}

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scstream import ScStream
-from scstream.cli.store import MemoryStore
 from scstream.errors import InputError, StreamError
 from scstream.io.model_file import pack_pipeline
 from scstream.model import Settings
@@ -24,7 +23,7 @@ from scstream.stream.follower import Follower
 from scstream.stream.processor import OneModel
 from scstream.stream.progress import Progress
 from scstream.stream.schema import Schema
-from scstream.stream.store import FolderStore
+from scstream.stream.store import FolderStore, MemoryStore
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 NAMES = ("x", "y")
@@ -78,11 +77,11 @@ def store_of(*versions):
 class Told(list):
     """What was announced."""
 
-    def __call__(self, kind, **values):
-        self.append((kind, values))
+    def __call__(self, event):
+        self.append(event)
 
     def of(self, kind):
-        return [values for said, values in self if said == kind]
+        return [event.to_dict() for event in self if event.event == kind]
 
 
 def test_predictions_equal_those_of_the_model_file(tmp_path):

@@ -21,6 +21,7 @@ from scstream.errors import (
     SourceRegressed,
 )
 from scstream.model import Settings
+from scstream.observe.events import BatchLearned, CheckpointDamaged, CheckpointWritten
 from scstream.preprocess import Steps
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
@@ -220,9 +221,9 @@ def test_only_messages_in_the_checkpoint_are_acknowledged(tmp_path):
         tmp_path,
         source,
         sink,
-        emit=lambda kind, **values: told.append((kind, values.get("batch"))),
+        emit=told.append,
     ).run(until=4)
-    assert [batch for kind, batch in told if kind == "checkpoint"] == [0, 3, 4]
+    assert [e.batch for e in told if isinstance(e, CheckpointWritten)] == [0, 3, 4]
     before = source.acknowledged[""]
     assert 0 < before < len(source.partitions[""])
     n_done = sum(len(text.splitlines()) for text in source.partitions[""][:before])
@@ -329,9 +330,9 @@ def test_a_damaged_checkpoint_is_skipped(tmp_path, whole):
     content[-3] ^= 1
     newest.write_bytes(content)
     heard = []
-    last = pipeline(tmp_path, source, sink, emit=lambda kind, **_: heard.append(kind))
+    last = pipeline(tmp_path, source, sink, emit=heard.append)
     last.run()
-    assert "damaged" in heard
+    assert any(isinstance(event, CheckpointDamaged) for event in heard)
     assert sink.rows == whole
 
 
@@ -363,8 +364,8 @@ def test_checkpoints_of_another_job_are_rejected(tmp_path):
 def test_stop_ends_after_the_current_batch(tmp_path, whole):
     source, sink, stop = MemorySource({"": messages()}), MemorySink(), Event()
 
-    def emit(kind, **values):
-        if kind == "batch" and values["batch"] == 3:
+    def emit(event):
+        if isinstance(event, BatchLearned) and event.batch == 3:
             stop.set()
 
     assert pipeline(tmp_path, source, sink, emit=emit).run(stop=stop) == 4
@@ -405,10 +406,10 @@ def test_learned_batches_are_committed_while_no_rows_come(tmp_path):
             clock.sleep(0.0 if records else 4.0)
             return records
 
-    def emit(kind, **values):
-        if kind == "checkpoint":
-            seen.append(values["batch"])
-            if values["batch"] == 2:
+    def emit(event):
+        if isinstance(event, CheckpointWritten):
+            seen.append(event.batch)
+            if event.batch == 2:
                 stop.set()
 
     source = Silent({"": messages(180)})  # two batches and no more
@@ -421,22 +422,19 @@ def test_learned_batches_are_committed_while_no_rows_come(tmp_path):
 def test_the_event_of_a_batch_has_its_results(tmp_path):
     told, shown = [], []
 
-    def emit(kind, **values):
-        told.append((kind, values))
-
     def on_batch(source_batch, learned):
         shown.append((source_batch.batch, len(learned.labels)))
 
     source = MemorySource({"": messages()})
-    pipeline(tmp_path, source, MemorySink(), emit=emit, on_batch=on_batch).run(until=3)
-    batches = [values for kind, values in told if kind == "batch"]
-    assert shown == [(0, 90), (1, 90), (2, 90)] == [(b["batch"], b["rows"]) for b in batches]
-    assert all(b["seconds"].keys() == {"wait", "learn", "deliver"} for b in batches)
-    assert batches[0]["events"]["born"] == batches[0]["clusters"]
-    assert all(np.isfinite(b["log_density"]) and b["novel"] >= 0 for b in batches)
-    *_, last = (values for kind, values in told if kind == "checkpoint")
+    pipeline(tmp_path, source, MemorySink(), emit=told.append, on_batch=on_batch).run(until=3)
+    batches = [event for event in told if isinstance(event, BatchLearned)]
+    assert shown == [(0, 90), (1, 90), (2, 90)] == [(b.batch, b.rows) for b in batches]
+    assert all(b.seconds.keys() == {"wait", "learn", "deliver"} for b in batches)
+    assert batches[0].events["born"] == batches[0].clusters
+    assert all(np.isfinite(b.log_density) and b.novel >= 0 for b in batches)
+    *_, last = (event for event in told if isinstance(event, CheckpointWritten))
     newest = max((tmp_path).glob("version-*"))
-    assert (last["batch"], last["bytes"]) == (3, newest.stat().st_size)
+    assert (last.batch, last.bytes) == (3, newest.stat().st_size)
 
 
 def test_a_savepoint_before_the_recorded_boundaries_starts_new_batch_numbers(tmp_path):
@@ -472,7 +470,7 @@ def test_checkpoints_are_kept_by_age(tmp_path):
         checkpoint_log=checkpoint_log,
         clock=clock,
         checkpoint_policy=CheckpointPolicy(batches=1),
-        emit=lambda kind, **_: clock.sleep(1200.0 if kind == "batch" else 0.0),
+        emit=lambda event: clock.sleep(1200.0 if isinstance(event, BatchLearned) else 0.0),
     )
     run.run()
     ages = [clock.now() - at for _, at, _ in checkpoint_log._kept]

@@ -10,7 +10,7 @@ from scstream.cli.settings import Layer, Setting
 from scstream.errors import InputError
 from scstream.stream import connectors
 
-_OPTION_AFTER_COLON = {"file": "path", "http": "port"}  # the option set by `kind:rest`
+_OPTION_AFTER_COLON = {"file": "path", "http": "port"}  # the option set by `kind:remainder`
 _SCHEMES = {"postgresql": "postgres", "rediss": "redis", "tls": "nats"}
 _PATH_OPTIONS = {  # options set by the parts of an address's path; "" stays in the address
     "kafka": ("topic",),
@@ -21,12 +21,12 @@ _PATH_OPTIONS = {  # options set by the parts of an address's path; "" stays in 
 
 
 def read_address(section: str, text: str) -> Layer:
-    """Return the settings of a source or sink given as a kind, `kind:rest`, or a URL.
+    """Return the settings of a source or sink given as a kind, `kind:remainder`, or a URL.
 
     Options of the connector may follow as `?name=value`.
     """
     flag = f"--{section.replace('_', '-')}"
-    kind, colon, rest = text.partition(":")
+    kind, colon, remainder = text.partition(":")
     kind = _SCHEMES.get(kind, kind)
     known = connectors.SOURCES if section == "source" else connectors.SINKS
     if kind not in known:
@@ -35,18 +35,21 @@ def read_address(section: str, text: str) -> Layer:
             "for example file:rows.csv or nats://host:4222/stream."
         )
     options = {"kind": Setting(kind, flag)}
-    if rest.startswith("//") and kind in _PATH_OPTIONS:
+    if remainder.startswith("//") and kind in _PATH_OPTIONS:
         options |= _read_url(flag, kind, urlsplit(text), accepted=connector_options(section, kind))
     elif colon:
-        options |= _read_rest(flag, kind, rest)
+        options |= _read_rest(flag, kind, remainder)
     return {(section, name): setting for name, setting in options.items()}
 
 
-def _read_rest(flag: str, kind: str, rest: str) -> dict[str, Setting]:
+def _read_rest(flag: str, kind: str, remainder: str) -> dict[str, Setting]:
     if kind not in _OPTION_AFTER_COLON:
         raise InputError(f"{flag} {kind} takes nothing after a colon; use --set for options.")
-    rest, _, query = rest.partition("?")
-    options = {_OPTION_AFTER_COLON[kind]: rest, **dict(parse_qsl(query, keep_blank_values=True))}
+    remainder, _, query = remainder.partition("?")
+    options = {
+        _OPTION_AFTER_COLON[kind]: remainder,
+        **dict(parse_qsl(query, keep_blank_values=True)),
+    }
     return {name: Setting(value, flag, raw=True) for name, value in options.items()}
 
 
@@ -55,15 +58,15 @@ def _read_url(
 ) -> dict[str, Setting]:
     """Take the options out of a URL; the rest is the address of the server."""
     parts = [unquote(part) for part in url.path.split("/")[1:] if part]
-    names = _PATH_OPTIONS[kind]
-    if len(parts) > len(names):
+    path_options = _PATH_OPTIONS[kind]
+    if len(parts) > len(path_options):
         raise InputError(
             f"{flag} {kind}://... has too many path parts for {kind}: remove {parts[-1]!r}."
         )
-    path = "".join(f"/{part}" for part, name in zip(parts, names, strict=False) if not name)
+    path = "".join(f"/{part}" for part, name in zip(parts, path_options, strict=False) if not name)
     query = parse_qsl(url.query, keep_blank_values=True)
     left = urlencode([(name, value) for name, value in query if name not in accepted])
-    options = {name: part for part, name in zip(parts, names, strict=False) if name}
+    options = {name: part for part, name in zip(parts, path_options, strict=False) if name}
     options |= {name: value for name, value in query if name in accepted}
     if kind == "kafka":
         options["servers"] = url.netloc

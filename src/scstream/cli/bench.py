@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from scstream import __version__
 from scstream.cli import render
@@ -129,15 +130,15 @@ def measure(stream: SyntheticStream, *, show_bar: bool = True) -> BenchResult:
 
 
 def _measure_reading(rows: Array) -> list[Phase]:
-    names = tuple(f"x{d}" for d in range(rows.shape[1]))
+    columns = tuple(f"x{d}" for d in range(rows.shape[1]))
     text = io.BytesIO()
     np.savetxt(text, rows, delimiter=",", fmt="%.6f")
-    csv = f"{','.join(names)}\n".encode() + text.getvalue()
+    csv = f"{','.join(columns)}\n".encode() + text.getvalue()
     objects = "".join(
-        "{" + ",".join(f'"{n}":{x:.6f}' for n, x in zip(names, row, strict=True)) + "}\n"
+        "{" + ",".join(f'"{n}":{x:.6f}' for n, x in zip(columns, row, strict=True)) + "}\n"
         for row in rows
     ).encode()
-    schema = Schema(features=names)
+    schema = Schema(features=columns)
     return [
         _phase("read csv", 1, _seconds(lambda: CsvReader(schema).read(csv)), len(rows)),
         _phase("read json", 1, _seconds(lambda: reader("json", schema).read(objects)), len(rows)),
@@ -219,17 +220,15 @@ def print_result(result: BenchResult) -> None:
 
 
 def _phase_table(result: BenchResult) -> Table:
-    table = render.plain_table()
-    for name in ("phase", "1 thread", f"{result.cores} threads", "times"):
-        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
-    table.add_column("what it is", style=render.DIM, overflow="fold")
+    numbers = ("1 thread", f"{result.cores} threads", "times")
+    table = render.plain_table(["phase", *numbers, "what it is"], right=numbers)
     for name, description in _PHASES.items():
         by_threads = {phase.threads: phase for phase in result.phases if phase.name == name}
         one = by_threads[1]
         parallel = by_threads.get(result.cores) if result.cores > 1 else None
         speedup = "" if parallel is None else f"{one.seconds / parallel.seconds:.1f}"
         cells = (_format_phase(one), "" if parallel is None else _format_phase(parallel))
-        table.add_row(name, *cells, speedup, description)
+        table.add_row(name, *cells, speedup, Text(description, style=render.DIM))
     return table
 
 

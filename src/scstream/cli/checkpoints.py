@@ -6,9 +6,8 @@ import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from scstream.cli.render import console, duration, format_size, print_table
+from scstream.cli.render import console, duration, format_size, print_json, print_table
 from scstream.cli.store import version_names
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
@@ -36,7 +35,7 @@ class CheckpointInfo:
             return str(int(self.name.removeprefix(VERSION)))
         return self.name.removeprefix(SAVEPOINT)
 
-    def to_dict(self, owners: dict[int, str], *, now: float) -> dict[str, Any]:
+    def to_dict(self, owners: dict[int, str], *, now: float) -> dict[str, object]:
         """Return it for JSON."""
         progress = self.progress
         epoch = None if progress is None else progress.epoch
@@ -57,8 +56,8 @@ class CheckpointInfo:
 
 def list_checkpoints(store: Store) -> list[CheckpointInfo]:
     """Return the checkpoints, then the savepoints, the newest first."""
-    names = [*version_names(store), *store.names(SAVEPOINT)]
-    return [info for name in names if (info := _read_info(store, name)) is not None]
+    found = [*version_names(store), *store.names(SAVEPOINT)]
+    return [info for name in found if (info := _read_info(store, name)) is not None]
 
 
 def owners_by_epoch(store: Store) -> dict[int, str]:
@@ -101,18 +100,17 @@ def create_savepoint(store: Store, name: str) -> CheckpointInfo:
     return info
 
 
-def print_checkpoints(store: Store, *, now: float | None = None) -> None:
-    """Print the checkpoints as a table."""
-    now = time.time() if now is None else now
-    owners, checkpoints = owners_by_epoch(store), list_checkpoints(store)
-    if not checkpoints:
+def print_checkpoints(store: Store, *, as_json: bool) -> None:
+    """Print the checkpoints as a table or as JSON."""
+    now, owners, checkpoints = time.time(), owners_by_epoch(store), list_checkpoints(store)
+    if as_json:
+        print_json([info.to_dict(owners, now=now) for info in checkpoints])
+    elif not checkpoints:
         console().print("there are no checkpoints yet")
-        return
-    print_table(
-        ["version", "batch", "rows", "K", "age", "size", "instance"],
-        [_table_row(info, owners, now) for info in checkpoints],
-        right=["version", "batch", "rows", "K", "age", "size"],
-    )
+    else:
+        counts = ["version", "batch", "rows", "K", "age", "size"]
+        rows = [_table_row(info, owners, now) for info in checkpoints]
+        print_table([*counts, "instance"], rows, right=counts)
 
 
 def _table_row(info: CheckpointInfo, owners: dict[int, str], now: float) -> list[str]:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from scstream.cli.secrets import is_secret
-from scstream.cli.settings import CONNECTORS, Key, Layer, Setting, parse_value, to_tables
+from scstream.cli.settings import CONNECTORS, Key, Layer, Setting, Tables, parse_value, to_tables
 from scstream.io.parameters import seed_for
 from scstream.model import PARAMETERS
 from scstream.observe.alerts import AlertOptions
@@ -49,7 +49,7 @@ def parse_raw(layer: Layer) -> Layer:
     }
 
 
-def _parse(key: Key, text: str, tables: Mapping[str, Any]) -> Any:
+def _parse(key: Key, text: str, tables: Tables) -> Any:
     """Parse as TOML unless the setting is text: a password may look like a number."""
     is_quoted = text[:1] in ('"', "'")
     is_text = key == ("job",) or key[-1] == "kind" or is_secret(key[-1])
@@ -58,7 +58,7 @@ def _parse(key: Key, text: str, tables: Mapping[str, Any]) -> Any:
     return parse_value(text, ".".join(key))
 
 
-def _takes_text(key: Key, tables: Mapping[str, Any]) -> bool:
+def _takes_text(key: Key, tables: Tables) -> bool:
     if key[:-1] not in CONNECTORS:
         return False
     kind = _table_at(tables, key[:-1]).get("kind")
@@ -67,7 +67,7 @@ def _takes_text(key: Key, tables: Mapping[str, Any]) -> bool:
     return "str" in types and types <= _TEXT
 
 
-def _table_at(tables: Mapping[str, Any], section: Key) -> Mapping[str, Any]:
+def _table_at(tables: Tables, section: Key) -> Tables:
     for part in section:
         tables = tables.get(part, {})
     return tables
@@ -87,7 +87,7 @@ def connector_options(section: str, kind: str) -> Mapping[str, inspect.Parameter
     return inspect.signature(connector).parameters
 
 
-def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
+def _defaults(tables: Tables) -> Iterator[tuple[Key, Any]]:
     yield ("job",), tables["job"]
     for section in CONNECTORS:
         yield from _connector_defaults(section, _table_at(tables, section))
@@ -108,7 +108,7 @@ def _defaults(tables: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     yield ("threads",), True
 
 
-def _connector_defaults(section: Key, table: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
+def _connector_defaults(section: Key, table: Tables) -> Iterator[tuple[Key, Any]]:
     kind = table.get("kind")
     if kind is None:
         yield (*section, "kind"), None  # the sinks of a pipeline are optional
@@ -122,7 +122,7 @@ def _connector_defaults(section: Key, table: Mapping[str, Any]) -> Iterator[tupl
             yield (*section, name), parameter.default
 
 
-def _step_settings(given: Setting, tables: Mapping[str, Any]) -> Layer:
+def _step_settings(given: Setting, tables: Tables) -> Layer:
     """Return the options of every preprocessing step, given or default."""
     built = Steps.build(given.value, text=tables.get("schema", {}).get("text"))
     return {

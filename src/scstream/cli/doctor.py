@@ -6,18 +6,20 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
 from scstream.cli.render import format_size
-from scstream.cli.store import MemoryStore, is_local, open_store
+from scstream.cli.settings import Tables
+from scstream.cli.store import is_local, open_store
 from scstream.errors import ScStreamError
 from scstream.machine import show_config
 from scstream.stream.config import FOLDER, build
 from scstream.stream.findings import Finding
+from scstream.stream.store import MemoryStore
 
 Located = tuple[str, Finding]  # what was checked, and what was found
 _TIMEOUT = 15.0  # seconds for a system to answer
@@ -25,7 +27,7 @@ _SYNCS = 20
 _SLOW_SYNC = 0.05  # seconds: a checkpoint syncs a file and a folder, twice
 
 
-def examine(settings: Mapping[str, Any] | None) -> Iterator[Located]:
+def examine(settings: Tables | None) -> Iterator[Located]:
     """Yield findings about the machine and, if given, about the systems of a pipeline."""
     yield from (("versions", finding) for finding in _versions())
     yield from (("machine", finding) for finding in _machine())
@@ -112,7 +114,7 @@ def _sync_times(folder: Path) -> list[float]:
     return sorted(times)
 
 
-def _systems(settings: Mapping[str, Any], place: str) -> Iterator[Located]:
+def _systems(settings: Tables, place: str) -> Iterator[Located]:
     pipeline = build(settings, store=MemoryStore())
     try:
         for name in ("source", "sink", "dead_letters", "alerts"):

@@ -51,6 +51,6 @@ def _report(error: Exception, detail: str, code: int, *, as_json: bool) -> None:
         from scstream.cli.logs import JsonLog
 
         log = JsonLog(SecretRedactor())  # main.py redacts what is written to standard error
-        log.emit("error", error=type(error).__name__, detail=detail, exit_code=code)
+        log.write("error", error=type(error).__name__, detail=detail, exit_code=code)
     else:
         sys.stderr.write(f"scstream: {detail}\n")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scstream.cli.secrets import SecretRedactor
-from scstream.cli.token import read_token
+from scstream.cli.secrets import SecretRedactor, read_token
 from scstream.errors import InputError
 from scstream.model import Model
+from scstream.observe.events import Defect, EventCallback, RunEvent, WarningLogged
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.processor import Learned, OneModel
-from scstream.stream.runner import BatchCallback, EventCallback, Pipeline
+from scstream.stream.runner import BatchCallback, Pipeline
 
 if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
@@ -101,11 +101,11 @@ def _serve(
     served, live = LocalModel(), Live()
     settings = ServiceSettings(host=host, port=port, token=read_token(None, redactor))
     if settings.is_exposed:
-        pipeline.emit("warning", detail=EXPOSED)
+        pipeline.emit(WarningLogged(EXPOSED))
 
-    def emit(kind: str, /, **values: Any) -> None:
-        if kind == "defect":
-            pipeline.emit("warning", detail=f"a request failed with a bug:\n{values['trace']}")
+    def emit(event: RunEvent) -> None:
+        if isinstance(event, Defect):
+            pipeline.emit(WarningLogged(f"a request failed with a bug:\n{event.trace}"))
 
     app = create_app(served, settings, live=live, metrics=metrics, emit=emit)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 
@@ -15,12 +13,13 @@ from scstream.cli.progress import JsonDisplay, Progress, ProgressBar
 from scstream.cli.render import ALARM, console, format_size
 from scstream.cli.rows import InputSize, explain_os_errors, input_name
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.cli.signals import GracefulStop
-from scstream.cli.store import MemoryStore
 from scstream.errors import InputError
 from scstream.io.disk import write_atomically
 from scstream.io.header import SavedSteps
 from scstream.model import checkpoint_bytes
+from scstream.observe.events import BatchLearned, RunEvent, Started, Stopped, WarningLogged
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.checkpoint_log import SAVEPOINT, CheckpointLog
 from scstream.stream.config import build
@@ -28,10 +27,10 @@ from scstream.stream.processor import Learned
 from scstream.stream.progress import Progress as PipelineProgress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.source import Resume, SourceWrapper
+from scstream.stream.store import MemoryStore
 
 _START = "start"  # name of the savepoint in memory
 NO_CHECKPOINTS = CheckpointPolicy(batches=1 << 62, seconds=float("inf"), digests=0)
-_SHOWN_EVENTS = ("started", "stopped", "warning")
 _MODEL_SECTIONS = ("model", "schema", "steps")  # fixed once a model exists
 
 
@@ -59,7 +58,7 @@ class FitResult:
 
 
 def fit_file(
-    settings: Mapping[str, Any],
+    settings: Tables,
     model: Path,
     redactor: SecretRedactor,
     *,
@@ -78,7 +77,7 @@ def fit_file(
         pipeline = _build(settings, store, resume)
         pipeline.emit, pipeline.on_batch = display.emit, display.on_batch
         with (
-            library_logs(lambda detail: display.emit("warning", detail=detail)),
+            library_logs(lambda detail: display.emit(WarningLogged(detail))),
             explain_os_errors(input_name(settings), output=labels),
         ):
             pipeline.run(savepoint=None if resume is None else _START, stop=signals.stop)
@@ -112,17 +111,17 @@ class _FitDisplay:
     done: int = 0  # bytes learned
     reason: str = ""  # of the first rejected row
 
-    def emit(self, kind: str, /, **values: Any) -> None:
-        self.signals.started = self.signals.started or kind == "started"
-        self.progress.count(kind, values)
+    def emit(self, event: RunEvent) -> None:
+        self.signals.started = self.signals.started or isinstance(event, Started)
+        self.progress.count(event)
         if self.bar.is_shown:
             self.bar.update(self.done, _bar_text(self.progress))
-            if kind == "warning":
-                self.bar.print(values["detail"])
-        elif kind == "batch":
+            if isinstance(event, WarningLogged):
+                self.bar.print(event.detail)
+        elif isinstance(event, BatchLearned):
             self.log.refresh()
-        elif kind in _SHOWN_EVENTS:
-            self.log.show_event(kind, values)
+        elif isinstance(event, Started | Stopped | WarningLogged):
+            self.log.show_event(event)
 
     def on_batch(self, source_batch: SourceBatch, learned: Learned) -> None:
         self.done = self.size.before_offsets(source_batch.stop)
@@ -147,9 +146,7 @@ def _bar_text(progress: Progress) -> str:
     return f"{progress.rows:,} rows  {progress.rate:,.0f}/s  K {clusters}"
 
 
-def _model_content(
-    store: MemoryStore, progress: Progress, settings: Mapping[str, Any], reason: str
-) -> bytes:
+def _model_content(store: MemoryStore, progress: Progress, settings: Tables, reason: str) -> bytes:
     """Return the final checkpoint, which is a model file."""
     if progress.rows == progress.rejected:
         path = input_name(settings)
@@ -158,7 +155,7 @@ def _model_content(
     return next(content for _, content in CheckpointLog(store).checkpoints())
 
 
-def _build(settings: Mapping[str, Any], store: MemoryStore, resume: str | None) -> Pipeline:
+def _build(settings: Tables, store: MemoryStore, resume: str | None) -> Pipeline:
     if resume is not None:
         settings = _start_from(resume, settings, store)
     pipeline = build(settings, store=store)
@@ -168,7 +165,7 @@ def _build(settings: Mapping[str, Any], store: MemoryStore, resume: str | None) 
     return pipeline
 
 
-def _start_from(place: str, given: Mapping[str, Any], store: MemoryStore) -> dict[str, Any]:
+def _start_from(place: str, given: Tables, store: MemoryStore) -> Tables:
     """Store a model as the savepoint to start from, and return the settings to continue with."""
     conflicts = [section for section in _MODEL_SECTIONS if given.get(section)]
     if conflicts:

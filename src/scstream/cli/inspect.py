@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -99,7 +98,7 @@ def _list_ids(ids: Labels) -> str:
     return f"cluster {shown}" if len(ids) == 1 else f"{len(ids)} clusters ({shown})"
 
 
-def describe_model(loaded: LoadedModel) -> dict[str, Any]:
+def describe_model(loaded: LoadedModel) -> dict[str, object]:
     """Return everything about a model, for JSON."""
     model, progress = loaded.model, loaded.progress
     state, table = model.state, cluster_table(loaded)
@@ -122,42 +121,28 @@ def describe_model(loaded: LoadedModel) -> dict[str, Any]:
         "novel": model.info.n_novel,
         "steps": loaded.version.steps.options(),
         "pipeline": progress and {name: progress.to_dict()[name] for name in fields},
-        "clusters": [
-            {
-                "id": each.id,
-                "weight": each.weight,
-                "share": each.share,
-                "born": each.born,
-                "last_seen": each.last_seen,
-                "mean": each.mean.tolist(),
-                "std": each.std.tolist(),
-            }
-            for each in table
-        ],
+        "clusters": [vars(each) for each in table],
         "events": [vars(event) for event in model.events],
         "health": [vars(finding) for finding in check_health(loaded)],
     }
 
 
-def describe_cluster(loaded: LoadedModel, cluster: int) -> dict[str, Any]:
+def describe_cluster(loaded: LoadedModel, cluster: int) -> dict[str, object]:
     """Return everything about one cluster, for JSON; its most unusual features come first."""
     table = cluster_table(loaded)
     k = find_cluster(table, cluster)
     distance, mean, std = deviations(table)
+    facts = {name: value for name, value in vars(table.row(k)).items() if np.ndim(value) == 0}
     return {
-        "id": cluster,
-        "weight": float(table.weight[k]),
-        "share": float(table.share[k]),
-        "born": float(table.born[k]),
-        "last_seen": float(table.last_seen[k]),
+        **facts,
         "features": [
             {
                 "name": table.feature_names[d],
-                "unusual": float(distance[k, d]),
-                "mean": float(table.mean[k, d]),
-                "std": float(table.std[k, d]),
-                "mean_of_all": float(mean[d]),
-                "std_of_all": float(std[d]),
+                "unusual": distance[k, d],
+                "mean": table.mean[k, d],
+                "std": table.std[k, d],
+                "mean_of_all": mean[d],
+                "std_of_all": std[d],
             }
             for d in np.argsort(-np.abs(distance[k]), kind="stable")
         ],

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -46,12 +47,9 @@ def print_model(loaded: LoadedModel, *, max_n: int) -> None:
     order = np.argsort(-table.weight, kind="stable")
     out = render.console()
     render.print_facts(out, _model_facts(loaded))
-    render.print_heading(out, f"clusters, {_some(min(max_n, len(table)), len(table), 'heaviest')}")
+    render.print_heading(out, f"clusters, {_some(max_n, len(table), 'heaviest')}")
     render.print_wide(out, _cluster_rows(table, order[:max_n]))
-    events = loaded.model.events
-    render.print_heading(out, f"events, {_some(min(max_n, len(events)), len(events), 'newest')}")
-    for event in reversed(events[-max_n:]):
-        out.print(format_event(event), soft_wrap=True)
+    _print_events(out, loaded.model.events, max_n)
     render.print_heading(out, "health")
     findings = check_health(loaded)
     render.print_facts(
@@ -73,13 +71,15 @@ def print_cluster(loaded: LoadedModel, cluster: int, *, max_n: int) -> None:
     ]
     render.print_facts(out, facts)
     order = np.argsort(-np.abs(distance[k]), kind="stable")
-    render.print_heading(
-        out, f"features, {_some(min(max_n, len(order)), len(order), 'most unusual')}"
-    )
+    render.print_heading(out, f"features, {_some(max_n, len(order), 'most unusual')}")
     render.print_wide(out, _feature_rows(table, k, order[:max_n], distance=distance[k], mean=mean))
     events = cluster_events(loaded, cluster)
     if events:
-        render.print_heading(out, "events")
+        _print_events(out, events, max_n)
+
+
+def _print_events(out: Console, events: Sequence[Event], max_n: int) -> None:
+    render.print_heading(out, f"events, {_some(max_n, len(events), 'newest')}")
     for event in reversed(events[-max_n:]):
         out.print(format_event(event), soft_wrap=True)
 
@@ -109,11 +109,11 @@ def format_event(event: Event) -> Text:
 def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
     model, progress = loaded.model, loaded.progress
     state, config = model.state, model.config
-    names = model.settings.feature_names
+    features = model.settings.feature_names
     version = f", version {loaded.version.version}" if loaded.is_checkpoint else ""
     size = render.format_size(loaded.n_bytes)
     yield "model", f"{loaded.place}{version}, {size}, by scstream {loaded.writer}"
-    named = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
+    named = f": {', '.join(features[:8])}{', ...' if len(features) > 8 else ''}" if features else ""
     n_features = model.family.n_features
     yield "family", f"{model.family.name}, {_count(n_features, 'feature')}{named}"
     rows = f"{_count(progress.rows, 'row')} in " if progress and progress.rows else ""
@@ -152,10 +152,8 @@ def _format_offsets(offsets: Offsets) -> Iterator[str]:
 
 
 def _cluster_rows(table: ClusterTable, order: Labels) -> Table:
-    drawn = render.plain_table()
-    for name in ("id", "share", "", "weight", "born", "seen"):
-        drawn.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    drawn.add_column("unlike the others", overflow="fold")
+    columns = ("id", "share", "", "weight", "born", "seen", "unlike the others")
+    drawn = render.plain_table(columns, right=("id", "share", "weight", "born", "seen"))
     distance, _, _ = deviations(table)
     largest = float(table.share.max(initial=0.0)) or 1.0
     for k in order:
@@ -171,20 +169,19 @@ def _cluster_rows(table: ClusterTable, order: Labels) -> Table:
     return drawn
 
 
-def _unusual_features(names: Sequence[str], distance: Array) -> str:
+def _unusual_features(feature_names: Sequence[str], distance: Array) -> str:
     order = np.argsort(-np.abs(distance), kind="stable")
     unusual = [d for d in order if abs(distance[d]) >= _UNUSUAL]
     return ", ".join(
-        f"{render.printable(names[d])} {distance[d]:+.1f} sd" for d in unusual[:_N_NAMED]
+        f"{render.printable(feature_names[d])} {distance[d]:+.1f} sd" for d in unusual[:_N_NAMED]
     )
 
 
 def _feature_rows(
     table: ClusterTable, k: int, order: Labels, *, distance: Array, mean: Array
 ) -> Table:
-    drawn = render.plain_table()
-    for name in ("feature", "unusual", "", "mean", "std", "mean of all"):
-        drawn.add_column(name, justify="left" if name in ("feature", "") else "right", no_wrap=True)
+    numbers = ("mean", "std", "mean of all")
+    drawn = render.plain_table(("feature", "unusual", "", *numbers), right=("unusual", *numbers))
     largest = float(np.abs(distance).max(initial=0.0)) or 1.0
     for d in order:
         style = render.change_style(float(distance[d]), threshold=_UNUSUAL)
@@ -205,4 +202,4 @@ def _count(n: int, what: str) -> str:
 
 
 def _some(n: int, of: int, which: str) -> str:
-    return f"all {of:,}" if n == of else f"the {n:,} {which} of {of:,}"
+    return f"all {of:,}" if n >= of else f"the {n:,} {which} of {of:,}"

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.cli.store import is_local
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header
 from scstream.io.model_file import DAMAGE
 from scstream.model import Model
+from scstream.observe.events import CheckpointSkipped, EventCallback, RunEvent, ignore_event
 from scstream.stream.checkpoint_log import VERSION
 from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.progress import Progress
-from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.schema import Schema
 
 _ATTEMPTS = 10
@@ -56,7 +55,7 @@ class LoadedModel:
 
 
 def load_model(
-    place: str, *, options: Mapping[str, Any] | None = None, emit: EventCallback = ignore_event
+    place: str, *, options: Tables | None = None, emit: EventCallback = ignore_event
 ) -> LoadedModel:
     """Load a model file, or the newest valid checkpoint in a folder or at an s3:// address.
 
@@ -112,14 +111,14 @@ def _read_file(path: Path) -> bytes:
 def skip_reporter(redactor: SecretRedactor, *, as_json: bool) -> EventCallback:
     """Return a callback that reports skipped checkpoints on standard error."""
 
-    def emit(kind: str, /, **values: Any) -> None:
-        if kind not in ("damaged", "too_new"):
+    def emit(event: RunEvent) -> None:
+        if not isinstance(event, CheckpointSkipped):
             return
         if as_json:
             from scstream.cli.logs import JsonLog
 
-            JsonLog(redactor).emit(kind, **values)
+            JsonLog(redactor).emit(event)
         else:
-            sys.stderr.write(f"scstream: skipped {values['name']}: {values['reason']}\n")
+            sys.stderr.write(f"scstream: skipped {event.name}: {event.reason}\n")
 
     return emit

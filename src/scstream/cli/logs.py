@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from scstream.cli.secrets import SecretRedactor
+from scstream.observe.events import RunEvent
 
 _LEVELS = {
     "damaged": "error",
@@ -43,9 +44,13 @@ class JsonLog:
             wrapper_class=structlog.BoundLogger,
         ).bind(**fields)
 
-    def emit(self, kind: str, /, **values: Any) -> None:
+    def write(self, event: str, /, **values: object) -> None:
         """Write one line."""
-        self._logger.msg(kind, level=_LEVELS.get(kind, "info"), **values)
+        self._logger.msg(event, level=_LEVELS.get(event, "info"), **values)
+
+    def emit(self, event: RunEvent, /) -> None:
+        """Write an event."""
+        self.write(event.event, **event.to_dict())
 
 
 @contextmanager

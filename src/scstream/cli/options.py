@@ -12,6 +12,11 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="One setting, such as batch.rows=500."),
 ]
+Source = Annotated[
+    str | None,
+    typer.Option(metavar="KIND:REST", help="file:rows.csv, nats://host:4222/stream, stdin ..."),
+]
+Sink = Annotated[str | None, typer.Option(metavar="KIND:REST", help="file:labels.csv, stdout ...")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 Folder = Annotated[
     str | None,

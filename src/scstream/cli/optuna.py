@@ -24,18 +24,19 @@ class Range:
     high: float
 
 
+Chosen = Mapping[str, Any]  # values by setting
 Space = Mapping[str, Range | tuple[Any, ...]]  # a range of numbers, or choices
 
 
 def search(
     space: Space,
-    objective: Callable[[Mapping[str, Any]], float],
+    objective: Callable[[Chosen], float],
     *,
-    first: Mapping[str, Any],
+    first: Chosen,
     trials: int,
     seed: int,
     report: Callable[[int, float], None] = lambda n, best: None,
-) -> tuple[dict[str, Any], float]:
+) -> tuple[Chosen, float]:
     """Return the settings with the highest score, and the score.
 
     `first` is tried first; settings for which the objective raises `InputError` are skipped.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +12,14 @@ from scstream.cli.progress import ProgressBar
 from scstream.cli.render import console
 from scstream.cli.rows import InputSize, explain_os_errors, input_name, read_chunks
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.core.predictor import Prediction
 from scstream.core.state import NOVEL
 from scstream.errors import InputError
 from scstream.families.base import Rows
 from scstream.io.schema import check_entries
 from scstream.model import thread_executor
-from scstream.preprocess.block import Block, Reject
+from scstream.preprocess.block import Block, Columns, Reject
 from scstream.stream import connectors
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.processor import unsuitable
@@ -54,7 +53,7 @@ class PredictResult:
 
 
 def predict_file(
-    loaded: LoadedModel, settings: Mapping[str, Any], sink: Sink, *, show_bar: bool = True
+    loaded: LoadedModel, settings: Tables, sink: Sink, *, show_bar: bool = True
 ) -> PredictResult:
     """Predict all rows of a source and write the predictions to a sink, chunk by chunk."""
     result, size = PredictResult(), InputSize.of(settings)
@@ -101,7 +100,7 @@ def predict_block(version: ModelVersion, block: Block) -> tuple[Block, Predictio
     return block, version.model.at().predict(block.X, run=thread_executor(-1).map)
 
 
-def _input_schema(loaded: LoadedModel, given: Mapping[str, Any]) -> Schema:
+def _input_schema(loaded: LoadedModel, given: Tables) -> Schema:
     """Return the columns of the model, the columns to keep, and names for unnamed features."""
     known = loaded.schema
     features = known.features if known.features is not None else given.get("features")
@@ -120,7 +119,7 @@ def _check_width(loaded: LoadedModel, schema: Schema) -> None:
         )
 
 
-def _columns(start: int, block: Block, prediction: Prediction, schema: Schema) -> dict[str, Any]:
+def _columns(start: int, block: Block, prediction: Prediction, schema: Schema) -> Columns:
     return {
         "index": start + block.row,
         **{name: block.extra[name] for name in schema.keep if name in block.extra},
@@ -138,7 +137,7 @@ def print_result(
     if as_json:
         from scstream.cli.logs import JsonLog
 
-        JsonLog(redactor).emit("predicted", **vars(result))
+        JsonLog(redactor).write("predicted", **vars(result))
         return
     if result.refused:
         sys.stderr.write(f"scstream: {result}\n")

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Any, Self
+from typing import Self
 
 from rich.live import Live
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -18,11 +18,17 @@ from rich.text import Text
 from scstream.cli.logs import JsonLog
 from scstream.cli.render import BAR, DOWN, console, duration
 from scstream.cli.secrets import SecretRedactor
+from scstream.observe.events import (
+    BatchLearned,
+    CheckpointWritten,
+    RunEvent,
+    Started,
+    Stopped,
+)
 
 _REFRESH_SECONDS = 0.25
 _RATE_SECONDS = 5.0  # window over which the rate is measured
 _LAG_SECONDS = 1.0  # between two requests for the lag: each is a round trip to the broker
-_LOGGED = ("started", "checkpoint", "damaged", "gap", "stopped", "warning", "alert")
 _MESSAGES = {  # of events on a terminal, with their style
     "started": ("started at batch {batch}, as instance {epoch} of {job}", "dim"),
     "damaged": ("skipped the damaged checkpoint {name}: {reason}", "red"),
@@ -52,18 +58,18 @@ class Progress:
     def __post_init__(self) -> None:
         self.began = self.elapsed()
 
-    def count(self, kind: str, values: dict[str, Any]) -> None:
+    def count(self, event: RunEvent) -> None:
         """Count an event of the pipeline."""
-        if kind == "batch":
-            self.rows += values["rows"]
-            self.rejected += values["rejected"]
-            self.clusters = values["clusters"]
+        if isinstance(event, BatchLearned):
+            self.rows += event.rows
+            self.rejected += event.rejected
+            self.clusters = event.clusters
             self.batches += 1
-            self.batch = values["batch"] + 1
-        elif kind == "checkpoint":
+            self.batch = event.batch + 1
+        elif isinstance(event, CheckpointWritten):
             self._checkpoint_at = self.elapsed()
-        elif kind in ("started", "stopped"):
-            self.batch = values["batch"]
+        elif isinstance(event, Started | Stopped):
+            self.batch = event.batch
             self.last_lag = None
 
     def sample(self) -> None:
@@ -96,7 +102,7 @@ class Progress:
         """Seconds since the last checkpoint of this run."""
         return None if self._checkpoint_at is None else self.elapsed() - self._checkpoint_at
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, float | None]:
         """Return the counts for a log."""
         age = self.checkpoint_age
         return {
@@ -138,18 +144,18 @@ class JsonDisplay:
         self._last = progress.elapsed()
         self._log = JsonLog(redactor, job=job)
 
-    def show_event(self, kind: str, values: dict[str, Any]) -> None:
+    def show_event(self, event: RunEvent) -> None:
         """Write one line; batches are not logged."""
-        if kind in _LOGGED:
-            counts = self._progress.to_dict() if kind == "stopped" else {}
-            self._log.emit(kind, **counts, **values)
+        if not isinstance(event, BatchLearned):
+            counts = self._progress.to_dict() if isinstance(event, Stopped) else {}
+            self._log.write(event.event, **counts, **event.to_dict())
 
     def refresh(self) -> None:
         """Write the counts if the interval has passed."""
         now = self._progress.elapsed()
         if now - self._last >= self._every:
             self._last = now
-            self._log.emit("progress", **self._progress.to_dict())
+            self._log.write("progress", **self._progress.to_dict())
 
     def close(self) -> None:
         """Write nothing: the event "stopped" had the final counts."""
@@ -169,12 +175,12 @@ class LiveDisplay:
         self._live.start()
         self.refresh = self._live.refresh
 
-    def show_event(self, kind: str, values: dict[str, Any]) -> None:
+    def show_event(self, event: RunEvent) -> None:
         """Print a message above the line."""
-        self._started = self._started or kind == "started"
-        if kind in _MESSAGES:
-            message, style = _MESSAGES[kind]
-            text = self._redactor.redact(message.format(**values))
+        self._started = self._started or isinstance(event, Started)
+        if event.event in _MESSAGES:
+            message, style = _MESSAGES[event.event]
+            text = self._redactor.redact(message.format(**event.to_dict()))
             self._console.print(Text(text, style=style), soft_wrap=True)
 
     def close(self) -> None:
@@ -203,10 +209,10 @@ class DisplayThread:
         self._closed = Event()
         self._thread = Thread(target=self._run, name="scstream-progress", daemon=True)
 
-    def emit(self, kind: str, /, **values: Any) -> None:
+    def emit(self, event: RunEvent) -> None:
         """Count and show an event."""
-        self._progress.count(kind, values)
-        self._display.show_event(kind, values)
+        self._progress.count(event)
+        self._display.show_event(event)
 
     def __enter__(self) -> Self:
         self._thread.start()

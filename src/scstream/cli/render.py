@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Literal
@@ -40,8 +40,8 @@ class Symbols:
         length = round(min(max(share, 0.0), 1.0) * width * steps)
         if share > 0 and steps > 1:
             length = max(length, 1)
-        full, rest = divmod(length, steps)
-        drawn = self.cells[-1] * full + (self.cells[rest] if rest else "")
+        full, remainder = divmod(length, steps)
+        drawn = self.cells[-1] * full + (self.cells[remainder] if remainder else "")
         return drawn.ljust(width)
 
     def sparkline(self, values: Sequence[float], width: int) -> str:
@@ -106,19 +106,20 @@ def print_heading(out: Console, text: str) -> None:
     out.print(Text(text, style="bold"), soft_wrap=True)
 
 
-def plain_table() -> Table:
-    """Return an empty table without lines."""
-    return Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-
-
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()
-) -> None:
-    """Print a table on standard output; cells "warn" and "note" are coloured."""
-    table = plain_table()
+def plain_table(columns: Sequence[str], *, right: Container[str] = ()) -> Table:
+    """Return an empty table without lines; only the last column is wrapped."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for name in columns:
         justify: Literal["left", "right"] = "right" if name in right else "left"
         table.add_column(name, justify=justify, no_wrap=name != columns[-1], overflow="fold")
+    return table
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Container[str] = ()
+) -> None:
+    """Print a table on standard output; cells "warn" and "note" are coloured."""
+    table = plain_table(columns, right=right)
     for row in rows:
         table.add_row(*(Text(cell, style=LEVELS.get(cell, "")) for cell in row))
     print_wide(console(), table)
@@ -136,8 +137,9 @@ def print_wide(out: Console, content: RenderableType) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as one line of JSON on standard output."""
-    sys.stdout.write(json.dumps(value, default=str) + "\n")
+    """Print a value as one line of JSON on standard output; arrays become lists."""
+    text = json.dumps(value, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v))
+    sys.stdout.write(f"{text}\n")
 
 
 def duration(seconds: float) -> str:

@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
 
 from scstream.cli.checkpoints import list_checkpoints
-from scstream.cli.store import MemoryStore
+from scstream.cli.settings import Tables
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
 from scstream.stream.checkpoint_log import BOUNDARY, DIGEST, SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.config import build
 from scstream.stream.progress import Progress
-from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, SourceWrapper
-from scstream.stream.store import Store
+from scstream.stream.store import MemoryStore, Store
 
 _START = "replay"  # name of the savepoint in memory
 _CONSUMER_OPTIONS = ("durable", "group")  # the broker's state of the pipeline itself
@@ -45,15 +44,15 @@ class ReplayResult:
 class _ComparingLog(CheckpointLog):
     """A checkpoint log that compares the digest of the labels with the known digests."""
 
-    expected: Mapping[int, str] = field(default_factory=dict)
+    first_digests: Mapping[int, str] = field(default_factory=dict)
     agreed: list[int] = field(default_factory=list)
     last_batch: int = -1
 
     def record_digest(self, batch: int, digest: str) -> None:
         self.last_batch = batch
-        if batch not in self.expected:
+        if batch not in self.first_digests:
             return
-        if self.expected[batch] != digest:
+        if self.first_digests[batch] != digest:
             before = "the first one that can be compared"
             if self.agreed:
                 before = f"but were equal after batch {self.agreed[-1]}"
@@ -72,12 +71,11 @@ class _UnacknowledgedSource(SourceWrapper):
 
 
 def replay_batches(
-    settings: Mapping[str, Any],
+    settings: Tables,
     store: Store,
     *,
     start: str,
     to: int | None = None,
-    emit: EventCallback = ignore_event,
     stop: Event | None = None,
 ) -> ReplayResult:
     """Learn batches again from a version or savepoint; by default to the last known labels.
@@ -86,13 +84,13 @@ def replay_batches(
     """
     content = _read_start(store, start)
     first = Progress.from_header(read_header(content)).batch
-    expected = _known_digests(store, first, to)
-    memory = MemoryStore(store)
+    first_digests = _known_digests(store, first, to)
+    memory = MemoryStore(store, hidden=VERSION)
     memory.put(SAVEPOINT + _START, content)
-    pipeline = _build(settings, memory, emit)
-    log = pipeline.checkpoint_log = _ComparingLog(memory, expected=expected)
+    pipeline = _build(settings, memory)
+    log = pipeline.checkpoint_log = _ComparingLog(memory, first_digests=first_digests)
     _check_boundaries(pipeline, store, first)
-    end = max(expected) + 1
+    end = max(first_digests) + 1
     pipeline.run(savepoint=_START, until=end, stop=stop)
     if log.last_batch + 1 < end and not (stop and stop.is_set()):
         raise NonDeterministicReplay(
@@ -103,10 +101,10 @@ def replay_batches(
 
 
 def _read_start(store: Store, start: str) -> bytes:
-    names = [SAVEPOINT + start]
+    possible = [SAVEPOINT + start]
     if start.isdigit():
-        names.insert(0, f"{VERSION}{int(start):015d}")
-    for name in names:
+        possible.insert(0, f"{VERSION}{int(start):015d}")
+    for name in possible:
         if name in store.names(name):
             content = store.get(name)
             if content[:1] != b"{":
@@ -138,7 +136,7 @@ def _known_digests(store: Store, first: int, to: int | None) -> dict[int, str]:
     return within
 
 
-def _build(settings: Mapping[str, Any], memory: MemoryStore, emit: EventCallback) -> Pipeline:
+def _build(settings: Tables, memory: MemoryStore) -> Pipeline:
     """Build the pipeline so that it changes nothing outside of memory."""
     if "source" not in settings:
         raise InputError("replay needs the source of the pipeline; give its file, or --source.")
@@ -148,7 +146,7 @@ def _build(settings: Mapping[str, Any], memory: MemoryStore, emit: EventCallback
             "be replayed."
         )
     source = {n: value for n, value in settings["source"].items() if n not in _CONSUMER_OPTIONS}
-    pipeline = build({**settings, "source": source}, emit=emit, store=memory)
+    pipeline = build({**settings, "source": source}, store=memory)
     pipeline.source = _UnacknowledgedSource(pipeline.source)
     pipeline.sink = pipeline.dead_letters = pipeline.alerts = NullSink()
     pipeline.checkpoint_policy = CheckpointPolicy(batches=1 << 62, seconds=float("inf"), digests=1)

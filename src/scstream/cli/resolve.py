@@ -70,8 +70,8 @@ def print_settings(layer: Layer, redactor: SecretRedactor, *, as_json: bool) -> 
     """Print every setting of a pipeline with its value and origin, secrets redacted."""
     from scstream.cli.defaults import with_defaults
     from scstream.cli.render import print_json, print_table
-    from scstream.cli.store import MemoryStore
     from scstream.stream.config import build
+    from scstream.stream.store import MemoryStore
 
     build(to_tables(layer), store=MemoryStore())  # raises if the settings are not valid
     shown = {

@@ -73,7 +73,7 @@ class InputSize:
     sizes: Mapping[str, int]
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> InputSize:
+    def of(cls, settings: Tables) -> InputSize:
         """Measure the files that a source will read."""
         source = settings["source"]
         if source["kind"] != "file":
@@ -140,7 +140,7 @@ def explain_os_errors(rows: str | None = None, *, output: str | None = None) -> 
         raise InputError(f"{path} cannot be read: {_reason(error)}; check the path.") from error
 
 
-def input_name(settings: Mapping[str, Any]) -> str:
+def input_name(settings: Tables) -> str:
     """Return the path of the rows."""
     return str(settings["source"].get("path", "standard input"))
 

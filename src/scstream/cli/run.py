@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from scstream.cli.checkpoints import has_checkpoint
@@ -13,37 +11,28 @@ from scstream.cli.exporters import Exporters, start_exporters
 from scstream.cli.logs import library_logs
 from scstream.cli.progress import DisplayThread, JsonDisplay, LiveDisplay, Progress
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.cli.signals import GracefulStop
 from scstream.cli.store import is_local, open_store
 from scstream.errors import InputError
+from scstream.observe.events import EventCallback, RunEvent, Started, Stopped, WarningLogged
 from scstream.observe.webhook import posting
 from scstream.stream.config import FOLDER, build
-from scstream.stream.runner import EventCallback
-
-
-@dataclass(frozen=True)
-class StartOptions:
-    """Where a run starts and ends: the flags of `scstream run`."""
-
-    resume: bool = False
-    resume_or_start: bool = False
-    savepoint: str | None = None
-    accept_gap: bool = False
-    take_over: bool = False
-    until: int | None = None
 
 
 def run_pipeline(
-    settings: Mapping[str, Any],
-    start: StartOptions,
+    settings: Tables,
+    exporters: Exporters,
     redactor: SecretRedactor,
     *,
     as_json: bool,
     every: float,
-    exporters: Exporters,
+    **start: Any,
 ) -> None:
-    """Run a pipeline and show its progress; `every` is the seconds between two log lines."""
-    check_start(settings, start)
+    """Run a pipeline and show its progress.
+
+    `every` is the seconds between two log lines; `start` are arguments of `Pipeline.run`.
+    """
     with GracefulStop() as signals:
         progress = Progress(stopping=signals.stop.is_set)
         job = settings.get("job", "scstream")
@@ -56,44 +45,37 @@ def run_pipeline(
         )
         listeners: list[EventCallback] = [thread.emit]
 
-        def emit(kind: str, /, **values: Any) -> None:
-            signals.started = signals.started or kind == "started"
+        def emit(event: RunEvent) -> None:
+            signals.started = signals.started or isinstance(event, Started)
             for listener in listeners:
-                listener(kind, **values)
+                listener(event)
 
         pipeline = build(settings, emit=emit, store=open_store(settings, must_exist=False))
         progress.lag = pipeline.source.lag
         with (
             thread,
-            library_logs(lambda detail: thread.emit("warning", detail=detail)),
+            library_logs(lambda detail: thread.emit(WarningLogged(detail))),
             posting(settings.get("alerts", {})) as post,
             start_exporters(pipeline, exporters, redactor) as others,
         ):
             listeners += [post, *others]
             try:
-                pipeline.run(
-                    savepoint=start.savepoint,
-                    accept_gap=start.accept_gap,
-                    take_over=start.take_over,
-                    stop=signals.stop,
-                    until=start.until,
-                )
+                pipeline.run(stop=signals.stop, **start)
             except KeyboardInterrupt:
-                thread.emit("stopped", batch=progress.batch, drained=True)
+                thread.emit(Stopped(progress.batch, drained=True))
 
 
-def check_start(settings: Mapping[str, Any], start: StartOptions) -> None:
+def check_start(settings: Tables, *, must_resume: bool, may_resume: bool) -> None:
     """Raise if the run would continue, or start anew, by accident."""
     place = str(settings.get("checkpoint", {}).get("folder", FOLDER))
     exists = not is_local(place) or os.path.isdir(place)
     has_progress = exists and has_checkpoint(open_store(settings))
-    continues = start.resume or start.savepoint is not None
-    if start.resume and not has_progress:
+    if must_resume and not has_progress:
         raise InputError(
             f"there is no checkpoint in {place} to continue from; start without --resume, or give "
             "the right folder with --checkpoint."
         )
-    if has_progress and not continues and not start.resume_or_start:
+    if has_progress and not may_resume:
         raise InputError(
             f"there are checkpoints in {place} already; continue from them with --resume, or start "
             "anew with another folder (--checkpoint)."

@@ -1,16 +1,20 @@
-"""Redaction of secrets: passwords are collected from settings and replaced in all output."""
+"""Secrets: collected from settings, replaced in all output; and the token of a service."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import unquote, urlsplit
 
+from scstream.errors import InputError
 from scstream.observe.address import shown_address
 from scstream.stream.secrets import masked
 
 STARS = "***"
+TOKEN = "SCSTREAM_TOKEN"
 _SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "token"})
 _CREDENTIALS = re.compile(r"(\w+)://([^/\s@]*(?:@[^/\s@]*)*)@")
 _ASSIGNED = re.compile(
@@ -97,3 +101,22 @@ class RedactedStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def read_token(file: Path | None, redactor: SecretRedactor) -> str | None:
+    """Return the token from a file, or else from the variable SCSTREAM_TOKEN."""
+    if file is None:
+        token = os.environ.get(TOKEN) or None
+    else:
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise InputError(
+                f"{file} cannot be read: {reason}; it should contain the token."
+            ) from error
+        if not token:
+            raise InputError(f"the file {file} is empty; write the token into it.")
+    if token is not None:
+        redactor.collect("token", token)
+    return token

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scstream.cli.logs import JsonLog, library_logs
 from scstream.cli.secrets import SecretRedactor
+from scstream.cli.settings import Tables
 from scstream.cli.store import is_local, open_store
 from scstream.errors import InputError
+from scstream.observe.events import (
+    EventCallback,
+    ModelNotSaved,
+    ModelSaved,
+    RunEvent,
+    ServiceStarted,
+    ServiceStopped,
+    UpdateLearned,
+    WarningLogged,
+)
 from scstream.observe.prometheus import Metrics
 from scstream.serve.app import create_app
 from scstream.serve.listen import bind, serve
@@ -20,7 +29,6 @@ from scstream.serve.live import Live
 from scstream.serve.model import LocalModel, ModelProvider, Poller
 from scstream.serve.settings import EXPOSED, ServiceSettings
 from scstream.stream.follower import Follower
-from scstream.stream.runner import EventCallback
 
 _MESSAGES = {  # of events on a terminal
     "serving": "serving at {url}; see {url}/docs for the routes",
@@ -37,52 +45,44 @@ _MESSAGES = {  # of events on a terminal
 }
 
 
-@dataclass(frozen=True)
-class ModelSource:
-    """Where the model is loaded from, and where a model that learns is saved."""
-
-    place: str  # a model file, or a folder or address of checkpoints
-    settings: Mapping[str, Any]  # of a pipeline; its checkpoint section is used
-    every: float = 2.0  # seconds between two checks for a newer checkpoint
-    save: Path | None = None
-    save_every: int = 100  # batches
-
-    @property
-    def is_followed(self) -> bool:
-        """Return True for the checkpoints of a pipeline, False for a model file."""
-        return not is_local(self.place) or Path(self.place).is_dir()
-
-    def open(self, emit: EventCallback) -> ModelProvider:
-        """Load the model."""
-        if self.is_followed:
-            return Follower(open_store(self.settings), emit=emit)
-        return LocalModel.open(self.place)
-
-
 def serve_model(
-    source: ModelSource,
+    place: str,
     settings: ServiceSettings,
     redactor: SecretRedactor,
     *,
+    tables: Tables,
+    every: float,
+    save: Path | None,
+    save_every: int,
     as_json: bool,
     page: bool,
     spans: bool,
 ) -> None:
-    """Serve a model until a signal stops the service."""
-    check_options(source, settings)
+    """Serve a model file, or the newest checkpoint at a place, until a signal stops the service.
+
+    `tables` are settings of a pipeline, for its checkpoint section; `every` is in seconds and
+    `save_every` in batches.
+    """
+    is_followed = not is_local(place) or Path(place).is_dir()
+    check_options(settings, is_followed=is_followed, save=save)
     metrics, live = Metrics(), Live() if page else None
     write = event_writer(redactor, as_json=as_json)
 
-    def report(kind: str, /, **values: Any) -> None:
-        write(kind, **values)
-        metrics.emit(kind, **values)
+    def report(event: RunEvent) -> None:
+        write(event)
+        metrics.emit(event)
 
-    model = source.open(report)
-    saver = ModelSaver(model, source, report)
+    model: ModelProvider
+    if is_followed:
+        model, saver = Follower(open_store(tables), emit=report), None
+    else:
+        model = LocalModel.open(place)
+        saver = ModelSaver(model, save, every=save_every, report=report)
 
-    def emit(kind: str, /, **values: Any) -> None:
-        report(kind, **values)
-        saver.count(kind)
+    def emit(event: RunEvent) -> None:
+        report(event)
+        if saver is not None and isinstance(event, UpdateLearned):
+            saver.count()
 
     around: Any = None
     if spans:
@@ -92,62 +92,65 @@ def serve_model(
     app = create_app(model, settings, live=live, metrics=metrics, emit=emit, around=around)
     service = app.state.service
     with ExitStack() as stack:
-        stack.enter_context(library_logs(lambda detail: report("warning", detail=detail)))
+        stack.enter_context(library_logs(lambda detail: report(WarningLogged(detail))))
         socket = stack.enter_context(bind(settings.host, settings.port))
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        report("serving", url=f"http://{host}:{socket.getsockname()[1]}", model=source.place)
+        report(ServiceStarted(f"http://{host}:{socket.getsockname()[1]}", place))
         if settings.is_exposed:
-            report("warning", detail=EXPOSED)
+            report(WarningLogged(EXPOSED))
         service.begin()
-        if source.is_followed:
-            poller = Poller(model, every=source.every, changed=service.model_changed, emit=report)
+        if is_followed:
+            poller = Poller(model, every=every, changed=service.model_changed, emit=report)
             stack.enter_context(poller)
         serve(app, socket)
-        saver.save()
-    report("stopped")
+        if saver is not None:
+            saver.save()
+    report(ServiceStopped())
 
 
-def check_options(source: ModelSource, settings: ServiceSettings) -> None:
+def check_options(settings: ServiceSettings, *, is_followed: bool, save: Path | None) -> None:
     """Raise if options contradict each other."""
-    if settings.learn and source.is_followed:
+    if settings.learn and is_followed:
         raise InputError(
             "a model that follows the checkpoints of a pipeline is learned there; remove --learn, "
             "or give a model file."
         )
-    if source.save is not None and not settings.learn:
+    if save is not None and not settings.learn:
         raise InputError("--save writes a model that learns; add --learn, or remove --save.")
-    if source.save is not None and not source.save.absolute().parent.is_dir():
-        raise InputError(f"the folder of {source.save} does not exist; create it first.")
+    if save is not None and not save.absolute().parent.is_dir():
+        raise InputError(f"the folder of {save} does not exist; create it first.")
 
 
 class ModelSaver:
     """Saves a model that learns, every few batches and at the end."""
 
-    def __init__(self, model: ModelProvider, source: ModelSource, report: EventCallback) -> None:
+    def __init__(
+        self, model: LocalModel, path: Path | None, *, every: int, report: EventCallback
+    ) -> None:
         self._model = model
-        self._source = source
+        self._path = path
+        self._every = every
         self._report = report
         self._unsaved = 0
 
-    def count(self, kind: str) -> None:
-        """Count learned batches and save when it is time."""
-        if kind == "learned":
-            self._unsaved += 1
-            if self._unsaved >= self._source.save_every:
-                self.save()
+    def count(self) -> None:
+        """Count a learned batch and save when it is time."""
+        self._unsaved += 1
+        if self._unsaved >= self._every:
+            self.save()
 
     def save(self) -> None:
-        """Write the file if there are unsaved batches."""
-        path, model = self._source.save, self._model
-        if path is None or not self._unsaved or not isinstance(model, LocalModel):
+        """Write the file if there is one and there are unsaved batches."""
+        if self._path is None or not self._unsaved:
             return
+        path = str(self._path)
         try:
-            model.save(path)
+            self._model.save(path)
         except OSError as error:
-            self._report("not_saved", path=str(path), reason=error.strerror or str(error))
+            self._report(ModelNotSaved(path, error.strerror or str(error)))
             return
         self._unsaved = 0
-        self._report("saved", path=str(path), batch=model.current().batch)
+        self._report(ModelSaved(path, self._model.current().batch))
 
 
 def event_writer(redactor: SecretRedactor, *, as_json: bool) -> EventCallback:
@@ -155,8 +158,9 @@ def event_writer(redactor: SecretRedactor, *, as_json: bool) -> EventCallback:
     if as_json or not sys.stderr.isatty():
         return JsonLog(redactor).emit
 
-    def emit(kind: str, /, **values: Any) -> None:
-        if kind in _MESSAGES:
-            sys.stderr.write(f"scstream: {redactor.redact(_MESSAGES[kind].format(**values))}\n")
+    def emit(event: RunEvent) -> None:
+        if event.event in _MESSAGES:
+            text = _MESSAGES[event.event].format(**event.to_dict())
+            sys.stderr.write(f"scstream: {redactor.redact(text)}\n")
 
     return emit

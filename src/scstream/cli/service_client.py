@@ -12,8 +12,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from scstream.cli.secrets import TOKEN
 from scstream.cli.summary import ClusterSummary, Summary
-from scstream.cli.token import TOKEN
 from scstream.core.state import Event
 from scstream.errors import InputError, StreamError
 
@@ -89,8 +89,8 @@ def _error_detail(error: HTTPError) -> str:
 
 
 def _summarize(
-    found: Mapping[str, Any],
-    events: Mapping[str, Any],
+    found: Any,
+    events: Any,
     metrics: Mapping[str, float],
     *,
     before: Mapping[str, float],

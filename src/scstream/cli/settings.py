@@ -133,7 +133,7 @@ def parse_value(text: str, name: str) -> Any:
     return _dates_as_text(parsed["value"]) if len(parsed) == 1 else text
 
 
-def _flatten(tables: Mapping[str, Any], above: Key = ()) -> Iterator[tuple[Key, Any]]:
+def _flatten(tables: Tables, above: Key = ()) -> Iterator[tuple[Key, Any]]:
     for name, value in tables.items():
         if isinstance(value, dict) and value:
             yield from _flatten(value, (*above, name))

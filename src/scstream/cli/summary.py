@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise, takewhile
-from typing import Any
 
 import numpy as np
 
+from scstream.cli.settings import Tables
 from scstream.core.state import Event
 from scstream.errors import ScStreamError, StreamError
+from scstream.io.header import PipelineState
 from scstream.model import Model, read_checkpoint
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.follower import NONE, Follower
@@ -54,7 +55,7 @@ class Summary:
 
     @classmethod
     def of(
-        cls, model: Model, pipeline: Mapping[str, Any], *, version: int, n_bytes: int | None = None
+        cls, model: Model, pipeline: PipelineState, *, version: int, n_bytes: int | None = None
     ) -> Summary:
         """Summarize a checkpoint."""
         state, known = model.state, pipeline.get("progress")
@@ -87,7 +88,7 @@ class Summary:
             job=progress.job,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return it for JSON, with None for NaN."""
         values = asdict(self)
         for name in ("novelty", "log_density"):
@@ -100,10 +101,6 @@ class History:
     """The last summaries, the newest last."""
 
     summaries: deque[Summary] = field(default_factory=lambda: deque(maxlen=MAX_SUMMARIES))
-
-    def add(self, summary: Summary) -> None:
-        """Append a summary."""
-        self.summaries.append(summary)
 
     @property
     def newest(self) -> Summary:
@@ -141,7 +138,7 @@ class History:
             for cluster in self.newest.clusters
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the newest summary for JSON, with its rate and changes."""
         rate = self.rate
         return {
@@ -162,7 +159,7 @@ def _rate(earlier: Summary, later: Summary) -> float:
 class CheckpointMonitor:
     """Reads the checkpoints of a pipeline."""
 
-    def __init__(self, place: str, *, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, place: str, *, options: Tables | None = None) -> None:
         self.name = place
         self._follower = Follower.open(place, options=options)
         self._version = NONE

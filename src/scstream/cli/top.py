@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
 
-from scstream.cli.render import console
-from scstream.cli.secrets import SecretRedactor
+from scstream.cli.render import console, print_json
 from scstream.cli.service_client import ServiceMonitor
 from scstream.cli.summary import CheckpointMonitor, History
-from scstream.cli.token import read_token
 from scstream.cli.top_frame import View, frame
 from scstream.errors import StreamError
 
@@ -60,31 +56,21 @@ class Keys:
         return os.read(self._descriptor, 16).decode(errors="replace")
 
 
-def open_monitor(
-    place: str,
-    *,
-    options: Mapping[str, Any] | None,
-    token_file: Path | None,
-    redactor: SecretRedactor,
-) -> Monitor:
-    """Return a monitor of the service or of the checkpoints at a place."""
-    if place.startswith(("http://", "https://")):
-        return ServiceMonitor(place, token=read_token(token_file, redactor))
-    return CheckpointMonitor(place, options=options)
-
-
 def watch(monitor: Monitor, *, every: float, once: bool, as_json: bool) -> None:
     """Show frames until the user quits; one frame if `once` or if there is no terminal."""
     history = History()
-    for summary in monitor.past():
-        history.add(summary)
+    history.summaries.extend(monitor.past())
     out = console()
     if as_json:
         _print_json(monitor, history, every=every, once=once)
     elif once or not out.is_terminal:
         _poll(monitor, history)
         _check_not_empty(monitor, history)
-        _print_frame(out, history, monitor.name)
+        height = out.height - 1 if out.is_terminal else int(os.environ.get("LINES", _LINES))
+        view = View(monitor.name, time.time(), out.width, height, shows_keys=False)
+        for line in frame(history, view):
+            line.rstrip()
+            out.print(line, soft_wrap=True)
     else:
         _live(out, monitor, history, every=every)
 
@@ -92,16 +78,7 @@ def watch(monitor: Monitor, *, every: float, once: bool, as_json: bool) -> None:
 def _poll(monitor: Monitor, history: History) -> None:
     summary = monitor.poll()
     if summary is not None:
-        history.add(summary)
-
-
-def _poll_or_explain(monitor: Monitor, history: History) -> str:
-    """Poll; return the error if the pipeline or service cannot be reached at the moment."""
-    try:
-        _poll(monitor, history)
-    except StreamError as error:
-        return str(error)
-    return ""
+        history.summaries.append(summary)
 
 
 def _check_not_empty(monitor: Monitor, history: History) -> None:
@@ -115,27 +92,17 @@ def _check_not_empty(monitor: Monitor, history: History) -> None:
 def _print_json(monitor: Monitor, history: History, *, every: float, once: bool) -> None:
     if not once:
         _interrupt_on_signals()
-    try:
+    with suppress(KeyboardInterrupt):
         while True:
             _poll(monitor, history)
             if once:
                 _check_not_empty(monitor, history)
             if history.summaries:
-                sys.stdout.write(json.dumps(history.to_dict()) + "\n")
+                print_json(history.to_dict())
                 sys.stdout.flush()
             if once:
                 return
             time.sleep(every)
-    except KeyboardInterrupt:
-        return
-
-
-def _print_frame(out: Console, history: History, name: str) -> None:
-    height = out.height - 1 if out.is_terminal else int(os.environ.get("LINES", _LINES))
-    view = View(name, now=time.time(), width=out.width, height=height, shows_keys=False)
-    for line in frame(history, view):
-        line.rstrip()
-        out.print(line, soft_wrap=True)
 
 
 def _live(out: Console, monitor: Monitor, history: History, *, every: float) -> None:
@@ -143,22 +110,25 @@ def _live(out: Console, monitor: Monitor, history: History, *, every: float) -> 
     error, paused, polled = "", False, time.monotonic()
     _interrupt_on_signals()
     descriptor = sys.stdin.fileno() if sys.stdin.isatty() else None
-    try:
-        with (
-            Keys(descriptor) as keys,
-            Live(console=out, screen=True, auto_refresh=False) as live,
-        ):
-            while True:
-                if not paused and time.monotonic() - polled >= every:
-                    error, polled = _poll_or_explain(monitor, history), time.monotonic()
-                view = View(monitor.name, time.time(), *out.size, paused=paused, error=error)
-                live.update(Group(*frame(history, view)), refresh=True)
-                pressed = keys.wait(_REDRAW_SECONDS)
-                if "q" in pressed or "Q" in pressed:
-                    return
-                paused ^= " " in pressed
-    except KeyboardInterrupt:
-        return
+    with (
+        suppress(KeyboardInterrupt),
+        Keys(descriptor) as keys,
+        Live(console=out, screen=True, auto_refresh=False) as live,
+    ):
+        while True:
+            if not paused and time.monotonic() - polled >= every:
+                error = ""
+                try:
+                    _poll(monitor, history)
+                except StreamError as away:  # it may be reachable again later
+                    error = str(away)
+                polled = time.monotonic()
+            view = View(monitor.name, time.time(), *out.size, paused=paused, error=error)
+            live.update(Group(*frame(history, view)), refresh=True)
+            pressed = keys.wait(_REDRAW_SECONDS)
+            if "q" in pressed or "Q" in pressed:
+                return
+            paused ^= " " in pressed
 
 
 def _interrupt_on_signals() -> None:

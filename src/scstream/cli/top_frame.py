@@ -41,9 +41,9 @@ def frame(history: History, view: View) -> list[Text]:
     left = view.height - len(top) - len(trends) - 1 - int(view.shows_keys)
     lines = [*top, *trends, Text(), *_body(history, view, max(left, 3))]
     if view.shows_keys:
-        room = max(view.height - 1, 0)
-        padding = [Text()] * (room - len(lines))
-        lines = [*lines[:room], *padding, Text("q quit   space pause", style=render.DIM)]
+        n_lines = max(view.height - 1, 0)
+        padding = [Text()] * (n_lines - len(lines))
+        lines = [*lines[:n_lines], *padding, Text("q quit   space pause", style=render.DIM)]
     for line in lines:
         line.truncate(view.width, overflow="ellipsis")
     return lines[: view.height]
@@ -108,13 +108,13 @@ def _trends(history: History, view: View) -> list[Text]:
 def _trend(
     label: str, values: Sequence[float], style: str, show: Callable[[float], str], *, width: int
 ) -> Text:
-    room = max(width - _LABEL_WIDTH - _VALUE_WIDTH, 4)
-    finite = [value for value in list(values)[-room:] if math.isfinite(value)]
+    n_lines = max(width - _LABEL_WIDTH - _VALUE_WIDTH, 4)
+    finite = [value for value in list(values)[-n_lines:] if math.isfinite(value)]
     newest = show(values[-1]) if values and math.isfinite(values[-1]) else "-"
     extent = f"{show(min(finite))} to {show(max(finite))}" if finite else ""
     return Text.assemble(
         (f"{label:<{_LABEL_WIDTH}}", render.DIM),
-        (render.symbols().sparkline(values, room), style),
+        (render.symbols().sparkline(values, n_lines), style),
         f" {newest:>8}",
         (f"  {extent}", render.DIM),
     )
@@ -135,7 +135,7 @@ def _body(history: History, view: View, height: int) -> list[Text]:
         right = _events(history, height)
         right += [Text()] * (len(left) - len(right))
         left += [Text()] * (len(right) - len(left))
-        return [_beside(a, b, width) for a, b in zip(left, right, strict=True)]
+        return [_side_by_side(a, b, width) for a, b in zip(left, right, strict=True)]
     n_events = min(len(history.newest.events), max(height // 3, 1)) if height > 5 else 0
     head = n_events + 2 if n_events else 0
     lines = _clusters(history, view.width, height - head)
@@ -144,9 +144,9 @@ def _body(history: History, view: View, height: int) -> list[Text]:
 
 def _clusters(history: History, width: int, height: int) -> list[Text]:
     clusters = history.newest.clusters
-    room = max(height - 1, 1)
-    n_hidden = len(clusters) - room
-    shown = clusters[: room - 1] if n_hidden > 0 else clusters
+    n_lines = max(height - 1, 1)
+    n_hidden = len(clusters) - n_lines
+    shown = clusters[: n_lines - 1] if n_hidden > 0 else clusters
     bar = max(width - 44, 6)
     heading = f"{'cluster':>8} {'share':>7}  {'':<{bar}} {'change':>9} {'weight':>8} {'quiet':>6}"
     lines = [Text(heading, style="bold")]
@@ -154,9 +154,11 @@ def _clusters(history: History, width: int, height: int) -> list[Text]:
     changes = history.changes
     lines += [_cluster(each, changes[each.id], bar=bar, largest=largest) for each in shown]
     if n_hidden > 0:
-        rest = clusters[room - 1 :]
-        share = sum(cluster.share for cluster in rest)
-        lines.append(Text(f"{'others':>8} {share:>7.1%}  {len(rest):,} clusters", style=render.DIM))
+        hidden = clusters[n_lines - 1 :]
+        share = sum(cluster.share for cluster in hidden)
+        lines.append(
+            Text(f"{'others':>8} {share:>7.1%}  {len(hidden):,} clusters", style=render.DIM)
+        )
     return lines
 
 
@@ -179,7 +181,7 @@ def _events(history: History, height: int) -> list[Text]:
     return [Text(heading, style="bold"), *map(format_event, shown)]
 
 
-def _beside(left: Text, right: Text, width: int) -> Text:
+def _side_by_side(left: Text, right: Text, width: int) -> Text:
     left = left.copy()
     left.truncate(width, pad=True)
     return left + Text("    ") + right

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from scstream.cli.fit import NO_CHECKPOINTS
-from scstream.cli.optuna import Range, Space, search
+from scstream.cli.optuna import Chosen, Range, Space, search
 from scstream.cli.progress import ProgressBar
 from scstream.cli.rows import explain_os_errors, input_name
-from scstream.cli.store import MemoryStore
+from scstream.cli.settings import Tables
 from scstream.core.predictor import Predictor
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
 from scstream.model import Model, Settings, thread_executor
+from scstream.preprocess.block import Columns
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build
 from scstream.stream.processor import Learned, OneModel
+from scstream.stream.store import MemoryStore
 
 SCORES = ("density", "ari", "nmi")
 _MIN_GAIN = {"density": 0.01, "ari": 0.005, "nmi": 0.005}  # a smaller gain needs no new settings
@@ -69,7 +71,7 @@ class TuneResult:
     """The best settings and their scores."""
 
     score: str  # name of the score
-    chosen: Mapping[str, Any]  # the best settings that are not the defaults
+    chosen: Chosen  # the best settings that are not the defaults
     trials: int
     batches: int  # that the search used
     held_out: int  # later batches
@@ -85,7 +87,7 @@ class TuneResult:
         """Whether the gain is large enough to matter and not due to chance."""
         return bool(self.chosen) and self.gain > max(self.error, _MIN_GAIN[self.score])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return it for JSON, with None for NaN."""
         values = {
             name: None if isinstance(value, float) and math.isnan(value) else value
@@ -113,9 +115,7 @@ class TuneResult:
         return "\n".join([*lines, *(mark + line for line in _toml_lines(self.chosen))])
 
 
-def tune_model(
-    settings: Mapping[str, Any], options: SearchOptions, *, show_bar: bool = True
-) -> TuneResult:
+def tune_model(settings: Tables, options: SearchOptions, *, show_bar: bool = True) -> TuneResult:
     """Search model settings on the first batches of a source; given settings stay fixed."""
     model, batches = collect_batches(settings, options)
     n_searched = _n_searched(len(batches), options)
@@ -124,10 +124,10 @@ def tune_model(
         raise InputError("all settings that could be searched are given; remove some of them.")
     defaults = {name: getattr(model, name) for name in space}
 
-    def scores(chosen: Mapping[str, Any], among: Sequence[TuneBatch]) -> list[float]:
+    def scores(chosen: Chosen, among: Sequence[TuneBatch]) -> list[float]:
         return prequential_scores(replace(model, **chosen), among, options.kind)
 
-    def objective(chosen: Mapping[str, Any]) -> float:
+    def objective(chosen: Chosen) -> float:
         return _mean(scores(chosen, batches[:n_searched]), batches[1:n_searched])
 
     with ProgressBar(options.trials, shown=show_bar) as bar:
@@ -160,9 +160,7 @@ def tune_model(
     )
 
 
-def collect_batches(
-    settings: Mapping[str, Any], options: SearchOptions
-) -> tuple[Settings, list[TuneBatch]]:
+def collect_batches(settings: Tables, options: SearchOptions) -> tuple[Settings, list[TuneBatch]]:
     """Return the first batches as a pipeline would learn them, and the settings of the model."""
     schema = dict(settings.get("schema", {}))
     if options.truth is not None:
@@ -202,12 +200,12 @@ def prequential_scores(
 
 
 def _simplify(
-    best: Mapping[str, Any],
-    defaults: Mapping[str, Any],
-    objective: Callable[[Mapping[str, Any]], float],
+    best: Chosen,
+    defaults: Chosen,
+    objective: Callable[[Chosen], float],
     *,
     at_least: float,
-) -> dict[str, Any]:
+) -> Chosen:
     """Reset every setting to its default if the score stays high enough without it."""
     kept = dict(best)
     for name in best:
@@ -232,7 +230,7 @@ def _scorer(score: str) -> Callable[[Predictor, TuneBatch], float]:
     return score_labels
 
 
-def _class_labels(extra: Mapping[str, Any], truth: str | None) -> Labels | None:
+def _class_labels(extra: Columns, truth: str | None) -> Labels | None:
     if truth is None:
         return None
     if truth not in extra or all(value is None for value in extra[truth]):
@@ -249,7 +247,7 @@ def _n_searched(n_batches: int, options: SearchOptions) -> int:
     return min(max(n_searched, 2), n_batches - 2)
 
 
-def _search_space(model: Settings, batches: Sequence[TuneBatch], fixed: Mapping[str, Any]) -> Space:
+def _search_space(model: Settings, batches: Sequence[TuneBatch], fixed: Tables) -> Space:
     """Return the settings to search: those that the user has not fixed."""
     times = [batch.time for batch in batches if batch.time is not None]
     batch_interval = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
@@ -271,6 +269,6 @@ def _mean(scores: Sequence[float], batches: Sequence[TuneBatch]) -> float:
     return float(np.average(scores, weights=[batch.X.shape[0] for batch in batches]))
 
 
-def _toml_lines(chosen: Mapping[str, Any]) -> list[str]:
+def _toml_lines(chosen: Chosen) -> list[str]:
     lines = [f"{name} = {json.dumps(value)}" for name, value in chosen.items()]
     return ["[model]", *lines] if lines else []

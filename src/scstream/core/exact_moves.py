@@ -17,7 +17,7 @@ from scstream.kernels.reference import square_distances
 _N_PAIRS = 8  # splits or merges proposed in a sweep
 _N_ROUNDS = 3  # restricted sweeps that make a launch state
 _N_BLOCKS = 4  # in which the last restricted scan draws the rows
-_N_SINGLES = 1_024  # most rows of a sweep that may leave or join a cluster of one row
+_N_SINGLES = 256  # most rows of a sweep that may leave or join a cluster of one row
 _COUNTERS = _N_ROUNDS + 1  # random numbers of a row in one proposal
 
 

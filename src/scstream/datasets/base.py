@@ -113,7 +113,7 @@ class Stream:
         rows_rng = np.random.default_rng(self.seed).spawn(2)[1]
         offsets = np.arange(self.batch_size) / self.batch_size
         for number, truth in self._truths():
-            X, y = truth.draw(rows_rng, number + offsets)
+            X, y = truth.sample(rows_rng, number + offsets)
             yield LabelledBatch(X, y, float(number), truth)
 
     def take(self, n_batches: int) -> Stream:

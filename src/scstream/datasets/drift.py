@@ -162,29 +162,27 @@ def _newborn_centre(
     near: bool,
 ) -> FloatArray:
     """Return the most isolated candidate: anywhere, or NEAR one of the clusters."""
-    candidates = population.redraw(rng, np.full(N_CANDIDATES, label))  # (C,D)
-    distances = truth.emission.distances(candidates, label, truth.old, truth.labels)  # (C,M)
+    tried = population.redraw(rng, np.full(N_CANDIDATES, label))  # (C,D)
+    distances = truth.emission.distances(tried, label, truth.old, truth.labels)  # (C,M)
     if near:
         parent = int(rng.integers(len(truth.labels)))
-        candidates = _pulled_near(candidates[distances[:, parent] >= NEAR], truth, label, parent)
-        distances = truth.emission.distances(candidates, label, truth.old, truth.labels)
-    return most_isolated(candidates, distances)
+        tried = _pulled_near(tried[distances[:, parent] >= NEAR], truth, label, parent)
+        distances = truth.emission.distances(tried, label, truth.old, truth.labels)
+    return most_isolated(tried, distances)
 
 
-def _pulled_near(candidates: FloatArray, truth: BatchTruth, label: int, parent: int) -> FloatArray:
+def _pulled_near(tried: FloatArray, truth: BatchTruth, label: int, parent: int) -> FloatArray:
     """Pull candidates towards the parent until they are NEAR it."""
-    if not len(candidates):
+    if not len(tried):
         raise InputError(
             f"no centre {NEAR:g} standard deviations from cluster {truth.labels[parent]} found; "
             "the clusters are too crowded; increase separation or n_trials"
         )
     parent_centre, parent_label = truth.old[[parent]], truth.labels[[parent]]
     for _ in range(5):  # fixed-point iteration: Gaussians need one step, counts a few
-        distances = truth.emission.distances(
-            candidates, label, parent_centre, parent_label
-        )  # (C,1)
-        candidates = parent_centre + (NEAR / distances) * (candidates - parent_centre)
-    return candidates
+        distances = truth.emission.distances(tried, label, parent_centre, parent_label)  # (C,1)
+        tried = parent_centre + (NEAR / distances) * (tried - parent_centre)
+    return tried
 
 
 def _normalise(vectors: FloatArray) -> FloatArray:

@@ -49,7 +49,7 @@ class Gaussians:
         scales: FloatArray = np.sqrt(squares.sum(axis=(1, 2)) / squares.shape[1])
         return scales
 
-    def draw(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> FloatArray:
+    def sample(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> FloatArray:
         """Return one Gaussian row per centre and label."""
         noise = rng.standard_normal(centres.shape)
         X = centres.copy()
@@ -87,7 +87,7 @@ class Multinomials:
 
     n_trials: int
 
-    def draw(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> IntArray:
+    def sample(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> IntArray:
         """Return one row of counts per centre."""
         return rng.multinomial(self.n_trials, centres)
 

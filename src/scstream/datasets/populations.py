@@ -113,11 +113,9 @@ def _spread_out(rng: np.random.Generator, population: Population[E]) -> Populati
     """Redraw the centres one after the other, each far from those before it."""
     centres = population.centres[:1]
     for label in range(1, len(population.centres)):
-        candidates = population.redraw(rng, np.full(N_CANDIDATES, label))
-        distances = population.emission.distances(
-            candidates, label, centres, population.labels[:label]
-        )
-        centres = np.vstack([centres, most_isolated(candidates, distances)])
+        tried = population.redraw(rng, np.full(N_CANDIDATES, label))
+        distances = population.emission.distances(tried, label, centres, population.labels[:label])
+        centres = np.vstack([centres, most_isolated(tried, distances)])
     return replace(population, centres=centres)
 
 

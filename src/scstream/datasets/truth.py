@@ -17,7 +17,7 @@ Rows = npt.NDArray[Any]
 class Emission(Protocol):
     """The distribution of the rows of a cluster, given its centre and its label."""
 
-    def draw(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> Rows:
+    def sample(self, rng: np.random.Generator, centres: FloatArray, labels: IntArray) -> Rows:
         """Return one row per centre (N,D) and label (N,)."""
 
     def log_density(self, X: FloatArray, centre: FloatArray, label: int) -> FloatArray:
@@ -78,7 +78,7 @@ class BatchTruth:
         never = np.full(len(labels), np.inf)
         return cls(emission, labels, weights, centres, centres, never, 0.0, blend=True)
 
-    def draw(self, rng: np.random.Generator, times: FloatArray) -> tuple[Rows, IntArray]:
+    def sample(self, rng: np.random.Generator, times: FloatArray) -> tuple[Rows, IntArray]:
         """Return a row for each time (N,), and its label."""
         cluster = rng.choice(len(self.weights), size=len(times), p=self.weights)  # (N,)
         share = self._share(times, self.starts[cluster])
@@ -86,7 +86,7 @@ class BatchTruth:
             share = (rng.random(len(times)) < share).astype(np.float64)
         centres = _interpolate(self.old[cluster], self.new[cluster], share)
         labels = self.labels[cluster]
-        return self.emission.draw(rng, centres, labels), labels
+        return self.emission.sample(rng, centres, labels), labels
 
     def classify(self, X: Rows, times: FloatArray) -> IntArray:
         """Return the labels of the Bayes classifier: the most probable cluster of each row."""

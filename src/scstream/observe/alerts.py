@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from scstream.errors import InputError
 from scstream.observe.drift import Adwin, Detector, PageHinkley
-from scstream.observe.rules import BatchSummary, CountRule, DropRule, Rule, ShareRule
+from scstream.observe.events import BatchSummary
+from scstream.observe.rules import CountRule, DropRule, Rule, ShareRule
 
 DETECTORS = ("page-hinkley", "adwin")
 _NOVEL = (
@@ -121,8 +122,8 @@ class AlertOptions:
         chosen = self.log_density
         is_own = hasattr(chosen, "update") and hasattr(chosen, "drift_detected")
         if chosen is not False and chosen not in DETECTORS and not is_own:
-            names = ", ".join(f'"{name}"' for name in DETECTORS)
-            _reject_option("log_density", f"{names} or false", chosen)
+            known = ", ".join(f'"{name}"' for name in DETECTORS)
+            _reject_option("log_density", f"{known} or false", chosen)
 
 
 class AlertRules:
@@ -139,7 +140,8 @@ class AlertRules:
     Examples
     --------
     >>> from scstream.observe.alerts import AlertRules, AlertOptions
-    >>> summary = {"batch": 7, "rows": 200, "rejected": 0, "novel": 60}
+    >>> from scstream.observe.events import BatchSummary
+    >>> summary = BatchSummary(7, rows=200, novel=60)
     >>> [alert] = AlertRules(AlertOptions(novelty=0.2)).check(summary)
     >>> alert.kind, alert.value
     ('novelty', 0.3)
@@ -176,7 +178,7 @@ class AlertRules:
                 self._left[rule.kind] = left - 1
         return alerts
 
-    def save(self) -> dict[str, Any]:
+    def save(self) -> dict[str, object]:
         """Return the state in plain values."""
         if not self._rules:
             return {}
@@ -217,11 +219,11 @@ def _detector(chosen: str | bool | Detector) -> Detector | None:
 
 
 def _novel(summary: BatchSummary) -> tuple[int, int]:
-    return summary["novel"], summary["rows"] - summary["rejected"]
+    return summary.novel, summary.rows - summary.rejected
 
 
 def _rejected(summary: BatchSummary) -> tuple[int, int]:
-    return summary["rejected"], summary["rows"]
+    return summary.rejected, summary.rows
 
 
 def _is_number(value: Any) -> bool:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, fields
+from functools import reduce
 from math import isfinite, log, sqrt
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from scstream.errors import InputError
 
 _MODES = ("up", "down", "both")
+_ADWIN_MINIMA = {"clock": 1, "max_buckets": 2, "min_window_length": 1, "grace_period": 1}
 
 
 class Detector(Protocol):
@@ -24,7 +28,38 @@ class Detector(Protocol):
         ...
 
 
-class PageHinkley:
+@dataclass(eq=False)
+class SavedDetector:
+    """A detector whose fields are its options, and its state in JSON values."""
+
+    kind: ClassVar[str]
+
+    drift_detected: bool = field(default=False, init=False)
+
+    @property
+    def options(self) -> dict[str, float | str]:
+        """The options by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+
+    def save(self) -> dict[str, object]:
+        """Return kind, options and state as JSON values."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def load(cls, saved: Mapping[str, object]) -> Self:
+        """Return a saved detector."""
+        detector = cls()
+        for each in fields(cls):
+            setattr(detector, each.name, deepcopy(saved[each.name]))
+        return detector
+
+    def can_load(self, saved: Mapping[str, object]) -> bool:
+        """Return True if a detector of this kind with these options was saved."""
+        return {"kind": self.kind, **self.options}.items() <= saved.items()
+
+
+@dataclass(eq=False)
+class PageHinkley(SavedDetector):
     """The Page-Hinkley test: cumulative sums of deviations from the running mean.
 
     Options, defaults and detections equal those of `river.drift.PageHinkley`. After a detection it
@@ -60,83 +95,49 @@ class PageHinkley:
 
     kind = "page-hinkley"
 
-    def __init__(
-        self,
-        min_instances: int = 30,
-        delta: float = 0.005,
-        threshold: float = 50.0,
-        alpha: float = 1 - 0.0001,
-        mode: str = "both",
-    ) -> None:
-        _check("min_instances", min_instances, min_instances >= 1, "at least 1")
-        _check("delta", delta, delta >= 0, "0 or more")
-        _check("threshold", threshold, threshold > 0, "more than 0")
-        _check("alpha", alpha, 0 < alpha <= 1, "more than 0 and at most 1")
-        _check("mode", mode, mode in _MODES, "'up', 'down' or 'both'")
-        self.options: dict[str, Any] = {
-            "min_instances": min_instances,
-            "delta": delta,
-            "threshold": threshold,
-            "alpha": alpha,
-            "mode": mode,
-        }
-        self.drift_detected = False
-        self._reset()
+    min_instances: int = 30
+    delta: float = 0.005
+    threshold: float = 50.0
+    alpha: float = 1 - 0.0001
+    mode: str = "both"
+    n: int = field(default=0, init=False)
+    mean: float = field(default=0.0, init=False)
+    rise: list[float] = field(default_factory=lambda: [0.0, 0.0], init=False)  # sum, its minimum
+    fall: list[float] = field(default_factory=lambda: [0.0, 0.0], init=False)  # sum, its maximum
 
-    def _reset(self) -> None:
-        self._n = 0
-        self._mean = 0.0
-        self._risen, self._lowest = 0.0, 0.0
-        self._fallen, self._highest = 0.0, 0.0
+    def __post_init__(self) -> None:
+        _check("min_instances", self.min_instances, self.min_instances >= 1, "at least 1")
+        _check("delta", self.delta, self.delta >= 0, "0 or more")
+        _check("threshold", self.threshold, self.threshold > 0, "more than 0")
+        _check("alpha", self.alpha, 0 < self.alpha <= 1, "more than 0 and at most 1")
+        _check("mode", self.mode, self.mode in _MODES, "'up', 'down' or 'both'")
 
     def update(self, x: float, /) -> None:
         """Add the next number."""
         if self.drift_detected:
-            self._reset()
+            self.n, self.mean, self.rise, self.fall = 0, 0.0, [0.0, 0.0], [0.0, 0.0]
             self.drift_detected = False
         if not isfinite(x):
             return
-        delta, alpha = self.options["delta"], self.options["alpha"]
-        self._n += 1
-        self._mean += (x - self._mean) / self._n
-        deviation = x - self._mean
-        self._risen = alpha * self._risen + deviation - delta
-        self._fallen = alpha * self._fallen + deviation + delta
-        first = self._n == 1
-        self._lowest = self._risen if first else min(self._lowest, self._risen)
-        self._highest = self._fallen if first else max(self._highest, self._fallen)
-        if self._n >= self.options["min_instances"]:
+        self.n += 1
+        self.mean += (x - self.mean) / self.n
+        deviation = x - self.mean
+        risen = self.alpha * self.rise[0] + deviation - self.delta
+        fallen = self.alpha * self.fall[0] + deviation + self.delta
+        first = self.n == 1
+        self.rise = [risen, risen if first else min(self.rise[1], risen)]
+        self.fall = [fallen, fallen if first else max(self.fall[1], fallen)]
+        if self.n >= self.min_instances:
             self.drift_detected = self._is_change()
 
     def _is_change(self) -> bool:
-        threshold, mode = self.options["threshold"], self.options["mode"]
-        up = self._risen - self._lowest > threshold
-        down = self._highest - self._fallen > threshold
-        return bool((up and mode != "down") or (down and mode != "up"))
-
-    def save(self) -> dict[str, Any]:
-        """Return options and state as plain values."""
-        return {
-            "options": dict(self.options),
-            "drift_detected": self.drift_detected,
-            "n": self._n,
-            "mean": self._mean,
-            "rise": [self._risen, self._lowest],
-            "fall": [self._fallen, self._highest],
-        }
-
-    @classmethod
-    def load(cls, saved: Mapping[str, Any]) -> Self:
-        """Return a saved detector."""
-        detector = cls(**saved["options"])
-        detector.drift_detected = saved["drift_detected"]
-        detector._n, detector._mean = saved["n"], saved["mean"]
-        detector._risen, detector._lowest = saved["rise"]
-        detector._fallen, detector._highest = saved["fall"]
-        return detector
+        up = self.rise[0] - self.rise[1] > self.threshold
+        down = self.fall[1] - self.fall[0] > self.threshold
+        return bool((up and self.mode != "down") or (down and self.mode != "up"))
 
 
-class Adwin:
+@dataclass(eq=False)
+class Adwin(SavedDetector):
     """Adaptive windowing: keeps the longest window of recent numbers with a constant mean.
 
     If the window can be split into two parts whose means differ significantly, its oldest numbers
@@ -175,38 +176,24 @@ class Adwin:
 
     kind = "adwin"
 
-    def __init__(
-        self,
-        delta: float = 0.002,
-        clock: int = 32,
-        max_buckets: int = 5,
-        min_window_length: int = 5,
-        grace_period: int = 10,
-    ) -> None:
-        _check("delta", delta, 0 < delta < 1, "more than 0 and less than 1")
-        _check("clock", clock, clock >= 1, "at least 1")
-        _check("max_buckets", max_buckets, max_buckets >= 2, "at least 2")
-        _check("min_window_length", min_window_length, min_window_length >= 1, "at least 1")
-        _check("grace_period", grace_period, grace_period >= 1, "at least 1")
-        self.options: dict[str, Any] = {
-            "delta": delta,
-            "clock": clock,
-            "max_buckets": max_buckets,
-            "min_window_length": min_window_length,
-            "grace_period": grace_period,
-        }
-        self.drift_detected = False
-        self._reset()
+    delta: float = 0.002
+    clock: int = 32
+    max_buckets: int = 5
+    min_window_length: int = 5
+    grace_period: int = 10
+    ticks: int = field(default=0, init=False)
+    # Mean and sum of squares of each bucket, oldest first; level i has buckets of 2**i numbers.
+    levels: list[list[list[float]]] = field(default_factory=lambda: [[]], init=False)
 
-    def _reset(self) -> None:
-        self._ticks = 0
-        # Mean and sum of squares of each bucket, oldest first; level i has buckets of 2**i numbers.
-        self._levels: list[list[tuple[float, float]]] = [[]]
+    def __post_init__(self) -> None:
+        _check("delta", self.delta, 0 < self.delta < 1, "more than 0 and less than 1")
+        for name, least in _ADWIN_MINIMA.items():
+            _check(name, getattr(self, name), getattr(self, name) >= least, f"at least {least}")
 
     @property
     def width(self) -> int:
         """Number of values in the window."""
-        return sum(len(level) << i for i, level in enumerate(self._levels))
+        return sum(len(level) << i for i, level in enumerate(self.levels))
 
     @property
     def estimation(self) -> float:
@@ -222,56 +209,54 @@ class Adwin:
     def update(self, x: float, /) -> None:
         """Add the next number."""
         if self.drift_detected:
-            self._reset()
+            self.ticks, self.levels = 0, [[]]
             self.drift_detected = False
         if not isfinite(x):
             return
-        self._levels[0].append((float(x), 0.0))
+        self.levels[0].append([float(x), 0.0])
         self._compress()
-        self._ticks += 1
-        if self._ticks % self.options["clock"] == 0:
+        self.ticks += 1
+        if self.ticks % self.clock == 0:
             while self._has_split():
                 self._drop_oldest()
                 self.drift_detected = True
 
     def _compress(self) -> None:
         """Merge the two oldest buckets of every size that has too many."""
-        for i, level in enumerate(self._levels):
-            if len(level) <= self.options["max_buckets"]:
+        for i, level in enumerate(self.levels):
+            if len(level) <= self.max_buckets:
                 return
-            if i + 1 == len(self._levels):
-                self._levels.append([])
-            _, *merged = _joined((1 << i, *level[0]), (1 << i, *level[1]))
-            self._levels[i + 1].append((merged[0], merged[1]))
+            if i + 1 == len(self.levels):
+                self.levels.append([])
+            old, new = ((1 << i, mean, squares) for mean, squares in level[:2])
+            _, *merged = _joined(old, new)
+            self.levels[i + 1].append(merged)
             del level[:2]
 
     def _buckets(self) -> Iterator[tuple[int, float, float]]:
         """Yield count, mean and sum of squares of every bucket, the oldest first."""
-        for i in reversed(range(len(self._levels))):
-            for mean, squares in self._levels[i]:
+        for i in reversed(range(len(self.levels))):
+            for mean, squares in self.levels[i]:
                 yield 1 << i, mean, squares
 
     def _window(self) -> tuple[int, float, float]:
-        whole = (0, 0.0, 0.0)
-        for bucket in self._buckets():
-            whole = _joined(whole, bucket)
-        return whole
+        return reduce(_joined, self._buckets(), (0, 0.0, 0.0))
 
     def _has_split(self) -> bool:
         """Return True if the means before and after some boundary differ significantly."""
         n, centre, squares = self._window()
-        if n <= self.options["grace_period"]:
+        if n <= self.grace_period:
             return False
-        min_length = self.options["min_window_length"]
-        log_term = log(2.0 * log(n) / self.options["delta"])
-        n_old, moment = 0, 0.0
+        min_length = self.min_window_length
+        log_term = log(2.0 * log(n) / self.delta)
+        n_old, deviation = 0, 0.0
         for count, mean, _ in self._buckets():
             n_old += count
             n_new = n - n_old
-            moment += count * (mean - centre)  # the moment of the rest is minus this
+            deviation += count * (mean - centre)  # the later buckets sum to minus this
             if n_old < min_length or n_new < min_length:
                 continue
-            difference = abs(moment) * (1.0 / n_old + 1.0 / n_new)
+            difference = abs(deviation) * (1.0 / n_old + 1.0 / n_new)
             share = 1.0 / (n_old - min_length + 1) + 1.0 / (n_new - min_length + 1)
             chance = sqrt(2.0 * share * squares / n * log_term) + 2.0 / 3.0 * share * log_term
             if difference > chance:
@@ -279,27 +264,9 @@ class Adwin:
         return False
 
     def _drop_oldest(self) -> None:
-        while not self._levels[-1]:
-            self._levels.pop()
-        del self._levels[-1][0]
-
-    def save(self) -> dict[str, Any]:
-        """Return options and state as plain values."""
-        return {
-            "options": dict(self.options),
-            "drift_detected": self.drift_detected,
-            "ticks": self._ticks,
-            "levels": [[list(bucket) for bucket in level] for level in self._levels],
-        }
-
-    @classmethod
-    def load(cls, saved: Mapping[str, Any]) -> Self:
-        """Return a saved detector."""
-        detector = cls(**saved["options"])
-        detector.drift_detected = saved["drift_detected"]
-        detector._ticks = saved["ticks"]
-        detector._levels = [[(m, s) for m, s in level] for level in saved["levels"]]
-        return detector
+        while not self.levels[-1]:
+            self.levels.pop()
+        del self.levels[-1][0]
 
 
 def _joined(

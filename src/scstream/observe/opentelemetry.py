@@ -6,13 +6,14 @@ Only the API is used: without an SDK in the process nothing is recorded, at almo
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping
 from math import isnan
 from typing import Any
 
 from scstream import __version__
 from scstream.errors import missing_extra
 from scstream.observe.catalogue import ROUTES
+from scstream.observe.events import BatchLearned, CheckpointWritten, RunEvent
 
 try:
     from opentelemetry import propagate, trace
@@ -24,20 +25,18 @@ except ImportError as error:
 
 __all__ = ["Spans", "traced"]
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]  # of ASGI
+Scope = Message
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 QUIET = frozenset({"/healthz", "/live", "/metrics", "/readyz"})  # frequent or long requests
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-_BATCH = ("batch", "rows", "rejected", "clusters", "novel", "waiting", "log_density")
-_CHECKPOINT = ("batch", "version", "bytes")
 
 
 class Spans:
-    """Records the batches and checkpoints of a pipeline as spans, after they have end.
+    """Records the batches and checkpoints of a pipeline as spans, after they have ended.
 
     Every batch is a trace: a span "batch" with the child spans "wait", "learn" and "deliver". So is
     every checkpoint, with "flush", "publish" and "prune".
@@ -51,34 +50,32 @@ class Spans:
 
     Examples
     --------
+    >>> from scstream.observe.events import BatchLearned
     >>> from scstream.observe.opentelemetry import Spans
     >>> spans = Spans(job="demo")
-    >>> spans.emit("batch", batch=3, rows=1000, seconds={"learn": 0.02}, time=1.7e9)
+    >>> spans.emit(BatchLearned(3, rows=1000, seconds={"learn": 0.02}, time=1.7e9))
     """
 
     def __init__(self, *, provider: TracerProvider | None = None, **attributes: Any) -> None:
         self._tracer = _tracer(provider)
         self._attributes = {f"scstream.{name}": value for name, value in attributes.items()}
 
-    def emit(self, kind: str, /, **values: Any) -> None:
-        """Record a batch or a checkpoint that has just end."""
-        if kind == "batch":
-            events = {f"events.{name}": n for name, n in values.get("events", {}).items()}
-            self._record(kind, _chosen(values, _BATCH) | events, values, end=values["time"])
-        elif kind == "checkpoint":
+    def emit(self, event: RunEvent, /) -> None:
+        """Record a batch or a checkpoint that has just ended."""
+        if isinstance(event, BatchLearned):
+            self._record(event, end=event.time)
+        elif isinstance(event, CheckpointWritten):
             # `time` is the time of the state, which may have been written later.
-            self._record(kind, _chosen(values, _CHECKPOINT), values, end=time.time())
+            self._record(event, end=time.time())
 
-    def _record(
-        self, kind: str, attributes: Mapping[str, Any], values: Mapping[str, Any], *, end: float
-    ) -> None:
-        seconds = values.get("seconds", {})
-        start = end - sum(seconds.values())
-        span = self._tracer.start_span(kind, context=Context(), start_time=_nanoseconds(start))
+    def _record(self, event: BatchLearned | CheckpointWritten, *, end: float) -> None:
+        start = end - sum(event.seconds.values())
+        start_time = _nanoseconds(start)
+        span = self._tracer.start_span(event.event, context=Context(), start_time=start_time)
         if span.is_recording():
             span.set_attributes(self._attributes)
-            span.set_attributes({f"scstream.{name}": value for name, value in attributes.items()})
-            self._children(span, seconds, start)
+            span.set_attributes({f"scstream.{name}": n for name, n in _attributes_of(event)})
+            self._children(span, event.seconds, start)
         span.end(_nanoseconds(end))
 
     def _children(self, span: Span, seconds: Mapping[str, float], start: float) -> None:
@@ -184,9 +181,13 @@ def _set_route(span: Span, method: str, scope: Scope) -> None:
         span.set_attribute("http.route", path)
 
 
-def _chosen(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    chosen = {name: values[name] for name in names if values.get(name) is not None}
-    return {k: v for k, v in chosen.items() if not (isinstance(v, float) and isnan(v))}
+def _attributes_of(event: BatchLearned | CheckpointWritten) -> Iterator[tuple[str, float]]:
+    """Yield the known numbers of an event except its times, then its counts of cluster events."""
+    for name, value in vars(event).items():
+        if name != "time" and isinstance(value, int | float) and not isnan(value):
+            yield name, value
+    if isinstance(event, BatchLearned):
+        yield from ((f"events.{kind}", n) for kind, n in event.events.items())
 
 
 def _nanoseconds(seconds: float) -> int:

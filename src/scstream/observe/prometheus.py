@@ -26,6 +26,15 @@ from scstream.observe.catalogue import (
     STATUSES,
     MetricInfo,
 )
+from scstream.observe.events import (
+    AlertRaised,
+    BatchLearned,
+    CheckpointDamaged,
+    CheckpointWritten,
+    GapAccepted,
+    RunEvent,
+    Started,
+)
 from scstream.observe.scrape import MetricsServer, serve_metrics
 
 try:
@@ -46,6 +55,7 @@ __all__ = ["Metrics", "MetricsServer", "serve_metrics"]
 
 Lag = Callable[[], int | None]
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_PIPELINE_EVENTS = (Started, BatchLearned, CheckpointWritten, GapAccepted, AlertRaised)
 _LAG_INTERVAL = 1.0  # seconds between two queries; a query is a round trip to the broker
 _LAG_TIMEOUT = 0.2  # seconds that a scrape waits for the result
 _LAG_MAX_AGE = 10.0  # seconds for which a result is used if a later query does not finish
@@ -70,9 +80,10 @@ class Metrics:
 
     Examples
     --------
+    >>> from scstream.observe.events import BatchLearned
     >>> from scstream.observe.prometheus import Metrics
     >>> metrics = Metrics(lag=lambda: 7)
-    >>> metrics.emit("batch", batch=0, rows=1000, rejected=2, clusters=5, novel=1)
+    >>> metrics.emit(BatchLearned(0, rows=1000, rejected=2, clusters=5, novel=1))
     >>> content, kind = metrics.exposition()
     >>> kind
     'text/plain; version=0.0.4; charset=utf-8'
@@ -102,24 +113,22 @@ class Metrics:
         if max_clusters is not None:
             self._set("scstream_max_clusters", max_clusters)
 
-    def emit(self, kind: str, /, **values: Any) -> None:
+    def emit(self, event: RunEvent, /) -> None:
         """Count an event of a pipeline or a follower; other events are ignored."""
-        if kind == "damaged":
+        if isinstance(event, CheckpointDamaged):
             self._count("scstream_damaged_checkpoints_total")
             self._register("scstream_damaged_checkpoints_total")
-            return
-        if kind not in ("started", "batch", "checkpoint", "gap", "alert"):
-            return
-        self._register(*_FROM_START["pipeline"])
-        if kind == "batch":
-            self._batch(values)
-        elif kind == "checkpoint":
-            self._checkpoint(values)
-        elif kind == "gap":
-            self._count("scstream_source_gaps_total")
-        elif kind == "alert":
-            alert = _known(values.get("kind"), ALERTS)
-            self._counter("scstream_alerts_total").labels(kind=alert).inc()
+        if isinstance(event, _PIPELINE_EVENTS):
+            self._register(*_FROM_START["pipeline"])
+        match event:
+            case BatchLearned():
+                self._batch(event)
+            case CheckpointWritten():
+                self._checkpoint(event)
+            case GapAccepted():
+                self._count("scstream_source_gaps_total")
+            case AlertRaised(kind=kind):
+                self._counter("scstream_alerts_total").labels(kind=_known(kind, ALERTS)).inc()
 
     def request(
         self, route: str, status: int, seconds: float, rows: int = 0, *, novel: int = 0
@@ -188,25 +197,24 @@ class Metrics:
         """Return all metrics in the text format of Prometheus, and its content type."""
         return generate_latest(self.collector), _CONTENT_TYPE
 
-    def _batch(self, values: Mapping[str, Any]) -> None:
+    def _batch(self, batch: BatchLearned) -> None:
         self._count("scstream_batches_total")
-        self._count("scstream_rows_total", values["rows"])
-        self._count("scstream_rejected_rows_total", values["rejected"])
-        self._count("scstream_novel_rows_total", values["novel"])
-        for kind, n in values.get("events", {}).items():
-            event = _known(kind, EVENTS)
-            self._counter("scstream_events_total").labels(kind=event).inc(n)
-        self._observe_phases(values.get("seconds", {}))
-        self._set("scstream_clusters", values["clusters"])
-        self._set("scstream_buffered_rows", values.get("waiting"))
-        self._set("scstream_mean_log_density", values.get("log_density"))
-        self._set("scstream_last_batch_timestamp_seconds", values.get("time"))
+        self._count("scstream_rows_total", batch.rows)
+        self._count("scstream_rejected_rows_total", batch.rejected)
+        self._count("scstream_novel_rows_total", batch.novel)
+        for kind, n in batch.events.items():
+            self._counter("scstream_events_total").labels(kind=_known(kind, EVENTS)).inc(n)
+        self._observe_phases(batch.seconds)
+        self._set("scstream_clusters", batch.clusters)
+        self._set("scstream_buffered_rows", batch.waiting)
+        self._set("scstream_mean_log_density", batch.log_density)
+        self._set("scstream_last_batch_timestamp_seconds", batch.time)
 
-    def _checkpoint(self, values: Mapping[str, Any]) -> None:
-        self._observe_phases(values.get("seconds", {}))
-        self._set("scstream_checkpoint_timestamp_seconds", values["time"])
-        self._set("scstream_checkpoint_bytes", values["bytes"])
-        self._set("scstream_checkpoint_version", values["version"])
+    def _checkpoint(self, checkpoint: CheckpointWritten) -> None:
+        self._observe_phases(checkpoint.seconds)
+        self._set("scstream_checkpoint_timestamp_seconds", checkpoint.time)
+        self._set("scstream_checkpoint_bytes", checkpoint.bytes)
+        self._set("scstream_checkpoint_version", checkpoint.version)
 
     def _observe_phases(self, seconds: Mapping[str, float]) -> None:
         histogram = self._histogram("scstream_phase_seconds")
@@ -235,11 +243,11 @@ class Metrics:
         self._gauge(name).set(value)
         self._register(name)
 
-    def _register(self, *names: str) -> None:
-        if self._registered.issuperset(names):
+    def _register(self, *metrics: str) -> None:
+        if self._registered.issuperset(metrics):
             return
         with self._lock:
-            for name in names:
+            for name in metrics:
                 if name not in self._registered:
                     self._registry.register(self._metrics[name])
                     self._registered.add(name)

@@ -7,7 +7,7 @@ import logging
 import math
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from threading import Condition, Event, Thread
@@ -15,8 +15,14 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from scstream.observe.address import check_address, shown_address
+from scstream.observe.events import (
+    AlertRaised,
+    EventCallback,
+    RunEvent,
+    Started,
+    ignore_event,
+)
 
-EventCallback = Callable[..., None]
 TIMEOUT = 10.0  # seconds
 MAX_QUEUED = 1000  # alerts
 _ATTEMPTS = 6
@@ -59,11 +65,12 @@ class Webhook:
 
     Examples
     --------
+    >>> from scstream.observe.events import BatchLearned
     >>> from scstream.observe.webhook import Webhook
     >>> webhook = Webhook("https://hooks.example.org/services/s3cret")
     >>> webhook
     Webhook('https://hooks.example.org/***')
-    >>> webhook.emit("batch", batch=0, rows=100)  # not an alert: nothing is posted
+    >>> webhook.emit(BatchLearned(0, rows=100))  # not an alert: nothing is posted
     >>> webhook.sent, webhook.dropped
     (0, 0)
     """
@@ -99,12 +106,12 @@ class Webhook:
         """Number of alerts that were not delivered."""
         return self._n_failed + self._n_unsent
 
-    def emit(self, kind: str, /, **values: Any) -> None:
+    def emit(self, event: RunEvent, /) -> None:
         """Queue an alert of the pipeline; other events are ignored."""
-        if kind == "started":
-            self._job = values["job"]
-        elif kind == "alert":
-            self._queue(self._notification(values))
+        if isinstance(event, Started):
+            self._job = event.job
+        elif isinstance(event, AlertRaised):
+            self._queue(self._notification(event))
 
     def close(self, *, timeout: float = _CLOSE_TIMEOUT) -> None:
         """Try each queued alert once more, within the timeout; drop the others."""
@@ -131,13 +138,13 @@ class Webhook:
     def _shown(self) -> str:
         return shown_address(self._address)
 
-    def _notification(self, alert: Mapping[str, Any]) -> Notification:
-        batch, index = alert["batch"], 0
+    def _notification(self, alert: AlertRaised) -> Notification:
+        batch, index = alert.batch, 0
         if batch == self._last[0]:
             index = self._last[1] + 1
         self._last = (batch, index)
-        value = alert["value"] if math.isfinite(alert["value"]) else None
-        content = {"job": self._job, **alert, "index": index, "value": value}
+        value = alert.value if math.isfinite(alert.value) else None
+        content = {"job": self._job, **alert.to_dict(), "index": index, "value": value}
         # Quoted, because a header must be ASCII without line breaks.
         key = f"{quote(self._job, safe='')}/{batch}/{index}"
         return Notification(key, json.dumps(content).encode())
@@ -211,7 +218,7 @@ class Webhook:
 def posting(alerts: Mapping[str, Any]) -> Iterator[EventCallback]:
     """Yield a callback that posts alerts to the webhook of the section `[alerts]`, if any."""
     if not alerts.get("webhook"):
-        yield lambda kind, /, **values: None
+        yield ignore_event
         return
     with Webhook(alerts["webhook"], token=alerts.get("token")) as webhook:
         yield webhook.emit

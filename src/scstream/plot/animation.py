@@ -20,7 +20,7 @@ from scstream.plot.inputs import model_of, rows_of
 from scstream.plot.projection import PlotProjection
 from scstream.plot.style import axes_or_new
 
-_ROOM = 0.04  # margin, as a fraction of the range of the data
+_MARGIN = 0.04  # margin, as a fraction of the range of the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,5 +150,5 @@ def _limits(frames: Sequence[Frame], projection: PlotProjection) -> list[tuple[f
         corners += [points, centres - 2 * std, centres + 2 * std]
     every = np.concatenate(corners)
     low, high = every.min(axis=0), every.max(axis=0)
-    room = _ROOM * np.maximum(high - low, np.finfo(float).tiny)
-    return [(float(a), float(b)) for a, b in zip(low - room, high + room, strict=True)]
+    margin = _MARGIN * np.maximum(high - low, np.finfo(float).tiny)
+    return [(float(a), float(b)) for a, b in zip(low - margin, high + margin, strict=True)]

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from scstream.errors import InputError
 from scstream.families.base import Array
+from scstream.metrics.prequential import PrequentialResult
 from scstream.plot.style import NEUTRAL, axes_or_new, colour_of, hide_spines, text_colour
 
 _QUANTILES = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 
 
 def boxes(
-    scores: Mapping[str, Any],
+    scores: Mapping[str, ArrayLike | PrequentialResult],
     metric: str = "ari",
     *,
     ax: Axes | None = None,
@@ -59,13 +61,13 @@ def boxes(
     if not columns:
         raise InputError("there are no scores to draw; pass scores by the name of their method.")
     ax = axes_or_new(ax)
-    names = sorted(columns, key=lambda name: float(columns[name].mean()))
-    for place, name in enumerate(names, 1):
+    ordered = sorted(columns, key=lambda name: float(columns[name].mean()))
+    for place, name in enumerate(ordered, 1):
         shade = colour_of(0) if name in highlight else NEUTRAL
         _box(ax, columns[name], place, (colours or {}).get(name, shade))
     ax.set(xlabel=metric.upper() if len(metric) <= 4 else metric)
-    ax.set_yticks(range(1, 1 + len(names)), names)
-    for label, name in zip(ax.get_yticklabels(), names, strict=True):
+    ax.set_yticks(range(1, 1 + len(ordered)), ordered)
+    for label, name in zip(ax.get_yticklabels(), ordered, strict=True):
         label.set_fontweight("bold" if name in highlight else "normal")
     ax.grid(axis="x", color=NEUTRAL, alpha=0.3, linewidth=0.7)
     ax.set_axisbelow(True)

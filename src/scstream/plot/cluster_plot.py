@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from scstream.plot.inputs import model_of, rows_of
 from scstream.plot.projection import PlotProjection
 from scstream.plot.style import axes_or_new, colour_of, hide_spines, marker_of, outline, text_colour
 
+_LINE_WIDTH = 1.4
 _MAX_NAMED = 40  # maximum number of clusters whose ids are written
 _MIN_VARIANCE = 1e-9  # minimum variance of an ellipse, as a fraction of the largest
 
@@ -128,17 +130,13 @@ def _draw_rows(ax: Axes, points: Array, labels: Labels) -> None:
     size = float(np.clip(9000 / max(len(points), 1), 6, 24))
     for cluster_id in np.unique(labels).tolist():
         x, y = points[labels == cluster_id].T
+        scatter = partial(ax.scatter, x, y, s=size, marker=marker_of(cluster_id), zorder=2)
         if cluster_id == NOVEL:
-            style: dict[str, Any] = {
-                "facecolors": "none",
-                "edgecolors": text_colour(),
-                "linewidths": 0.8,
-            }
-            name = "no cluster"
+            edge = text_colour()
+            scatter(label="no cluster", facecolors="none", edgecolors=edge, linewidths=0.8)
         else:
-            style = {"color": colour_of(cluster_id), "alpha": 0.55, "linewidths": 0}
-            name = f"cluster {cluster_id}"
-        ax.scatter(x, y, s=size, marker=marker_of(cluster_id), label=name, zorder=2, **style)
+            colour = colour_of(cluster_id)
+            scatter(label=f"cluster {cluster_id}", color=colour, alpha=0.55, linewidths=0)
 
 
 def _draw_clusters(ax: Axes, model: Model, projection: PlotProjection, n_std: float) -> None:
@@ -147,15 +145,15 @@ def _draw_clusters(ax: Axes, model: Model, projection: PlotProjection, n_std: fl
     inactive = state.current[:, :, 0].sum(axis=1) <= 0
     named = set(state.ids[np.argsort(-state.weight, kind="stable")[:_MAX_NAMED]].tolist())
     for place, cluster_id in enumerate(state.ids.tolist()):
-        style: dict[str, Any] = {"linestyle": "--" if inactive[place] else "-", "linewidth": 1.4}
+        line = "--" if inactive[place] else "-"
         if projection.is_line:
             centre, deviation = centres[place, 0], np.sqrt(covariances[place, 0, 0])
             low, high = centre - n_std * deviation, centre + n_std * deviation
             ax.axvspan(low, high, color=colour_of(cluster_id), alpha=0.12, linewidth=0, zorder=1)
-            ax.axvline(centre, color=colour_of(cluster_id), zorder=3, **style)
+            ax.axvline(centre, color=colour_of(cluster_id), zorder=3, ls=line, lw=_LINE_WIDTH)
             at, where = (centre, 0.97), ax.get_xaxis_transform()
         else:
-            ax.add_patch(_ellipse(centres[place], covariances[place], n_std, cluster_id, style))
+            ax.add_patch(_ellipse(centres[place], covariances[place], n_std, cluster_id, line))
             at, where = tuple(centres[place]), ax.transData
         if cluster_id in named:
             _write_id(ax, cluster_id, at, where)
@@ -177,9 +175,7 @@ def _write_id(ax: Axes, cluster_id: int, at: Any, where: Any) -> None:
     )
 
 
-def _ellipse(
-    centre: Array, covariance: Array, n_std: float, cluster_id: int, style: dict[str, Any]
-) -> Ellipse:
+def _ellipse(centre: Array, covariance: Array, n_std: float, cluster_id: int, line: str) -> Ellipse:
     variance, axes = np.linalg.eigh(covariance)
     variance = np.maximum(variance, _MIN_VARIANCE * max(float(variance[-1]), 1e-300))
     width, height = 2 * n_std * np.sqrt(variance[::-1])
@@ -193,5 +189,6 @@ def _ellipse(
         facecolor=to_rgba(colour, 0.12),
         edgecolor=colour,
         zorder=3,
-        **style,
+        linestyle=line,
+        linewidth=_LINE_WIDTH,
     )

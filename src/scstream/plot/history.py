@@ -133,22 +133,7 @@ class History:
         return self._table("share")
 
     def batch_share(self) -> Array:  # (B, I)
-        """Share of each cluster of the rows of the batch; nan if the cluster does not exist.
-
-        Returns
-        -------
-        array of shape (B, I)
-            One row per batch, one column per entry of `ids`.
-
-        Examples
-        --------
-        >>> from scstream import ScStream
-        >>> from scstream.plot import History
-        >>> history = History()
-        >>> history.record(ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5]]))
-        >>> history.batch_share()
-        array([[1.]])
-        """
+        """Share of each cluster of the rows of the batch; the shape is that of `share`."""
         return self._table("batch_share")
 
     def _table(self, name: str) -> Array:

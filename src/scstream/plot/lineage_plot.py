@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -141,9 +141,9 @@ def _connect(ax: Axes, event: Event, tracks: dict[int, int]) -> None:
 
 
 def _legend(ax: Axes, used: Sequence[str]) -> None:
-    style: dict[str, Any] = {"color": NEUTRAL, "markeredgecolor": text_colour(), "linestyle": ""}
+    draw = partial(Line2D, [], [], color=NEUTRAL, markeredgecolor=text_colour(), linestyle="")
     marks = [
-        Line2D([], [], marker=marker, label=meaning, **style)
+        draw(marker=marker, label=meaning)
         for kind, (marker, meaning) in _MARKS.items()
         if kind in used
     ]

@@ -33,8 +33,8 @@ class PlotProjection:
         projection = Projection.of(
             columns.centres(stats), weight, unit=columns.unit(pooled), stds=pooled
         )
-        names = projection.words(columns.column_names(models[0].feature_names))
-        return cls(columns, projection, tuple(names))
+        axis_names = projection.words(columns.column_names(models[0].feature_names))
+        return cls(columns, projection, tuple(axis_names))
 
     @property
     def is_line(self) -> bool:

@@ -69,10 +69,12 @@ def weights(
         top = base + share[:, column]
         _draw_band(ax, ids[column], base, top, edges)
         base = top
-    rest = np.delete(share, heaviest, axis=1)
-    if rest.size:
-        ax.stairs(base + rest.sum(axis=1), edges, baseline=base, fill=True, color=NEUTRAL)
-        _write_name(ax, f"{rest.shape[1]} others", base, base + rest.sum(axis=1), edges, NEUTRAL)
+    others = np.delete(share, heaviest, axis=1)
+    if others.size:
+        ax.stairs(base + others.sum(axis=1), edges, baseline=base, fill=True, color=NEUTRAL)
+        _write_name(
+            ax, f"{others.shape[1]} others", base, base + others.sum(axis=1), edges, NEUTRAL
+        )
     ax.set(xlabel="time", ylabel="share of rows", xlim=(edges[0], edges[-1]), ylim=(0, 1))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     hide_spines(ax)
@@ -115,6 +117,6 @@ def _write_name(ax: Axes, text: str, low: Array, high: Array, edges: Array, colo
 def _count(ax: Axes, history: History, edges: Array) -> None:
     ax.stairs(history.n_clusters, edges, baseline=None, color=text_colour(), linewidth=1.5)
     low, high = history.n_clusters.min(), history.n_clusters.max()
-    room = max(1.0, 0.2 * (high - low))
-    ax.set(ylabel="clusters", ylim=(low - room, high + room))
+    margin = max(1.0, 0.2 * (high - low))
+    ax.set(ylabel="clusters", ylim=(low - margin, high + margin))
     ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))

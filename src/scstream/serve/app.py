@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scstream import __version__
 from scstream.errors import ScStreamError, missing_extra
 from scstream.io.header import Json
+from scstream.observe.events import Defect, EventCallback, ignore_event
 from scstream.serve import schemas
 from scstream.serve.api_errors import ApiError, api_error_from
 from scstream.serve.docs import STYLE, page
@@ -16,7 +17,6 @@ from scstream.serve.model import ModelProvider
 from scstream.serve.routes import read_router, request_body, rows_router
 from scstream.serve.service import Service
 from scstream.serve.settings import ServiceSettings
-from scstream.stream.runner import EventCallback, ignore_event
 
 try:
     from fastapi import FastAPI, Request
@@ -105,7 +105,7 @@ class _ServiceApp(FastAPI):
             direct=direct,
             draining=lambda: service.draining,
             on_request=service.request_done,
-            on_defect=service.report_defect,
+            on_defect=lambda trace: service.emit(Defect(trace)),
         )
         self._outermost: ASGIApp = limits if around is None else around(limits)
         self._described: Any = ...  # the row format that `openapi_schema` describes

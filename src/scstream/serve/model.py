@@ -17,13 +17,13 @@ from scstream.io.disk import write_atomically
 from scstream.io.header import PipelineState
 from scstream.io.model_file import DAMAGE
 from scstream.model import Model, read_checkpoint
+from scstream.observe.events import Defect, EventCallback, StoreUnreachable, ignore_event
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
 from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.processor import learn_block
 from scstream.stream.progress import Progress
-from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.schema import Schema
 
 _LONGEST_PAUSE = 60.0  # seconds
@@ -214,13 +214,13 @@ class Poller:
             self._failures = 0
         except Exception as error:  # stores raise many kinds; the next poll may succeed
             self._failures = min(self._failures + 1, 30)
-            self._emit("unreachable", reason=str(error), again=self.pause)
+            self._emit(StoreUnreachable(str(error), self.pause))
             return False
         if newer:
             try:
                 self._changed(self._model.current())
             except Exception:  # a broken listener must not stop the service
-                self._emit("defect", trace=traceback.format_exc())
+                self._emit(Defect(traceback.format_exc()))
         return newer
 
     def _run(self) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from scstream.core.state import NOVEL
 from scstream.errors import StreamError
 from scstream.families.base import Labels, Rows
+from scstream.observe import events
 from scstream.observe.catalogue import OTHER, ROUTES
 from scstream.serve.api_errors import ApiError
 from scstream.serve.bodies import ARROW, RowFormat, RowsRequest, read_arrow, read_json
@@ -25,7 +26,6 @@ from scstream.serve.model import LocalModel, ModelProvider, UpdateResult
 from scstream.serve.responses import prediction_body
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.model_version import ModelVersion
-from scstream.stream.runner import EventCallback, ignore_event
 
 if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
@@ -57,7 +57,7 @@ class Service:
         *,
         live: Live | None = None,
         metrics: Metrics | None = None,
-        emit: EventCallback = ignore_event,
+        emit: events.EventCallback = events.ignore_event,
     ) -> None:
         self.model = model
         self.settings = settings
@@ -149,14 +149,14 @@ class Service:
             raise ApiError("InputError", detail)
         update = model.learn(request.block, time=request.time)
         self.model_changed(update.version, X=update.X, labels=update.labels)
-        self.emit(
-            "learned",
+        learned = events.UpdateLearned(
             batch=update.version.batch,
             version=update.version.version,
             rows=request.n_rows,
             clusters=len(update.version.model.state.ids),
             seconds=time.perf_counter() - started,
         )
+        self.emit(learned)
         return update
 
     async def _wait_for(self, future: Future[T]) -> T:
@@ -207,8 +207,7 @@ class Service:
             self.metrics.request(route, context.status, seconds, n_rows, novel=n_novel)
         if self.settings.access_log:
             client = scope.get("client")
-            self.emit(
-                "request",
+            served = events.RequestServed(
                 method=scope["method"],
                 path=scope["path"][:_LOGGED_PATH],
                 status=context.status,
@@ -216,10 +215,7 @@ class Service:
                 rows=context.n_rows,
                 client=client[0] if client else None,
             )
-
-    def report_defect(self, trace: str) -> None:
-        """Emit the traceback of a bug."""
-        self.emit("defect", trace=trace)
+            self.emit(served)
 
     def drain(self) -> None:
         """Stop being ready, and end the streams of the live page."""

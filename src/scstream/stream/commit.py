@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from scstream.observe.events import CheckpointWritten, EventCallback
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch
 from scstream.stream.progress import Progress
@@ -34,7 +35,7 @@ def commit(
     sinks: Mapping[str, Sink],
     log: CheckpointLog,
     source: Source,
-    emit: Callable[..., None],
+    emit: EventCallback,
     clock: Clock,
 ) -> None:
     """Make everything up to a batch final."""
@@ -46,14 +47,8 @@ def commit(
     acknowledge(pending, source)
     prune(pending, log)
     watch.lap("prune")
-    emit(
-        "checkpoint",
-        batch=pending.progress.batch,
-        version=log.version,
-        time=pending.progress.time,
-        bytes=n_bytes,
-        seconds=watch.laps,
-    )
+    progress = pending.progress
+    emit(CheckpointWritten(progress.batch, log.version, progress.time, n_bytes, watch.laps))
 
 
 def flush(sinks: Mapping[str, Sink]) -> dict[str, SinkPosition]:

@@ -18,13 +18,14 @@ from scstream.io.parameters import family_kind, seed_for
 from scstream.model import PARAMETERS, Settings
 from scstream.observe.address import check_address
 from scstream.observe.alerts import AlertRules
+from scstream.observe.events import EventCallback, ignore_event
 from scstream.preprocess import Steps
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.messages import reader
 from scstream.stream.processor import OneModel, Processor
-from scstream.stream.runner import CheckpointPolicy, EventCallback, Pipeline, ignore_event
+from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.observe.alerts import Alert
-from scstream.observe.rules import BatchSummary
+from scstream.observe.events import BatchSummary
 from scstream.preprocess.block import Columns
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.processor import Learned
@@ -52,15 +52,15 @@ def alert_delivery(job: str, batch: int, alerts: Sequence[Alert]) -> Delivery:
 def batch_summary(batch: int, learned: Learned) -> BatchSummary:
     """Return the result of a batch in plain numbers, for logs, metrics and alerts."""
     info, block = learned.info, learned.block
-    return {
-        "batch": batch,
-        "rows": block.n_rows,
-        "rejected": len(block.rejects),
-        "clusters": learned.n_clusters,
-        "novel": info.n_novel,
-        "log_density": info.mean_log_density,
-        "events": dict(Counter(event.kind for event in info.events)),
-    }
+    return BatchSummary(
+        batch=batch,
+        rows=block.n_rows,
+        rejected=len(block.rejects),
+        clusters=learned.n_clusters,
+        novel=info.n_novel,
+        log_density=info.mean_log_density,
+        events=Counter(event.kind for event in info.events),
+    )
 
 
 def chain_digest(before: str, labels: Delivery) -> str:

@@ -11,11 +11,17 @@ from threading import Lock
 from typing import Any, Self
 
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError, StreamError
+from scstream.observe.events import (
+    CheckpointDamaged,
+    CheckpointLoaded,
+    CheckpointNotReadable,
+    EventCallback,
+    ignore_event,
+)
 from scstream.stream import connectors
 from scstream.stream.checkpoint_log import VERSION, CheckpointLog
 from scstream.stream.clock import Clock, SystemClock
 from scstream.stream.model_version import Answer, ModelVersion, Request
-from scstream.stream.runner import EventCallback, ignore_event
 from scstream.stream.store import Store
 
 NONE = -1  # version before there is one
@@ -34,7 +40,7 @@ class Follower:
     store : Store
         Where the pipeline stores its checkpoints; `Follower.open` opens it by its address.
     emit : callable
-        Called with events: ``emit("following", version=7, batch=300)``, and "damaged" or "too_new"
+        Called with events: `CheckpointLoaded`, and `CheckpointDamaged` or `CheckpointNotReadable`
         with the `name` of a skipped checkpoint and the `reason`.
     clock : Clock
         The time.
@@ -219,7 +225,7 @@ class Follower:
         if found is None:
             return False
         self._current = found
-        self._emit("following", version=found.version, batch=found.batch)
+        self._emit(CheckpointLoaded(found.version, found.batch))
         return True
 
     def _newest_valid(self) -> ModelVersion | None:
@@ -229,8 +235,9 @@ class Follower:
             try:
                 found = self._read(name, content)
             except (CheckpointCorrupt, CheckpointTooNew) as error:
-                kind = "damaged" if isinstance(error, CheckpointCorrupt) else "too_new"
-                self._emit(kind, name=name, reason=str(error))
+                damaged = isinstance(error, CheckpointCorrupt)
+                skipped = CheckpointDamaged if damaged else CheckpointNotReadable
+                self._emit(skipped(name, str(error)))
                 continue
             if found is not None:
                 return found

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
 
 from scstream.errors import (
     CheckpointCorrupt,
@@ -22,6 +21,16 @@ from scstream.errors import (
 )
 from scstream.io.header import Plain
 from scstream.observe.alerts import AlertRules
+from scstream.observe.events import (
+    AlertRaised,
+    BatchLearned,
+    CheckpointDamaged,
+    EventCallback,
+    GapAccepted,
+    Started,
+    Stopped,
+    ignore_event,
+)
 from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch, SystemClock
@@ -40,14 +49,9 @@ from scstream.stream.schema import Reader
 from scstream.stream.sink import NullSink, Sink
 from scstream.stream.source import Source
 
-EventCallback = Callable[..., None]  # kind of event, and its values by name
 BatchCallback = Callable[[SourceBatch, Learned], None]
 _GAPS = (SourceChanged, SourceGap, SourceRegressed)
 _LINEAGE = 1_000_000_000  # batches that may differ from earlier ones get numbers from here on
-
-
-def ignore_event(kind: str, /, **values: Any) -> None:
-    """Ignore an event."""
 
 
 def ignore_batch(source_batch: SourceBatch, learned: Learned) -> None:
@@ -110,7 +114,7 @@ class Pipeline:
     clock : Clock
         The time.
     emit : callable
-        Called with every event: ``emit("batch", batch=3, rows=1000, ...)``.
+        Called with every event, such as `scstream.observe.events.BatchLearned`.
     on_batch : callable
         Called with every batch: its rows and where they came from, and what was learned.
     alert_rules : AlertRules
@@ -189,7 +193,7 @@ class Pipeline:
     def _run(self, savepoint: str | None, accept_gap: bool, stop: Event, until: int | None) -> int:
         epoch = self.checkpoint_log.claim(time=self.clock.now())
         self._restore(savepoint, accept_gap=accept_gap)
-        self.emit("started", epoch=epoch, batch=self._batcher.batch, job=self.job)
+        self.emit(Started(epoch, self._batcher.batch, self.job))
         first = self._batcher.batch
         with self._open_reader(stop) as reader, self._open_writer() as writer:
             self._since = self.clock.elapsed()
@@ -210,7 +214,7 @@ class Pipeline:
                 if self._is_due():
                     self._commit(writer)
             self._commit(writer)
-        self.emit("stopped", batch=self._batcher.batch, drained=stop.is_set())
+        self.emit(Stopped(self._batcher.batch, drained=stop.is_set()))
         return self._batcher.batch - first
 
     def close(self) -> None:
@@ -256,7 +260,7 @@ class Pipeline:
                 return self._restore_processor(content, name)
             except CheckpointCorrupt as error:
                 damage = error
-                self.emit("damaged", name=name, reason=str(error))
+                self.emit(CheckpointDamaged(name, str(error)))
                 self.checkpoint_log.discard(name)
         if damage is not None:
             raise damage
@@ -274,7 +278,7 @@ class Pipeline:
         except _GAPS as error:
             if not accept_gap:
                 raise
-            self.emit("gap", reason=str(error))
+            self.emit(GapAccepted(str(error)))
             self.source.open(resume, accept_gap=True)
             self._start_lineage()
             if not isinstance(error, SourceGap):
@@ -365,15 +369,10 @@ class Pipeline:
         if alerts:
             writer.write("alerts", alert_delivery(self.job, source_batch.batch, alerts))
         self.on_batch(source_batch, learned)
-        self.emit(
-            "batch",
-            **summary,
-            waiting=self._batcher.n_waiting,
-            seconds=watch.laps,
-            time=self.clock.now(),
-        )
+        waiting, now = self._batcher.n_waiting, self.clock.now()
+        self.emit(BatchLearned(**vars(summary), waiting=waiting, seconds=watch.laps, time=now))
         for alert in alerts:
-            self.emit("alert", batch=source_batch.batch, **asdict(alert))
+            self.emit(AlertRaised(source_batch.batch, **vars(alert)))
 
     def _is_due(self) -> bool:
         policy, batches = self.checkpoint_policy, self._batcher.batch - self._committed

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -155,6 +155,57 @@ class FolderStore:
             self._disk.remove(path)
             raise
         return path
+
+
+class MemoryStore:
+    """A store in memory, optionally on top of another store that is only read.
+
+    Names of the other store that start with `hidden` are not visible.
+    """
+
+    def __init__(self, base: Store | None = None, *, hidden: str = " ") -> None:
+        self._base = base
+        self._hidden = hidden
+        self._contents: dict[str, bytes] = {}
+        self._deleted: set[str] = set()
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store a content under a name."""
+        self._contents[name] = content
+        self._deleted.discard(name)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        """Store a content unless the name exists."""
+        if name in self.names(name):
+            return False
+        self.put(name, content)
+        return True
+
+    def get(self, name: str, start: int = 0, length: int = -1) -> bytes:
+        """Return a content, from the base store if it is not in memory."""
+        if name in self._contents:
+            return self._contents[name][start : None if length < 0 else start + length]
+        if self._base is None or name in self._deleted or name.startswith(self._hidden):
+            raise KeyError(name)
+        return self._base.get(name, start, length)
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Return the names that start with a prefix."""
+        below = set() if self._base is None else set(self._base.names(prefix)) - self._deleted
+        visible = {name for name in below if not name.startswith(self._hidden)}
+        return sorted(visible | {name for name in self._contents if name.startswith(prefix)})
+
+    def delete(self, name: str) -> None:
+        """Remove a name from memory; the base store keeps it."""
+        self._contents.pop(name, None)
+        self._deleted.add(name)
+
+    def sweep(self) -> None:
+        """Do nothing: there are no temporary files."""
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Return an empty context: no other process sees this store."""
+        return nullcontext()
 
 
 def checked_name(name: str) -> str:

@@ -22,7 +22,7 @@ _JOB = "check"
 
 def check_sink(
     make: Callable[[], Sink],
-    read: Callable[[], Sequence[Mapping[str, Any]]],
+    read: Callable[[], Sequence[Mapping[str, object]]],
     *,
     existing: Literal["rejected", "deleted", "kept", "matched"] = "rejected",
     laws: Iterable[str] | None = None,
@@ -73,7 +73,7 @@ class SinkCase(Case):
     def __init__(
         self,
         make: Callable[[], Sink],
-        read: Callable[[], Sequence[Mapping[str, Any]]],
+        read: Callable[[], Sequence[Mapping[str, object]]],
         existing: str,
     ) -> None:
         self._make, self._read = make, read
@@ -83,7 +83,7 @@ class SinkCase(Case):
     @cached_property
     def points(self) -> list[SinkPosition]:
         """Positions: the first before all deliveries, and one after each of them."""
-        with self.opened(None) as sink:
+        with self.session(None) as sink:
             points = [self.flushed(sink)]
             self.check("open without a position")
             for batch in range(4):
@@ -100,7 +100,7 @@ class SinkCase(Case):
         return sink
 
     @contextmanager
-    def opened(self, position: SinkPosition | None) -> Iterator[Sink]:
+    def session(self, position: SinkPosition | None) -> Iterator[Sink]:
         """Open a sink at a position from a checkpoint, and close it."""
         sink = self.made()
         try:
@@ -117,7 +117,7 @@ class SinkCase(Case):
 
     def add(self, delivery: Delivery) -> None:
         """Write one more delivery, and then replay it."""
-        with self.opened(self.points[-1]) as sink:
+        with self.session(self.points[-1]) as sink:
             self.deliveries.append(delivery)
             sink.write(delivery)
             self.points.append(self.flushed(sink))
@@ -127,10 +127,10 @@ class SinkCase(Case):
     def replay(self, first: int) -> None:
         """Go back to before a delivery, twice; the first replay is stopped half-way."""
         again = self.deliveries[first:]
-        with self.opened(self.points[first]) as sink:
+        with self.session(self.points[first]) as sink:
             for delivery in again[: (len(again) + 1) // 2]:
                 sink.write(delivery)
-        with self.opened(self.points[first]) as sink:
+        with self.session(self.points[first]) as sink:
             for number, delivery in enumerate(again, first + 1):
                 sink.write(delivery)
                 self.points[number] = self.flushed(sink)
@@ -138,16 +138,17 @@ class SinkCase(Case):
 
     def check(self, when: str, *, empty: bool = False) -> None:
         """Check that every written row exists once, in its order and with its values."""
-        expected = [] if empty else [row for d in self.deliveries for row in plain_rows(d)]
+        wanted_rows: list[Mapping[str, object]]
+        wanted_rows = [] if empty else [row for d in self.deliveries for row in plain_rows(d)]
         found = list(self._read())
         keys = [(row["batch"], row["index"]) for row in found]
-        wanted_keys = [(row["batch"], row["index"]) for row in expected]
+        wanted_keys = [(row["batch"], row["index"]) for row in wanted_rows]
         for batch, index in dict.fromkeys([*wanted_keys, *keys]):
             n_times, wanted = keys.count((batch, index)), wanted_keys.count((batch, index))
             what = f"row {index} of batch {batch} exists {n_times} times after {when}"
             self.ensure(n_times == wanted, what)
         self.ensure(keys == wanted_keys, f"the order of rows is {keys} after {when}")
-        for row, wanted_row in zip(found, expected, strict=True):
+        for row, wanted_row in zip(found, wanted_rows, strict=True):
             for name, value in wanted_row.items():
                 what = f"{name!r} is {row.get(name)!r} instead of {value!r} after {when}"
                 self.ensure(name in row and row[name] == value, what)
@@ -219,7 +220,7 @@ def _law_existing_rows(case: SinkCase) -> None:
     _ = case.points
     when = "a place with rows was opened without a position"
     try:
-        with case.opened(None) as sink:
+        with case.session(None) as sink:
             for delivery in case.deliveries if case.existing == "matched" else ():
                 sink.write(delivery)
             case.flushed(sink)

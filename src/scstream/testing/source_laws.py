@@ -119,7 +119,7 @@ class SourceCase(Case):
     def records(self) -> list[Record]:
         """All messages, read once; the first call fills the source."""
         new = self.add()
-        with self.opened() as source:
+        with self.session() as source:
             records = self.read_rows(source, len(new), max_n=3)
             self.identity = through_json(dict(source.identity()))
         self.check_all(new, records)
@@ -154,7 +154,9 @@ class SourceCase(Case):
         return source
 
     @contextmanager
-    def opened(self, resume: Resume | None = None, *, accept_gap: bool = False) -> Iterator[Source]:
+    def session(
+        self, resume: Resume | None = None, *, accept_gap: bool = False
+    ) -> Iterator[Source]:
         """Open a source at a checkpoint, and close it."""
         source = self.made()
         try:
@@ -195,9 +197,9 @@ class SourceCase(Case):
                 f"partition {partition!r} gave {found}, which is out of order",
             )
 
-    def check_same(self, records: list[Record], expected: list[Record], when: str) -> None:
+    def check_same(self, records: list[Record], original: list[Record], when: str) -> None:
         """Check that each partition has the same rows, in any division into messages."""
-        found, wanted = _by_partition(records), _by_partition(expected)
+        found, wanted = _by_partition(records), _by_partition(original)
         for partition in sorted({*found, *wanted}):
             rows, right = (self.numbers(some.get(partition, [])) for some in (found, wanted))
             what = f"partition {partition!r} gave {rows} instead of {right} {when}"
@@ -241,7 +243,7 @@ def _law_identity(case: SourceCase) -> None:
     _ = case.records
     identities = []
     for _ in range(2):
-        with case.opened() as source:
+        with case.session() as source:
             identities.append(dict(source.identity()))
     texts = [text for item in identities[0].items() for text in item]
     case.ensure(
@@ -265,7 +267,7 @@ def _law_replay(case: SourceCase) -> None:
             )
         for position, first in first_record.items():
             left = records[first:]
-            with case.opened(case.at({partition: json.loads(position)})) as source:
+            with case.session(case.at({partition: json.loads(position)})) as source:
                 again = case.read_rows(
                     source, len(case.numbers(left)), max_n=(1, 2, 100)[first % 3]
                 )
@@ -277,7 +279,7 @@ def _law_restarts(case: SourceCase) -> None:
     left, read = len(case.numbers(case.records)), list[Record]()
     resume = Resume(case.identity, {})
     while left > 0:
-        with case.opened(resume) as source:
+        with case.session(resume) as source:
             found = case.read_rows(source, 1, max_n=1, and_more=False)
             identity = through_json(dict(source.identity()))
         case.ensure(bool(found), f"no message arrives after {dict(resume.positions)}")
@@ -290,7 +292,7 @@ def _law_restarts(case: SourceCase) -> None:
 
 def _law_read_timeout(case: SourceCase) -> None:
     """A read without messages ends at its timeout, and `done` is right at the end."""
-    with case.opened(case.end) as source:
+    with case.session(case.end) as source:
         for _ in range(2):
             began = time.monotonic()
             found = source.read(10, _TIMEOUT)
@@ -318,11 +320,11 @@ def _law_reopen(case: SourceCase) -> None:
 
 def _law_appended_rows(case: SourceCase) -> None:
     """Appended rows arrive after the last one, in an open source and in a new one."""
-    with case.opened(case.end) as source:
+    with case.session(case.end) as source:
         case.read_rows(source, 0)
         new = case.add()
         waited = case.read_rows(source, len(new))
-    with case.opened(case.end) as source:
+    with case.session(case.end) as source:
         later = case.read_rows(source, len(new))
         case.identity = through_json(dict(source.identity()))
     case.check_all(new, later)
@@ -335,7 +337,7 @@ def _law_threads(case: SourceCase) -> None:
     """Another thread may call `acknowledge` and `lag` during a read."""
     n_rows = len(case.numbers(case.records))
     lags: list[Any] = []
-    with case.opened() as source:
+    with case.session() as source:
         records = case.read_rows(source, n_rows // 2, max_n=1, and_more=False)
         safe = {record.partition: record.after for record in records}
 
@@ -354,7 +356,7 @@ def _law_threads(case: SourceCase) -> None:
         case.ensure(not thread.is_alive(), "acknowledge or lag does not return in another thread")
         _check_lags(case, source, lags)
     case.check_same([*records, *later], case.records, "while another thread acknowledged")
-    with case.opened(Resume(case.identity, through_json(safe))) as source:
+    with case.session(Resume(case.identity, through_json(safe))) as source:
         again = case.read_rows(source, len(case.numbers(later)))
     case.check_same(again, later, f"after {safe} was acknowledged")
 

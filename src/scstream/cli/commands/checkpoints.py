@@ -40,15 +40,8 @@ def checkpoints(
     ctx: typer.Context, *, sets: Sets = None, folder: Folder = None, as_json: Json = False
 ) -> None:
     """List the checkpoints and savepoints of a pipeline, the newest first."""
-    import time
-
-    from scstream.cli.checkpoints import list_checkpoints, owners_by_epoch, print_checkpoints
-    from scstream.cli.render import print_json
+    from scstream.cli.checkpoints import print_checkpoints
     from scstream.cli.store import open_store
 
     store = open_store(to_tables(resolve(ctx.obj, None, flag_settings(sets, folder))))
-    if not as_json:
-        print_checkpoints(store)
-        return
-    owners = owners_by_epoch(store)
-    print_json([info.to_dict(owners, now=time.time()) for info in list_checkpoints(store)])
+    print_checkpoints(store, as_json=as_json)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scstream.cli.errors import reports_errors
-from scstream.cli.options import File, Folder, Json, Sets
+from scstream.cli.options import File, Folder, Json, Sets, Sink, Source
 from scstream.cli.resolve import flag_settings, resolve
 from scstream.cli.settings import to_tables
 
@@ -17,8 +17,8 @@ def doctor(
     ctx: typer.Context,
     file: File = None,
     *,
-    source: Annotated[str | None, typer.Option(metavar="KIND:REST", help="A source.")] = None,
-    sink: Annotated[str | None, typer.Option(metavar="KIND:REST", help="A sink.")] = None,
+    source: Source = None,
+    sink: Sink = None,
     sets: Sets = None,
     folder: Folder = None,
     strict: Annotated[
@@ -38,7 +38,7 @@ def doctor(
     if as_json:
         print_json(found)
     else:
-        names = ["level", "where", "about", "detail"]
-        print_table(names, [[each[name] for name in names] for each in found])
+        columns = ["level", "where", "about", "detail"]
+        print_table(columns, [[each[name] for name in columns] for each in found])
     if strict and any(each["level"] == "warn" for each in found):
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scstream.cli.errors import reports_errors
-from scstream.cli.options import File, Folder, Json, Sets
+from scstream.cli.options import File, Folder, Json, Sets, Source
 from scstream.cli.resolve import flag_settings, resolve
 from scstream.cli.settings import to_tables
 
@@ -24,7 +24,7 @@ def replay(
     to: Annotated[
         int | None, typer.Option(metavar="BATCH", min=1, help="Stop before this batch.")
     ] = None,
-    source: Annotated[str | None, typer.Option(metavar="KIND:REST", help="The source.")] = None,
+    source: Source = None,
     sets: Sets = None,
     folder: Folder = None,
     as_json: Json = False,

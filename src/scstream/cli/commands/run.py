@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scstream.cli.errors import reports_errors
-from scstream.cli.options import File, Folder, Json, Sets
+from scstream.cli.options import File, Folder, Json, Sets, Sink, Source
 from scstream.cli.resolve import flag_settings, print_settings, resolve
 from scstream.cli.settings import Setting, to_tables
 
@@ -17,13 +17,8 @@ def run(
     ctx: typer.Context,
     file: File = None,
     *,
-    source: Annotated[
-        str | None,
-        typer.Option(metavar="KIND:REST", help="file:rows.csv, nats://host:4222/stream, stdin ..."),
-    ] = None,
-    sink: Annotated[
-        str | None, typer.Option(metavar="KIND:REST", help="file:labels.csv, stdout ...")
-    ] = None,
+    source: Source = None,
+    sink: Sink = None,
     dead_letters: Annotated[
         str | None, typer.Option(metavar="KIND:REST", help="Sink for rows that cannot be used.")
     ] = None,
@@ -88,17 +83,19 @@ def run(
         print_settings(settings, ctx.obj, as_json=as_json)
         return
     from scstream.cli.exporters import Exporters
-    from scstream.cli.run import StartOptions, run_pipeline
+    from scstream.cli.run import check_start, run_pipeline
 
-    start = StartOptions(
-        resume=resume,
-        resume_or_start=resume_or_start,
+    tables = to_tables(settings)
+    may_resume = resume or resume_or_start or savepoint is not None
+    check_start(tables, must_resume=resume, may_resume=may_resume)
+    run_pipeline(
+        tables,
+        Exporters(metrics=metrics, serve=serve, spans=spans),
+        ctx.obj,
+        as_json=as_json,
+        every=every,
         savepoint=savepoint,
         accept_gap=accept_gap,
         take_over=take_over,
         until=until,
-    )
-    exporters = Exporters(metrics=metrics, serve=serve, spans=spans)
-    run_pipeline(
-        to_tables(settings), start, ctx.obj, as_json=as_json, every=every, exporters=exporters
     )

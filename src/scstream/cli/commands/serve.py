@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scstream.cli.errors import reports_errors
-from scstream.cli.options import Json, Sets
+from scstream.cli.options import Json, Model, Sets
 from scstream.cli.resolve import flag_settings, resolve
 from scstream.cli.settings import to_tables
 
@@ -16,9 +16,7 @@ from scstream.cli.settings import to_tables
 @reports_errors
 def serve(
     ctx: typer.Context,
-    model: Annotated[
-        str, typer.Argument(help="Model file, or folder or s3:// address of checkpoints.")
-    ],
+    model: Model,
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8765,
@@ -77,8 +75,8 @@ def serve(
     SIGTERM or Ctrl-C turn /readyz to 503, finish the current requests and exit with 0; a second
     Ctrl-C does not wait. Logs go to standard error. GET /docs describes all routes.
     """
-    from scstream.cli.serve import ModelSource, serve_model
-    from scstream.cli.token import read_token
+    from scstream.cli.secrets import read_token
+    from scstream.cli.serve import serve_model
     from scstream.serve.settings import ServiceSettings
 
     token = read_token(token_file, ctx.obj)
@@ -102,5 +100,15 @@ def serve(
         access_log=access_log,
     )
     tables = to_tables(resolve(ctx.obj, None, flag_settings(sets, model)))
-    source = ModelSource(model, tables, every=every, save=save, save_every=save_every)
-    serve_model(source, settings, ctx.obj, as_json=as_json, page=page, spans=spans)
+    serve_model(
+        model,
+        settings,
+        ctx.obj,
+        tables=tables,
+        every=every,
+        save=save,
+        save_every=save_every,
+        as_json=as_json,
+        page=page,
+        spans=spans,
+    )

@@ -40,8 +40,14 @@ def top(
     Press q to quit, space to pause. If standard output is not a terminal, one frame is printed;
     with --json, one object for each update. Nothing is changed: it only reads.
     """
-    from scstream.cli.top import open_monitor, watch
+    from scstream.cli.secrets import read_token
+    from scstream.cli.service_client import ServiceMonitor
+    from scstream.cli.summary import CheckpointMonitor
+    from scstream.cli.top import Monitor, watch
 
-    options = store_options(ctx.obj, sets)
-    monitor = open_monitor(place, options=options, token_file=token_file, redactor=ctx.obj)
+    monitor: Monitor
+    if place.startswith(("http://", "https://")):
+        monitor = ServiceMonitor(place, token=read_token(token_file, ctx.obj))
+    else:
+        monitor = CheckpointMonitor(place, options=store_options(ctx.obj, sets))
     watch(monitor, every=every, once=once, as_json=as_json)
