@@ -18,7 +18,8 @@ A mutant is a module of `core`, `families` or the numpy kernels with one thing c
 a dropped term, a comparison, a constant, a removed statement. {n_chosen} mutants were chosen by
 hand, the others are a random sample that depends on the source alone. A mutant is killed if a test
 of its module fails (`benchmarks/mutants/run.py` lists them). The digests of tests/frozen, which
-notice any change but do not say what is right, take no part. Tests run with the numpy kernels.
+notice any change but do not say what is right, take no part. Tests run with the numpy kernels. The
+exact sampler is left out: tests/exact plants its own errors.
 
 **{n_killed} of {n} mutants are killed ({percent:.0f} %).**
 
