@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.config import Config
 from scstream.core.partition import Partition, Table
 from scstream.core.state import Batch
 from scstream.families.base import Family
-from scstream.kernels import REFERENCE, choose_kernels
+from scstream.kernels import REFERENCE, choose_kernels, kernels_in_use
 from tests.statistics.exact import Problem, canonical, chi_square
 
 KERNELS = {"compiled": choose_kernels(), "numpy": REFERENCE}
 BAR = 0.01  # least p-value of a right sampler, at pinned seeds
 TINY = 1e-6  # largest p-value of a wrong one
 
+compiled_only = pytest.mark.skipif(
+    kernels_in_use() == "numpy",
+    reason="takes ten times as long on numpy kernels, on which the moves have tests of their own",
+)
 Move = Callable[[Table, Partition, int], Partition]
 
 

@@ -20,6 +20,7 @@ from tests.exact.chains import (
     BAR,
     KERNELS,
     TINY,
+    compiled_only,
     exact_partitions,
     moved,
     p_value,
@@ -50,6 +51,7 @@ def p_after(name, move, *, kernels="compiled", n_worlds=2_500, n_steps=1):
     return p_value(problem, moved(move, table, start, n_steps=n_steps))
 
 
+@compiled_only
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_move_leaves_the_posterior_invariant(name, move):
@@ -62,6 +64,7 @@ def test_a_move_with_numpy_kernels_leaves_the_posterior_invariant(name, move):
     assert p_after(name, MOVES[move], kernels="numpy", n_worlds=500) > BAR
 
 
+@compiled_only
 @pytest.mark.parametrize("name", ["line", "counts"])
 def test_chains_from_far_away_reach_the_posterior(name):
     problem = PROBLEMS[name]()
@@ -72,6 +75,7 @@ def test_chains_from_far_away_reach_the_posterior(name):
     assert p_value(problem, start) < TINY  # without steps
 
 
+@compiled_only
 @pytest.mark.parametrize("error", planted.ERRORS)
 def test_a_planted_error_is_found(error, monkeypatch):
     case = planted.ERRORS[error]

@@ -22,10 +22,10 @@ from scstream.core.partition import Partition
 from scstream.core.rng import key_for
 from scstream.kernels import ClusterDraws
 from tests.exact import planted
-from tests.exact.chains import BAR, TINY, table_of
+from tests.exact.chains import BAR, TINY, compiled_only, table_of
 from tests.statistics import test_geweke as geweke
 
-pytestmark = pytest.mark.statistics
+pytestmark = [pytest.mark.statistics, compiled_only]
 
 SEED = 0
 N_ROUNDS = 3
@@ -127,6 +127,7 @@ def p_of_ranks(found):
     return p
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", geweke.MODELS)
 def test_ranks_of_the_truth_are_uniform(name):
     assert min(p_of_ranks(ranks(geweke.MODELS[name], N_RANKS)).values()) > BAR
