@@ -230,7 +230,9 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         key = (row["rows"], row["half_life"], row["threshold"], row["null"])
         cells.setdefault(key, []).append(row)
-    lines = [HEAD, ["---"] * len(HEAD), *(line(cell) for cell in cells.values())]
+    streams = list(NULLS | MISFITS)
+    order = sorted(cells, key=lambda key: (key[1], -key[2], key[0], streams.index(key[3])))
+    lines = [HEAD, ["---"] * len(HEAD), *(line(cells[key]) for key in order)]
     return "\n".join("| " + " | ".join(cell) + " |" for cell in lines)
 
 

@@ -37,6 +37,7 @@ exact sampler is left out: tests/exact plants its own errors.
 
 def write_page(rows: dict[str, dict[str, Any]]) -> None:
     """Write the page, and print the score."""
+    rows = dict(sorted(rows.items()))
     killed = [key for key, row in rows.items() if row["fate"] == "killed"]
     survivors = [key for key in rows if key not in killed]
     chosen = {mutant.key for mutant in chosen_mutants()}
