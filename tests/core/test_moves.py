@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from scstream.core import default, moves, paper, printed
+from scstream.core import default, moves, paper, printed, ratios
 from scstream.core.config import Config
 from scstream.core.moves import (
     accept_merges,
@@ -20,6 +20,7 @@ from scstream.core.moves import (
 from scstream.core.ratios import log_merge_ratio
 from scstream.core.state import Moves, Transition
 from tests.core.states import FAMILIES, random_halves, with_clusters
+from tests.statistics.exact import growth_strings
 
 ALPHA = 1.7
 SIZES = [[9, 4], [2, 7], [5, 5], [1, 3]]
@@ -135,3 +136,13 @@ def test_the_prior_of_two_rows_is_the_chinese_restaurant_process():
     nothing[0, 0] = 1.0
     ratio = family.kernels.log_split_ratio(family, ALPHA, nothing, nothing)[0]
     assert ratio == pytest.approx(np.log(ALPHA))
+
+
+def test_joint_probabilities_of_all_partitions_sum_to_one():
+    """Rows that say nothing: the Dirichlet process over the 15 partitions of four rows."""
+    family = FAMILIES["multinomial"]
+    total = 0.0
+    for labels in growth_strings(4):
+        stats = family.stats(np.zeros((4, 4)), np.array(labels), max(labels) + 1)
+        total += np.exp(ratios.log_joint(family, 0.7, stats))
+    assert total == pytest.approx(1.0, rel=1e-12)

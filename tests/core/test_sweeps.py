@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core import default
+from scstream.core import default, paper
 from scstream.core.config import Config
 from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, State
@@ -22,6 +22,12 @@ from tests.statistics.exact import PROBLEMS, chi_square
 ALGORITHMS = {"default": Config, "paper": Config.paper}
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 CENTRES = np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 30.0]])
+
+
+@pytest.fixture(autouse=True)
+def short_start(monkeypatch):
+    """The paper's first batch has 30 sweeps at most."""
+    monkeypatch.setattr(paper, "_START_SWEEPS", 30)
 
 
 class RecordingExecutor(ThreadExecutor):
@@ -73,9 +79,24 @@ def test_later_batches_run_as_many_sampling_sweeps_as_the_config_says(algorithm,
     assert kinds[1:] == [before + n_sweeps * "s" + "p"] * 3
     for batch in (1, 2, 3):
         keys = [each.key for each in params[batch]]
-        sweeps = range(n_sweeps + 2) if algorithm == "default" else range(1, n_sweeps + 1)
-        expected = [key_for(2, batch=batch, sweep=sweep, purpose="labels") for sweep in sweeps]
-        assert keys[: len(expected)] == expected
+        sweeps = range(algorithm == "paper", n_sweeps + 2)
+        assert keys == [key_for(2, batch=batch, sweep=sweep, purpose="labels") for sweep in sweeps]
+
+
+@pytest.mark.parametrize("algorithm", [default, paper])
+def test_splits_and_merges_after_every_sweep_have_their_own_keys(algorithm, monkeypatch):
+    sweeps, split_and_merge = [], algorithm.split_and_merge
+
+    def recorded(*args, sweep):
+        sweeps.append(sweep)
+        return split_and_merge(*args, sweep=sweep)
+
+    monkeypatch.setattr(algorithm, "split_and_merge", recorded)
+    config = Config.paper if algorithm is paper else Config
+    passes_by_batch(config(n_sweeps=2), batches(2), "numpy")
+    assert sweeps[-3:] == [1, 2, 3]
+    first = sweeps[:-3]
+    assert first == list(range(1, len(first) + 1))
 
 
 @both_kernels
@@ -103,6 +124,17 @@ def test_the_first_batch_of_the_default_ends_after_ten_quiet_sweeps(kernels):
             Config(n_sweeps=n_sweeps), batches(1, centres=CENTRES[:1]), kernels
         )
         assert kinds == ["p" + 10 * "s" + "p"]
+
+
+@both_kernels
+def test_the_first_batch_of_the_paper_ends_after_patience_or_the_most_sweeps(kernels):
+    """Random sub-labels first, then sampling sweeps, then the predictive one."""
+    family = FAMILIES["gaussian"].with_kernels(kernels_named(kernels))
+    (batch,) = batches(1, centres=CENTRES[:1])
+    for patience, n_sweeps in ((4, 4), (99, 30)):
+        executor, rules = RecordingExecutor(), replace(paper.PROGRAM, patience=patience)
+        paper.step(family, Config.paper(), State.empty(family), batch, executor, rules)
+        assert executor.kinds == "p" + n_sweeps * "s" + "p"
 
 
 @both_kernels

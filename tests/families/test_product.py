@@ -101,6 +101,29 @@ def test_bisect_divides_one_part_and_halves_the_others(table):
     np.testing.assert_allclose(difference[:, 1 : 1 + part.n_stats], expected, atol=1e-9)
 
 
+def test_bisect_divides_the_part_whose_halves_are_most_probable():
+    """Two numbers, the first at several distances from the mean that its prior expects."""
+    prior = Gaussian(mean=[0.0], kappa=0.5, nu=4.0, psi=[[1.0]])
+    family = Product([(prior, [0]), (prior, [1])])
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20, 2)) * np.array([1.3, 1.0])
+    chosen = []
+    for distance in np.linspace(-6.0, 6.0, 25):
+        X = rows + np.array([distance, 0.0])
+        gains = []
+        for column in X.T:
+            whole = one_group(prior, column[:, None])
+            half = whole[:, :1] * prior.bisect(whole, whole)
+            left, right = whole / 2.0 + half, whole / 2.0 - half
+            apart = prior.log_marginal(left) + prior.log_marginal(right)
+            gains.append(float((apart - prior.log_marginal(whole))[0]))
+        whole = one_group(family, X)
+        moved = np.flatnonzero(family.bisect(whole, whole)[0])
+        chosen.append(int(moved.min() > prior.n_stats))
+        assert chosen[-1] == int(np.argmax(gains)), distance
+    assert set(chosen) == {0, 1}
+
+
 def test_bisecting_one_cluster_gains_too_little_to_split_it():
     """One Gaussian cluster in two parts: its halves must not look like two clusters.
 

@@ -7,7 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
+from scstream.errors import InputError
 from scstream.families import Bernoulli, Categorical, Diagonal, Gaussian, Multinomial, Poisson
+from scstream.families.columns import positive
 from scstream.families.scales import feature_scales
 from scstream.kernels import choose_kernels
 
@@ -204,3 +206,13 @@ def test_log_base_is_the_multinomial_coefficient_and_the_factorials():
     np.testing.assert_allclose(multinomial.log_base(rows), [np.log(10.0), 0.0], atol=1e-12)
     poisson = Poisson(shape=np.ones(3), rate=np.ones(3))
     np.testing.assert_allclose(poisson.log_base(rows), [-np.log(12.0), 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [np.ones((2, 2)), 0.0, [1.0, -1.0], [1.0, np.nan], np.inf])
+def test_priors_of_columns_are_positive_vectors(value):
+    assert positive("rate", 2.0, 3).tolist() == [2.0, 2.0, 2.0]
+    assert positive("rate", [2.0, 3.0], 2).tolist() == [2.0, 3.0]
+    with pytest.raises(InputError, match="rate must be a positive number or a vector"):
+        positive("rate", value, 2)
+    with pytest.raises(InputError, match="rate has 2 entries but 3 are needed"):
+        positive("rate", [2.0, 3.0], 3)

@@ -5,7 +5,9 @@ label in one of them, so that overlapping clusters look like one even with endle
 batch is learned, its rows are therefore compared without labels: with the mixture of the two
 sub-clusters against the cluster, and with the union of a pair against the mixture of the pair. The
 log ratios of the rows are clipped, summed, forgotten like all statistics, and not let below zero:
-a CUSUM (Page's cumulative sum test), which responds to recent rows.
+a CUSUM (Page's cumulative sum test), which responds to recent rows. It is not a Bayes factor, and
+its threshold bounds no posterior probability. `benchmarks/results/false-alarms.md` has the measured
+rate of false splits.
 
 No real cluster has exactly the shape of its family, and with endless rows the smallest misfit would
 split it. A split must therefore gain more per row the more rows a cluster has (`least_gain`).
@@ -63,7 +65,7 @@ def least_gain(config: Config, weight: Array) -> Array:  # (K,) -> (K,)
 
 
 def accumulate_evidence(config: Config, state: State, found: AssignmentStats) -> State:
-    """Add the evidence of the rows of a batch, collected before they are learned."""
+    """Add the evidence of the rows of a batch to the CUSUM, collected before they are learned."""
     sampled = found.stats[:, 0, 0] + found.stats[:, 1, 0]
     for_split = found.split_evidence - least_gain(config, state.weight) * sampled
     return state.replace(
