@@ -17,7 +17,6 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from benchmarks.ablation import PAPER_2D
 from benchmarks.paper import files
@@ -26,6 +25,8 @@ from benchmarks.runs import Row, mean_and_error, provenance
 from scstream import ScStream, model
 from scstream.core import default, paper, printed
 from scstream.core.paper import PaperRules
+from scstream.metrics import prequential
+from scstream.metrics.prequential import PrequentialStep
 
 BATCH = 1000
 SEEDS = (0, 1, 2)
@@ -91,27 +92,22 @@ def work(variant: str, stream: str, seed: int) -> Row:
 
 def prequential_scores(clusterer: ScStream, X: Any, y: Any, batch: int) -> Row:
     """Predict, score and learn the rows batch by batch."""
-    scores, labels, one_sided = [], [], []
-    for start in range(0, X.shape[0], batch):
-        rows, truth = X[start : start + batch], y[start : start + batch]
-        if start:
-            said = clusterer.predict(rows)
-            ari = adjusted_rand_score(truth, said)
-            scores.append((ari, normalized_mutual_info_score(truth, said)))
-            labels.append(said)
-        clusterer.partial_fit(rows)
-        count = clusterer.state_.current[:, :, 0]
+    stream = (
+        SimpleNamespace(X=X[start : start + batch], y=y[start : start + batch], time=number)
+        for number, start in enumerate(range(0, X.shape[0], batch))
+    )
+    labels: set[int] = set()
+    one_sided = []
+
+    def watch(step: PrequentialStep) -> None:
+        labels.update([] if step.predicted is None else np.unique(step.predicted).tolist())
+        count = step.model.state_.current[:, :, 0]
         live = count[count.sum(axis=1) > 0]
         one_sided.append(float((live.min(axis=1) <= 0).mean()))
-    every = np.concatenate(labels)
-    ari, nmi = np.mean(scores, axis=0)
-    return {
-        "ari": float(ari),
-        "nmi": float(nmi),
-        "full_nmi": float(normalized_mutual_info_score(y[batch:], every)),
-        "labels": len(np.unique(every)),
-        "one_sided": float(np.mean(one_sided)),
-    }
+
+    found = prequential(clusterer, stream, oracle=False, callback=watch).summary()
+    scores = {name: float(found[name]) for name in ("ari", "nmi", "full_nmi")}
+    return scores | {"labels": len(labels), "one_sided": float(np.mean(one_sided))}
 
 
 def first_batch(variant: str, stream: str, seed: int) -> Row:

@@ -295,6 +295,15 @@ class Model:
         """Return this model with other names of the columns."""
         return replace(self, settings=self.settings.named(feature_names))
 
+    def events_since(self, time: float, *, next_batch: bool) -> tuple[Event, ...]:
+        """Return the events after an earlier batch at this time, as far as they are kept.
+
+        `next_batch` says that this model learned the next batch, which may have the same time.
+        """
+        if next_batch:
+            return self.info.events
+        return tuple(event for event in self.events if event.time > time)
+
     def with_parameters(self, **parameters: Any) -> Model:
         """Return this model with other values of parameters that every batch reads."""
         settings = self.settings

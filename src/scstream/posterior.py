@@ -199,21 +199,22 @@ class Chain:
         n, thin = (_at_least_one(name, value) for name, value in (("n", n), ("thin", thin)))
         model = self.model
         executor = choose_executor(model.settings.executor, model.settings.n_jobs)
-        samples, sweep = [], self.sweep
+        labels = np.empty((n, len(self.labels)), dtype=np.int32)
+        n_clusters, log_posterior = np.empty(n, dtype=np.int64), np.empty(n)
+        sweep = self.sweep
         with one_blas_thread, model.family.kernels.threads(executor.n_threads):
             family = executor.with_kernels(model.family)
             table = Table.of(family, model.config, Batch(self.rows, 0.0), executor)
             partition = Partition.of(table, self.labels)
-            for sweep in range(self.sweep, self.sweep + n * thin):
-                partition = advance(table, partition, sweep)
-                if (sweep - self.sweep + 1) % thin == 0:
-                    samples.append(partition)
-            drawn = PosteriorSamples(
-                labels=np.array([numbered(each.labels) for each in samples], dtype=np.int32),
-                n_clusters=np.array([each.n_clusters for each in samples]),
-                log_posterior=np.array([each.log_posterior(table) for each in samples]),
-            )
-        return drawn, replace(self, labels=partition.labels, sweep=sweep + 1)
+            for s in range(n):
+                for _ in range(thin):
+                    partition = advance(table, partition, sweep)
+                    sweep += 1
+                labels[s] = numbered(partition.labels)
+                n_clusters[s] = partition.n_clusters
+                log_posterior[s] = partition.log_posterior(table)
+        drawn = PosteriorSamples(labels, n_clusters, log_posterior)
+        return drawn, replace(self, labels=partition.labels, sweep=sweep)
 
 
 def effective_sample_size(values: Array | Labels) -> float:

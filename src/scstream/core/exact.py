@@ -15,12 +15,11 @@ from scstream.core.births import group_labels
 from scstream.core.cluster_edits import EditRules, add_clusters, subclusters_of
 from scstream.core.config import Config
 from scstream.core.exact_moves import move_single_rows, split_and_merge
-from scstream.core.forgetting import due, forget
+from scstream.core.forgetting import forget
 from scstream.core.partition import Partition, Table
-from scstream.core.predictor import Predictor
+from scstream.core.predictor import Predictor, mean_predictor
 from scstream.core.rng import sample_rows
 from scstream.core.state import NOVEL, Batch, Info, State, Transition
-from scstream.core.sweep import mean_params
 from scstream.errors import InputError
 from scstream.families.base import Array, Family, Labels
 from scstream.kernels import ClusterDraws
@@ -154,9 +153,7 @@ def state_of(
 
 def predictor(family: Family, config: Config, state: State, time: float | None) -> Predictor:
     """Return the predictive mixture given the partition."""
-    state = due(family, config, state, time, motion=False)
-    params = mean_params(family, config, state, state, births=True, subclusters=False)
-    return Predictor.of(family, config, state, params, births=True)
+    return mean_predictor(family, config, state, time, births=True)
 
 
 def shapes(config: Config, state: State) -> State:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scstream.core.partition import Partition, Table
-from scstream.families.base import Array, Labels
+from scstream.families.base import Array, Labels, Rows
 from scstream.kernels.reference import square_distances
 
 _N_PAIRS = 8  # splits or merges proposed in a sweep
@@ -120,7 +120,7 @@ def restricted_scan(
     """
     X = table.X[rows]
     fixed = np.searchsorted(rows, [anchors.first, anchors.second])
-    side = launch(table, rows, anchors, fixed)
+    side = launch(table, X, rows, anchors, fixed)
     chance = anchors.chance(table, rows, _N_ROUNDS)
     block = (chance[:, 1] * _N_BLOCKS).astype(np.int64)
     block[fixed] = -1
@@ -138,9 +138,8 @@ def restricted_scan(
     return side, log_proposal
 
 
-def launch(table: Table, rows: Labels, anchors: Anchors, fixed: Labels) -> Labels:  # (N,)
+def launch(table: Table, X: Rows, rows: Labels, anchors: Anchors, fixed: Labels) -> Labels:  # (N,)
     """Draw sides of the rows from the anchors alone, then again given the sides, a few times."""
-    X = table.X[rows]
     side = np.full(len(rows), -1)
     side[fixed] = 0, 1
     for round_ in range(_N_ROUNDS):

@@ -21,9 +21,9 @@ from scstream.core.cluster_edits import (
 )
 from scstream.core.config import Config
 from scstream.core.finish import finish, merge_lightest, remove_unsupported, skip_batch
-from scstream.core.forgetting import due, forget
+from scstream.core.forgetting import forget
 from scstream.core.moves import MoveRules, split_and_merge
-from scstream.core.predictor import Predictor
+from scstream.core.predictor import Predictor, mean_predictor
 from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, Info, State, Transition
 from scstream.core.sweep import label_key, mean_params, sampled_params, with_statistics
@@ -32,7 +32,7 @@ from scstream.families.base import Family, Labels
 
 @dataclass(frozen=True)
 class PaperRules:
-    """In what the authors' program and the text of the paper differ."""
+    """The rules in which the authors' program differs from the text of the paper."""
 
     moves: MoveRules
     renew: bool  # renew the sub-clusters of a cluster if one of them got no rows
@@ -142,9 +142,7 @@ def one_cluster(family: Family, config: Config, state: State, rows: LoadedRows) 
 
 def predictor(family: Family, config: Config, state: State, time: float | None) -> Predictor:
     """Return the mixture at a time, by default when the next batch is due."""
-    state = due(family, config, state, time, motion=False)
-    params = mean_params(family, config, state, state, births=False, subclusters=False)
-    return Predictor.of(family, config, state, params, births=False)
+    return mean_predictor(family, config, state, time, births=False)
 
 
 def shapes(config: Config, state: State) -> State:

@@ -11,7 +11,9 @@ import numpy as np
 
 from scstream.core.assign import AssignmentParams
 from scstream.core.config import Config
+from scstream.core.forgetting import due
 from scstream.core.state import NOVEL, State
+from scstream.core.sweep import mean_params
 from scstream.families.base import Array, Family, Labels, Rows
 
 Run = Callable[[Callable[[Rows], Any], Sequence[Rows]], list[Any]]  # `map`, perhaps on threads
@@ -154,6 +156,15 @@ class Predictor:
     @cached_property
     def _ids(self) -> Labels:  # (K + 1,)
         return np.append(self.ids, NOVEL)
+
+
+def mean_predictor(
+    family: Family, config: Config, state: State, time: float | None, *, births: bool
+) -> Predictor:
+    """Return the mixture with mean weights at a time; clusters do not move."""
+    state = due(family, config, state, time, motion=False)
+    params = mean_params(family, config, state, state, births=births, subclusters=False)
+    return Predictor.of(family, config, state, params, births=births)
 
 
 def _odds(scores: Array) -> tuple[Array, Array]:  # (N, K + 1), (N,)

@@ -170,6 +170,4 @@ def _new_events(model: Model, last: BatchRecord | None) -> tuple[Event, ...]:
     """Return the events since the last recorded batch, as far as the model has them."""
     if last is None:
         return model.events
-    if model.state.n_batches == last.number + 1:
-        return model.info.events
-    return tuple(event for event in model.events if event.time > last.time)
+    return model.events_since(last.time, next_batch=model.state.n_batches == last.number + 1)

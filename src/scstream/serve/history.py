@@ -125,12 +125,10 @@ class History:
 
 def _events_since(before: ModelVersion | None, version: ModelVersion) -> list[Event]:
     """Return the events between two versions, as far as they are kept."""
-    model = version.model
     if before is None:
-        return list(model.events)
-    if version.batch == before.batch + 1:
-        return list(model.info.events)
-    return [event for event in model.events if event.time > before.model.state.time]
+        return list(version.model.events)
+    next_batch = version.batch == before.batch + 1
+    return list(version.model.events_since(before.model.state.time, next_batch=next_batch))
 
 
 def _summary_of(version: ModelVersion, labels: Labels | None) -> Summary:
