@@ -16,6 +16,7 @@ import numpy as np
 from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
 from scstream.core import default, exact, paper, printed
+from scstream.core.adapt import adapt
 from scstream.core.assign import Executor
 from scstream.core.config import Config
 from scstream.core.predictor import Predictor
@@ -264,9 +265,10 @@ class Model:
         family = executor.with_kernels(self.family)
         step = ALGORITHMS[self.config.algorithm].step
         state, labels, info = step(family, self.config, self.state, batch, executor)
+        adapted, state = adapt(self.family, state, batch)
         events = (*self.events, *info.events)
         kept = events[max(len(events) - read_count("max_events", self.settings.max_events), 0) :]
-        model = Model(self.family, self.config, read_only(state), info, kept, self.settings)
+        model = Model(adapted, self.config, read_only(state), info, kept, self.settings)
         return Update(model, labels, info)
 
     def at(self, time: Any = None) -> Predictor:

@@ -6,6 +6,8 @@ It follows Algorithm 1 of Dinari and Freifeld (2022) with the changes that
 
 from __future__ import annotations
 
+import numpy as np
+
 from scstream.core.assign import AssignmentParams, Executor, LoadedRows
 from scstream.core.births import propose_births
 from scstream.core.cluster_edits import EditRules, number_from_zero
@@ -33,6 +35,7 @@ shapes = unfade_inactive  # the state whose statistics describe the shapes of th
 _START_SWEEPS = 15  # most sweeps on the first batch
 _START_PATIENCE = 10  # sweeps without a split, merge or removal that end the first batch
 _BIRTH_SWEEPS = 2  # least number of sweeps on a batch in which clusters were born
+_TINY = np.finfo(float).tiny
 _MAX_SAMPLED = 1 << 14  # rows of a batch that are compared with clusters before they are learned
 
 
@@ -52,10 +55,12 @@ def step(
     first = state.n_clusters == 0
     elapsed = 0.0 if state.is_new else batch.time - state.time
     state = forget(family, config, state, batch.time, motion=config.motion)
+    log_total = np.log(state.weight.sum() + config.alpha)
     if batch.n_rows == 0:
         return skip_batch(state)
     rows = executor.load(family, batch)
-    sampled = initial_assignment(family, config, state, rows)
+    sampled, log_density = initial_assignment(family, config, state, rows)
+    before = log_density / max(batch.total_weight, _TINY) - log_total
     n_sweeps = max(config.n_sweeps, _BIRTH_SWEEPS if sampled.events else 0)
     patience = None
     if first:
@@ -66,33 +71,33 @@ def step(
     transition = merge_lightest(family, config, RULES.edits, transition)
     if first:
         transition = number_from_zero(transition)
-    return finish(
-        config, batch, transition, rows, correct_motion(family, config, transition.state, elapsed)
-    )
+    state = correct_motion(family, config, transition.state, elapsed)
+    return finish(config, batch, transition, rows, state, before=before)
 
 
 def initial_assignment(
     family: Family, config: Config, state: State, rows: LoadedRows
-) -> Transition:
-    """Compare the rows with the clusters before they are learned.
+) -> tuple[Transition, float]:
+    """Compare the rows with the clusters before they are learned; return their log density, too.
 
     Rows get a first label; rows that no cluster explains may form new clusters; the comparison is
     evidence for splits and merges. Of large batches only a random sample of rows takes part.
     """
     evidence = config.split_evidence is not None or config.merge_evidence is not None
     if state.n_clusters and not config.births and not evidence:
-        return Transition.of(state)
+        return Transition.of(state), float("nan")
     key = key_for(config.seed, batch=state.n_batches, sweep=0, purpose="sample")
     sample, scale = rows.sample(_MAX_SAMPLED, key)
     params = predictive_params(family, config, state, sweep=0, collect_evidence=True)
     state, params = watch_merge_pairs(family, config, state, params)
     found = sample.assign(params)
     if state.n_clusters == 0:
-        return propose_births(family, config, RULES.edits, Transition.of(state), sample)
+        first = propose_births(family, config, RULES.edits, Transition.of(state), sample)
+        return first, float("nan")
     transition = with_statistics(accumulate_evidence(config, state, found), found, scale)
-    if found.novel_weight < config.min_birth_weight:
-        return transition
-    return propose_births(family, config, RULES.edits, transition, sample)
+    if found.novel_weight >= config.min_birth_weight:
+        transition = propose_births(family, config, RULES.edits, transition, sample)
+    return transition, scale * found.log_density
 
 
 def gibbs_sweeps(

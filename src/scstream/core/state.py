@@ -265,6 +265,9 @@ class Info:
         Mean logarithm of the predictive density of the rows, after they were learned.
     moves : Moves
         How many splits and merges were proposed and accepted.
+    log_density_before : float
+        The mean log density before the rows were learned, NaN for a first batch. It drops when
+        the stream changes. Of large batches it is estimated from a sample of the rows.
 
     Examples
     --------
@@ -277,6 +280,7 @@ class Info:
     n_novel: int = 0
     mean_log_density: float = float("nan")
     moves: Moves = Moves()
+    log_density_before: float = float("nan")
 
 
 def _locked(array: Array) -> Array:

@@ -176,6 +176,22 @@ class Family(ABC):
         """Statistics of the same rows moved by `shift`; only where `supports_translation`."""
         raise NotImplementedError(f"{self.name} rows cannot be moved")
 
+    def adapted(self, stats: Array, X: Rows, weight: Array | None = None) -> Self:
+        """Return this family with what it shares between clusters learned from one more batch.
+
+        `stats` (K, P) are the clusters after the batch, `X` its rows. A family whose clusters
+        share a basis or the parameters of a hierarchical prior overrides this.
+        """
+        return self
+
+    def transported(self, stats: Array, old: Self) -> Array:  # (..., P) -> (..., P)
+        """Return the statistics of the same rows for this family, from those for `old`.
+
+        This family is ``old.adapted(...)``. Only a family whose statistics depend on what
+        `adapted` learns overrides this.
+        """
+        return stats
+
     def coordinates(self, X: Rows) -> Array:  # (N, D) -> (N, C)
         """Dense coordinates of the rows in which Euclidean distance is meaningful."""
         return np.nan_to_num(np.asarray(X, dtype=np.float64))
