@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from scstream.errors import InputError
@@ -28,7 +29,7 @@ from scstream.families.base import (
     unit_weight,
 )
 from scstream.families.columns import observed, positive
-from scstream.families.scales import feature_scales, spread_out
+from scstream.families.scales import far_rows, feature_scales, spread_out, widening
 from scstream.kernels.reference import accelerated
 
 _LOG_PI = float(np.log(np.pi))
@@ -192,6 +193,15 @@ class Diagonal(Family):
     def check(self, X: Rows) -> None:
         super().check(X)
         spread_out(X, self._origin, np.sqrt(self.psi))
+
+    def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
+        return far_rows(X, self._origin, np.sqrt(self.psi))
+
+    def widened(self, X: Rows) -> Self:
+        factor = widening(X, self._origin, np.sqrt(self.psi))
+        if not (factor > 1.0).any():
+            return self
+        return replace(self, psi=self.psi * np.square(factor))
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:

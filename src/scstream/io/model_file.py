@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 
 from scstream import __version__
 from scstream.core.config import Config, check_config
+from scstream.core.held import Held
 from scstream.core.state import Archive, Event, Info, Moves, State
 from scstream.core.window import Box, Exponential, Kernel, Windowed
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
@@ -81,6 +82,7 @@ class Parts(NamedTuple):
     events: tuple[Event, ...]
     parameters: Json  # of the estimator
     feature_names: tuple[str, ...] | None
+    held: Held | None
     pipeline: PipelineState
 
 
@@ -93,6 +95,7 @@ def pack_model(
     *,
     parameters: Parameters,
     feature_names: tuple[str, ...] | None,
+    held: Held | None,
     pipeline: PipelineState,
 ) -> bytes:
     """Return the content of a model file; the same model gives the same bytes."""
@@ -105,6 +108,7 @@ def pack_model(
         "events": events,
         "params": _parameter_values(parameters, config),
         "feature_names": feature_names,
+        "held": held,
         "pipeline": pipeline,
     }
     header = {name: pack(value, name, tensors) for name, value in contents.items()} | {
@@ -166,6 +170,7 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         name: unpack(header[name], tensors)
         for name in ("family", "config", "state", "info", "events", "params", "feature_names")
     }
+    held = unpack(header.get("held"), tensors)
     pipeline: PipelineState = unpack(header.get("pipeline", {}), tensors)
     if type(pipeline) is not dict:
         raise ValueError("its pipeline is not a mapping")
@@ -192,7 +197,18 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         parameters["config"] = config
     info = record(Info, parts["info"], events=happened, moves=moves)
     names = None if names is None else tuple(names)
-    return Parts(family, config, state, info, events, parameters, names, pipeline), kernel
+    held = None if held is None else _held(held, family)
+    return Parts(family, config, state, info, events, parameters, names, held, pipeline), kernel
+
+
+def _held(values: Json, family: Family) -> Held:
+    """Return the rows that a model holds."""
+    held = record(Held, values)
+    lengths = {held.rows.shape[0], *map(len, (held.weight, held.time, held.label))}
+    if len(lengths) != 1 or held.rows.shape[1] != family.n_features or held.n_tried < 0:
+        raise ValueError("the rows that it holds do not fit together")
+    family.check(held.rows)
+    return held
 
 
 def _check_state(state: State, family: Family) -> None:
