@@ -2,6 +2,7 @@
 
 import pickle
 import tomllib
+import warnings
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from scstream import Box, Config, Exponential, ScStream, Windowed
 from scstream.compute.threads import ThreadExecutor
 from scstream.core import default
 from scstream.core.state import State
-from scstream.errors import InputError, TimeError
+from scstream.errors import DataWarning, InputError, TimeError
 from scstream.families import Gaussian, Multinomial, Poisson, Product
 from scstream.io import estimator_input
 from scstream.model import thread_executor
@@ -728,7 +729,6 @@ BAD_ROWS: list[tuple[Any, str]] = [
     ([[0.0, 0.0], [0.0, np.inf]], "inf.* at row 1, column 1"),
     ([[0.0, -np.inf]], "inf"),
     ([[1e200, 0.0]], "too large"),
-    ([[1e60, 0.0]], "prior standard"),
     ([[0.0, 0.0, 0.0]], "3 features"),
     ([[0.0]], "1 features"),
     ([0.0, 1.0], "2D"),
@@ -821,13 +821,10 @@ def test_odd_first_batches(name: str, family: str, algorithm: str) -> None:
 @pytest.mark.parametrize("name", ODD)
 def test_odd_later_batches(name: str, family: str) -> None:
     model = ScStream(family, random_state=0).fit(blobs(1)[0])
-    before = digest(vars(model))
-    try:
-        model.partial_fit(ODD[name])
-    except InputError as error:
-        assert "prior standard deviations" in str(error)
-        assert digest(vars(model)) == before
-    assert_sound(model.partial_fit(blobs(1)[0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        assert len(model.partial_fit(ODD[name]).labels_) == len(ODD[name])
+        assert_sound(model.partial_fit(blobs(1)[0]))
 
 
 @pytest.mark.parametrize("family", ["multinomial", "poisson", "bernoulli", "categorical"])

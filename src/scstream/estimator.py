@@ -42,7 +42,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         Concentration of the Dirichlet process. Larger values create clusters more easily; change it
         by factors of 10.
     half_life : float or None
-        Time after which a row counts half. None never forgets.
+        Time after which a row counts half, in the unit of `time`; without times, in thousands of
+        rows. None never forgets.
     kernel : Kernel, callable or None
         Another way to forget: `scstream.Box`, `scstream.Windowed`, or a function that takes an
         array of ages and returns weights that fall from 1 at age 0. It replaces `half_life`.
@@ -233,8 +234,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         y : None
             Ignored.
         time : number, datetime or numpy.datetime64, optional
-            Time of the batch in the unit of `half_life`; dates count in seconds. By default one
-            later than the last batch, from zero.
+            Time of the batch in the unit of `half_life`; dates count in seconds. By default a
+            thousand rows are one unit, and so is a larger batch.
         sample_weight : array of shape (N,), optional
             How much each row counts.
 

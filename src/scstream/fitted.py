@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from scstream.core.config import Config
@@ -16,6 +15,7 @@ from scstream.core.state import NOVEL, Event, Info, State
 from scstream.errors import InputError
 from scstream.families import Diagonal, Family, Gaussian
 from scstream.families.base import Array, Labels, Rows
+from scstream.families.scales import TooFar
 from scstream.io.advice import Advisor
 from scstream.io.clusters import ClusterTable
 from scstream.io.disk import write_atomically
@@ -51,10 +51,10 @@ class FittedModel:
         model = self._current()
         try:
             return model.update(rows, time=time, weight=weight)
-        except InputError:
-            far = _far_rows(model.family, rows)
-            if not far.any():
+        except TooFar:
+            if not isinstance(rows, np.ndarray):
                 raise
+        far = model.family.far_rows(rows)
         self._advisor.of_far_rows(int(far.sum()))
         weight = read_weight(weight, rows.shape[0])
         near = None if weight is None else weight[~far]
@@ -259,13 +259,6 @@ class FittedModel:
 
     def __sklearn_is_fitted__(self) -> Any:
         return hasattr(self, "model_")
-
-
-def _far_rows(family: Family, rows: Rows) -> NDArray[np.bool_]:  # (N,)
-    """Return which rows are too far out; none if something else is wrong with them."""
-    if not isinstance(rows, np.ndarray) or rows.shape[1] != family.n_features:
-        return np.zeros(rows.shape[0], dtype=np.bool_)
-    return family.far_rows(rows)
 
 
 def _same(now: Any, then: Any) -> bool:

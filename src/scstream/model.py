@@ -19,21 +19,20 @@ from scstream.core import default, exact, paper, printed
 from scstream.core.adapt import adapt
 from scstream.core.assign import Executor
 from scstream.core.config import Config
-from scstream.core.held import Held, enough_rows, holds, is_young
+from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
 from scstream.core.inherit import inherit_ids, shared_weight
 from scstream.core.predictor import Prediction, Predictor
 from scstream.core.state import NOVEL, Batch, Event, Info, Moves, State
 from scstream.core.window import Exponential
 from scstream.errors import CheckpointCorrupt, DataWarning, InputError, TimeError
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
+from scstream.families.scales import TooFar
 from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
 from scstream.io.parameters import family_kind, first_family, read_config, read_count
 from scstream.io.schema import check_entries, read_time, read_weight
 from scstream.kernels import choose_kernels
 from scstream.machine import usable_cores
-
-_UNIT_ROWS = 1000.0  # rows that take one unit of time, if batches have no times
 
 
 class Algorithm(Protocol):
@@ -264,7 +263,7 @@ class Model:
         rows : array or CSR array of shape (N, D)
             The rows, float64.
         time : number, datetime or numpy.datetime64, optional
-            Time of the batch; by default one later than the last.
+            Time of the batch; by default a thousand rows are one unit, and so is a larger batch.
         weight : array of shape (N,), optional
             How much each row counts.
 
@@ -283,8 +282,8 @@ class Model:
         """Learn a batch whose entries and weights are checked; `update` is the public method."""
         try:
             check_rows(rows, self.family.check)
-        except InputError:
-            if isinstance(rows, RemoteRows) or rows.shape[1] != self.family.n_features:
+        except TooFar:
+            if isinstance(rows, RemoteRows):
                 raise
             return self._widened(rows).learn(rows, weight, time, executor)
         batch = self._batch(rows, weight, time)
@@ -481,7 +480,7 @@ class Model:
         """Time that a batch without a time takes: one, or less for less than a thousand rows."""
         if self.config.algorithm != "default":
             return 1.0
-        return float(min(rows.shape[0] / _UNIT_ROWS, 1.0))
+        return elapsed(rows.shape[0])
 
 
 def load_model(path: Path, *, kernel: Any = None) -> Model:

@@ -265,6 +265,22 @@ def all_at_once() -> Run:
 
 
 @named
+def small_batches() -> Run:
+    """Batches of seven rows, saved and read while rows are held."""
+    rows = np.concatenate(clouds(44, batches=5))[:700]
+    run = learn([Item(rows[:7])], min_batch=100)
+    model = run.model
+    for start in range(7, len(rows), 7):
+        if start == 630:
+            with tempfile.TemporaryDirectory() as folder:
+                model.save(Path(folder, "model"))
+                model = ScStream.load(Path(folder, "model"))
+        run.after(model.partial_fit(rows[start : start + 7]))
+    run.ask(rows[:50])
+    return run
+
+
+@named
 def river() -> Run:
     from scstream.river import ScStreamClusterer
 

@@ -19,6 +19,7 @@ from scstream.core.config import Config
 from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Labels, Rows, unit_weight
 
+_UNIT_ROWS = 1000.0
 _ENOUGH = 5  # times `min_batch`: rows to fit a prior to
 _GROWTH = 1.5  # of the rows of a young model, after which it is started again
 _LEAST_LEFT = 0.9  # share of a row's weight below which forgetting does not wait for more rows
@@ -96,6 +97,11 @@ def is_young(config: Config, batch: Batch) -> bool:
     """Return True if the rows of a first batch are too few to settle the prior."""
     small = config.min_batch > 1 and batch.n_rows < enough_rows(config)
     return config.algorithm == "default" and small
+
+
+def elapsed(n_rows: int) -> float:
+    """Return the time that a batch without a time takes: a thousand rows, or more, are one unit."""
+    return min(n_rows / _UNIT_ROWS, 1.0)
 
 
 def enough_rows(config: Config) -> int:

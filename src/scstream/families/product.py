@@ -236,7 +236,7 @@ class Product(Family):
             try:
                 family.check(rows[keep])
             except InputError as error:
-                raise InputError(f"in {place}: {error}") from error
+                raise type(error)(f"in {place}: {error}") from error
 
     def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
         far = np.zeros(X.shape[0], dtype=np.bool_)

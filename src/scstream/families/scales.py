@@ -15,6 +15,10 @@ _MANY = 20  # rows that show that a column varies
 _FARTHEST = 1e7  # prior standard deviations; beyond it second moments lose all their digits
 
 
+class TooFar(InputError):
+    """A row lies too far from all earlier ones."""
+
+
 def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:  # (D,), (D,)
     """Weighted mean and standard deviation of each column, missing entries left out.
 
@@ -47,7 +51,7 @@ def spread_out(X: Rows, origin: Array, scale: Array) -> None:
     farthest = _distance(X, origin, scale)
     if farthest.max(initial=0.0) > _FARTHEST:
         row, column = np.unravel_index(farthest.argmax(), farthest.shape)
-        raise InputError(
+        raise TooFar(
             f"row {row}, column {column} lies {farthest[row, column]:.0e} prior standard "
             f"deviations from the first batch, beyond the {_FARTHEST:.0e} that float64 can carry; "
             "rescale or clip that column, or drop the row."
@@ -67,7 +71,7 @@ def widening(X: Rows, origin: Array, scale: Array) -> Array:  # (D,)
     """
     far = _distance(X, origin, scale) > _FARTHEST
     wrong = (far.mean(axis=0) > 0.5) & (far.sum(axis=0) >= _MANY)
-    now = np.sqrt(np.nanmean(np.square(np.asarray(X) - origin), axis=0))
+    now = 0.25 * np.nanstd(np.asarray(X), axis=0)  # clusters are narrower than all rows together
     return np.where(wrong, np.maximum(now / scale, 1.0), 1.0)
 
 

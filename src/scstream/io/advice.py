@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
@@ -21,12 +22,12 @@ _SURPRISES = 5  # batches in a row
 _MOSTLY = 0.5  # share of novel rows
 
 
+@dataclass
 class Advisor:
     """Warns about each thing once."""
 
-    def __init__(self) -> None:
-        self._given: set[str] = set()
-        self._surprises = 0
+    given: set[str] = field(default_factory=set)
+    surprises: int = 0  # batches of mostly novel rows
 
     def of_first_rows(self, family: Family, rows: Rows, names: Sequence[str]) -> None:
         """Look at the first rows."""
@@ -59,8 +60,8 @@ class Advisor:
                 "batches; raise half_life, or pass half_life=None to never forget.",
             )
         novel = info.novel_before >= _MOSTLY  # False for NaN
-        self._surprises = self._surprises + 1 if novel else 0
-        if self._surprises >= _SURPRISES:
+        self.surprises = self.surprises + 1 if novel else 0
+        if self.surprises >= _SURPRISES:
             self.warn(
                 "sorted",
                 f"most rows of {_SURPRISES} batches in a row belonged to no cluster seen before. "
@@ -87,6 +88,6 @@ class Advisor:
 
     def warn(self, about: str, sentence: str) -> None:
         """Warn unless this was said before."""
-        if about not in self._given:
-            self._given.add(about)
+        if about not in self.given:
+            self.given.add(about)
             warnings.warn(sentence, DataWarning, stacklevel=6)
