@@ -7,6 +7,7 @@ from scstream.families.diagonal import Diagonal
 from scstream.families.gaussian import Gaussian
 from scstream.families.multinomial import Multinomial
 from scstream.families.poisson import Poisson
+from scstream.families.subspace import Subspace
 from scstream.families.product import FAMILIES, Product, family_class, family_from
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Multinomial",
     "Poisson",
     "Product",
+    "Subspace",
     "family_class",
     "family_from",
 ]

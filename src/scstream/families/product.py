@@ -32,6 +32,7 @@ from scstream.families.diagonal import Diagonal
 from scstream.families.gaussian import Gaussian
 from scstream.families.multinomial import Multinomial
 from scstream.families.poisson import Poisson
+from scstream.families.subspace import Subspace
 from scstream.kernels import Kernels
 
 Part: TypeAlias = tuple[Family, tuple[int, ...]]
@@ -315,7 +316,7 @@ class Product(Family):
 
 FAMILIES: dict[str, type[Family]] = {
     family.name: family
-    for family in (Gaussian, Diagonal, Multinomial, Bernoulli, Categorical, Poisson, Product)
+    for family in (Gaussian, Diagonal, Multinomial, Bernoulli, Categorical, Poisson, Product, Subspace)
 }
 
 
