@@ -29,6 +29,7 @@ from scstream.families.base import (
 from scstream.families.bernoulli import Bernoulli
 from scstream.families.categorical import Categorical
 from scstream.families.diagonal import Diagonal
+from scstream.families.direction import Direction
 from scstream.families.gaussian import Gaussian
 from scstream.families.multinomial import Multinomial
 from scstream.families.poisson import Poisson
@@ -316,7 +317,17 @@ class Product(Family):
 
 FAMILIES: dict[str, type[Family]] = {
     family.name: family
-    for family in (Gaussian, Diagonal, Multinomial, Bernoulli, Categorical, Poisson, Product, Subspace)
+    for family in (
+        Gaussian,
+        Diagonal,
+        Direction,
+        Multinomial,
+        Bernoulli,
+        Categorical,
+        Poisson,
+        Product,
+        Subspace,
+    )
 }
 
 

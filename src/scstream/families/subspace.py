@@ -10,7 +10,7 @@ the stream; the first moments outside it say where the clusters are when it turn
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -40,6 +40,7 @@ _FIRST_KAPPA = 50.0  # rows that the common centre is worth outside, before clus
 _KAPPAS = (3.0, 1000.0)
 _ROUNDNESS = 1.5  # variance outside, per mean variance: the largest directions are wider
 _WORTH_A_TURN = 0.02  # share of the captured scatter that a new basis must add
+_NARROWEST = 1e-3  # variance outside, in units of the mean variance of the first batch
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -82,16 +83,16 @@ class Subspace(Family):
     array([[2.   , 0.667, 0.667]])
     """
 
-    mean: Array
+    mean: Array = field(repr=False)
     kappa: float
     nu: float
-    psi: Array
-    basis: Array
+    psi: Array = field(repr=False)
+    basis: Array = field(repr=False)
     outer_kappa: float
     outer_variance: float
-    origin: Array | None = None
-    scale: Array | float = 1.0
-    sketch: Array | None = None
+    origin: Array | None = field(default=None, repr=False)
+    scale: Array | float = field(default=1.0, repr=False)
+    sketch: Array | None = field(default=None, repr=False)
 
     name = "subspace"
     supports_translation = True
@@ -107,8 +108,8 @@ class Subspace(Family):
         positive("outer_variance", self.outer_variance, 1)
         scale = positive("scale", self.scale, len(mean))
         arrays = {"mean": mean, "psi": psi, "basis": basis, "origin": origin, "scale": scale}
-        for field, value in (arrays | {"sketch": sketch}).items():
-            object.__setattr__(self, field, value)
+        for name, value in (arrays | {"sketch": sketch}).items():
+            object.__setattr__(self, name, value)
         _ = self.inside  # checks the other parameters
 
     def with_kernels(self, kernels: Kernels) -> Self:
@@ -198,7 +199,7 @@ class Subspace(Family):
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         inside = self.inside.means(self._inside(stats)) @ self.basis.T
         outside = self.outside.posterior(*self._outside(stats)[:2])[1]
-        return np.asarray((inside + outside) * self.scale + self.origin)
+        return np.asarray((inside + outside) * self.scale + self._origin)
 
     def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         covariance = self.inside.covariance(self._inside(stats))
@@ -231,9 +232,7 @@ class Subspace(Family):
 
     def adapted(self, stats: Array, X: Rows, weight: Array | None = None) -> Self:
         """Follow the scatter of the rows; turn the basis if that captures clearly more of it."""
-        sketch = Sketch(self._sketch, self._rank).updated(
-            self._scaled(X), unit_weight(X, weight)
-        )
+        sketch = Sketch(self._sketch, self._rank).updated(self._scaled(X), unit_weight(X, weight))
         family = replace(self, sketch=sketch.factor)
         if sketch.factor.shape[1] == self._rank:
             basis = sketch.basis(self.n_inside)
@@ -271,7 +270,7 @@ class Subspace(Family):
 
     def check(self, X: Rows) -> None:
         super().check(X)
-        spread_out(X, np.asarray(self.origin), np.asarray(self.scale))
+        spread_out(X, self._origin, np.asarray(self.scale))
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
@@ -285,16 +284,17 @@ class Subspace(Family):
         sketch = Sketch((Z * np.sqrt(weights)[:, None]).T, rank).compressed()
         basis = sketch.basis(n_inside)
         inside = Gaussian.weak_prior(Z @ basis, weight)
-        total = float(weights @ np.square(Z).sum(axis=1))
-        rest = max(total - sketch.captured(basis), 1e-3 * total) / max(float(weights.sum()), _TINY)
+        rest = float(weights @ np.square(Z).sum(axis=1)) - sketch.captured(basis)
+        rest /= max(float(weights.sum()) * (len(centre) - n_inside), _TINY)
+        rest = max(rest, _NARROWEST)  # also where all rows are alike
         return cls(
             mean=centre,
             kappa=inside.kappa,
             nu=inside.nu,
-            psi=inside.psi,
+            psi=np.maximum(inside.psi, 0.25 * rest * np.eye(n_inside)),
             basis=basis,
             outer_kappa=_FIRST_KAPPA,
-            outer_variance=_ROUNDNESS * rest / max(len(centre) - n_inside, 1),
+            outer_variance=_ROUNDNESS * rest,
             origin=centre,
             scale=scale,
             sketch=sketch.factor,
@@ -308,7 +308,7 @@ class Subspace(Family):
         evidence = [float(option.log_marginal(inside).sum()) for option in options]
         best = options[int(np.argmax(evidence))]
         total = np.maximum(stats[:, 0].sum(), _TINY)
-        mean = stats[:, 1 : 1 + self.n_features].sum(axis=0) / total * self.scale + self.origin
+        mean = stats[:, 1 : 1 + self.n_features].sum(axis=0) / total * self.scale + self._origin
         family = replace(self, mean=mean, kappa=best.kappa, nu=best.nu, psi=best.psi)
         return [family._fitted_outside(stats)]
 
@@ -321,10 +321,14 @@ class Subspace(Family):
             "basis": self.basis,
             "outer_kappa": float(self.outer_kappa),
             "outer_variance": float(self.outer_variance),
-            "origin": np.asarray(self.origin),
+            "origin": self._origin,
             "scale": np.asarray(self.scale),
             "sketch": self._sketch,
         }
+
+    @property
+    def _origin(self) -> Array:
+        return np.asarray(self.origin)  # never None: `__post_init__` puts the mean there
 
     @property
     def _sketch(self) -> Array:
@@ -336,7 +340,7 @@ class Subspace(Family):
 
     @cached_property
     def _prior_mean(self) -> Array:  # (D,)
-        return np.asarray((self.mean - self.origin) / self.scale)
+        return np.asarray((self.mean - self._origin) / self.scale)
 
     @cached_property
     def _log_scale(self) -> float:
@@ -349,7 +353,7 @@ class Subspace(Family):
         return 2 + self.n_features + np.flatnonzero(i == j)
 
     def _scaled(self, X: Rows) -> Array:  # (N, D)
-        return np.asarray((np.asarray(X, dtype=np.float64) - self.origin) / self.scale)
+        return np.asarray((np.asarray(X, dtype=np.float64) - self._origin) / self.scale)
 
     def _split(self, X: Rows) -> tuple[Array, Array, Array]:  # (N, D), (N, q), (N,)
         """Return the scaled rows, their coordinates inside, and their square lengths outside."""
@@ -392,7 +396,7 @@ class Subspace(Family):
         spent = float(np.minimum(count, 1.0).sum())  # each group spends one row on its mean
         means = first / count[:, None]
         within = float((square - count * np.square(means).sum(axis=1)).sum())
-        within = max(within, 1e-3 * float(square.sum()), _TINY) / max(total - spent, 0.5 * total)
+        within = max(within / max(total - spent, 0.5 * total), _NARROWEST * n_dims)
         between = float(count @ np.square(means - self.outside.mean).sum(axis=1))
         between = max((between - spent * within) / total, 1e-9 * within)
         return replace(
