@@ -33,6 +33,7 @@ from scstream.families.direction import Direction
 from scstream.families.gaussian import Gaussian
 from scstream.families.multinomial import Multinomial
 from scstream.families.poisson import Poisson
+from scstream.families.subspace import Subspace
 from scstream.kernels import Kernels
 
 Part: TypeAlias = tuple[Family, tuple[int, ...]]
@@ -347,6 +348,7 @@ FAMILIES: dict[str, type[Family]] = {
         Categorical,
         Poisson,
         Product,
+        Subspace,
     )
 }
 
