@@ -23,10 +23,12 @@ from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
 from scstream.core.inherit import inherit_ids, shared_weight
 from scstream.core.predictor import Prediction, Predictor
 from scstream.core.state import NOVEL, Batch, Event, Info, Moves, State
+from scstream.core.trial import Choice
 from scstream.core.window import Exponential
 from scstream.errors import CheckpointCorrupt, DataWarning, InputError, TimeError
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
 from scstream.families.scales import TooFar
+from scstream.io.column_types import Auto, Levels, column_types
 from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
 from scstream.io.parameters import family_kind, first_family, read_config, read_count
@@ -98,6 +100,8 @@ class Settings:
         As in `scstream.ScStream`.
     feature_names : tuple of str or None
         Names of the columns.
+    levels : tuple or None
+        Levels of every column of a table, None for a column of numbers.
 
     Examples
     --------
@@ -108,7 +112,7 @@ class Settings:
     1
     """
 
-    family: Any = "gaussian"
+    family: Any = "auto"
     prior: Any = "auto"
     alpha: float = 1.0
     half_life: float | None = Exponential.half_life
@@ -131,9 +135,15 @@ class Settings:
     max_events: int = 1000
     random_state: Any = None
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+    levels: Levels | None = field(default=None, kw_only=True)
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any], feature_names: Sequence[str] | None = None) -> Self:
+    def of(
+        cls,
+        parameters: Mapping[str, Any],
+        feature_names: Sequence[str] | None = None,
+        levels: Levels | None = None,
+    ) -> Self:
         """Build settings from parameters by name; raise `InputError` for an unknown name."""
         unknown = [name for name in parameters if name not in PARAMETERS]
         if unknown:
@@ -141,7 +151,7 @@ class Settings:
                 f"a model has no parameter {unknown[0]!r}; it has {', '.join(PARAMETERS)}."
             )
         column_names = None if feature_names is None else tuple(feature_names)
-        return cls(**parameters, feature_names=column_names)
+        return cls(**parameters, feature_names=column_names, levels=levels)
 
     def named(self, feature_names: tuple[str, ...] | None) -> Settings:
         """Return these settings with the names of the columns."""
@@ -169,8 +179,16 @@ class Settings:
         if isinstance(rows, RemoteRows) and not isinstance(self.family_kind, Family):
             rows = rows.gathered()  # the prior is fitted to them
         config = config or self.to_config()
+        family, choice = self.family, None
+        if self.family_kind is Auto:
+            if isinstance(self.prior, Mapping):
+                choice = Choice("the prior is given by hyperparameters of the gaussian family")
+                family = "gaussian"
+            else:
+                types = column_types(rows, self.levels)
+                family, choice = types.spec(*types.families[:1]), Choice(types.reason)
         family = first_family(
-            self.family,
+            family,
             self.prior,
             config,
             rows,
@@ -178,7 +196,7 @@ class Settings:
             column_names=self.feature_names,
             kernels=choose_kernels(),
         )
-        return Model(family, config, State.empty(family), settings=self)
+        return Model(family, config, State.empty(family), settings=self, choice=choice)
 
     def update(
         self, rows: Rows, *, time: Any = None, weight: Any = None, complete: bool = False
@@ -197,7 +215,7 @@ class Settings:
 
 
 PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
-    {each.name: each.default for each in fields(Settings) if each.name != "feature_names"}
+    {each.name: each.default for each in fields(Settings) if not each.kw_only}
 )
 
 
@@ -219,6 +237,8 @@ class Model:
         What happened so far: the last `max_events` events.
     settings : Settings
         The parameters that the model was made with.
+    choice : Choice or None
+        Why it has its family, if that was chosen by ``family="auto"``.
     held : Held or None
         Rows of small batches that are not learned yet.
 
@@ -238,6 +258,7 @@ class Model:
     info: Info = field(default_factory=Info)
     events: tuple[Event, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    choice: Choice | None = None
     held: Held | None = None
 
     @property
@@ -249,6 +270,13 @@ class Model:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features; ``x0``, ``x1``, ... if the rows had none."""
         return self.settings.feature_names or tuple(f"x{d}" for d in range(self.family.n_features))
+
+    @property
+    def why(self) -> str:
+        """Why the model has its family, in a sentence."""
+        if self.choice is None:
+            return f"{self.family.name}, as the parameter family says."
+        return f"{self.family.name}, chosen by family='auto': {self.choice.reason}."
 
     @property
     def shapes(self) -> Array:  # (K, P)
@@ -272,7 +300,8 @@ class Model:
         Update
             The new model, the id of the cluster of every row, and an `Info` record.
         """
-        check_rows(rows, partial(check_entries, family=self.family))
+        family = self.settings.family_kind if self._is_young else self.family
+        check_rows(rows, partial(check_entries, family=family))
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.settings.executor, self.settings.n_jobs)
         with one_blas_thread, self.family.kernels.threads(executor.n_threads):
@@ -280,14 +309,23 @@ class Model:
 
     def learn(self, rows: Rows, weight: Array | None, time: Any, executor: Executor) -> Update:
         """Learn a batch whose entries and weights are checked; `update` is the public method."""
-        try:
-            check_rows(rows, self.family.check)
-        except TooFar:
-            if isinstance(rows, RemoteRows):
-                raise
-            return self._widened(rows).learn(rows, weight, time, executor)
         batch = self._batch(rows, weight, time)
-        if isinstance(rows, RemoteRows):
+        try:
+            if self._is_young:  # the entries were checked for any family
+                check_rows(rows, partial(check_entries, family=self.family))
+            check_rows(rows, self.family.check)
+        except InputError as error:
+            return self._learn_unsuitable(batch, error, executor)
+        return self._learn_suitable(batch, executor)
+
+    @property
+    def _is_young(self) -> bool:
+        """Whether more rows may still show another family or prior."""
+        return self.held is not None and self.held.young
+
+    def _learn_suitable(self, batch: Batch, executor: Executor) -> Update:
+        """Learn or hold rows that the family accepts."""
+        if isinstance(batch.rows, RemoteRows):
             model = self
             if self.held is not None:
                 model = self._learn_held(self.held, batch.time, executor).model
@@ -300,7 +338,18 @@ class Model:
             return update._replace(model=replace(update.model, held=held))
         if self.held is None and not holds(self.config, batch):
             return self.step(batch, executor)
-        return self._learn_small(batch, None if time is None else batch.time, executor)
+        return self._learn_small(batch, executor)
+
+    def _learn_unsuitable(self, batch: Batch, error: InputError, executor: Executor) -> Update:
+        """Learn rows that the family does not accept, if it can be changed."""
+        if isinstance(batch.rows, RemoteRows) or batch.rows.shape[1] != self.family.n_features:
+            raise error
+        if self.held is not None and self.held.young:
+            held = self.held.joined(Held.of(batch, np.full(batch.n_rows, NOVEL)))
+            return self._restarted(held, batch, executor)
+        if isinstance(error, TooFar):
+            return self._widened(batch.rows)._learn_suitable(batch, executor)
+        raise error
 
     def _widened(self, rows: Rows) -> Model:
         """Return this model for columns that hardly varied in the first rows, but do now."""
@@ -327,27 +376,24 @@ class Model:
         """Return the model after a batch."""
         events = (*self.events, *info.events)
         kept = events[max(len(events) - read_count("max_events", self.settings.max_events), 0) :]
-        model = Model(family, self.config, read_only(state), info, kept, self.settings)
+        model = Model(family, self.config, read_only(state), info, kept, self.settings, self.choice)
         return Update(model, labels, info)
 
-    def _learn_small(self, batch: Batch, time: float | None, executor: Executor) -> Update:
+    def _learn_small(self, batch: Batch, executor: Executor) -> Update:
         """Hold the rows of a small batch, or learn them with those that were held before."""
         if not batch.n_rows:
             update = self.step(batch, executor)
             return update._replace(model=replace(update.model, held=self.held))
-        found = self.at(time).predict(batch.rows)
+        near = batch.time <= self.state.time + self.state.batch_interval
+        found = self.at(None if near else batch.time).predict(batch.rows)
         held = Held.of(batch, found.label)
         if self.held is not None:
             held = self.held.joined(held)
         if held.young and held.may_start(self.config):
-            update = self._restart(held, batch.time, executor)
-        elif held.must_learn(self.config, batch.time):
-            update = self._learn_held(held, batch.time, executor)
-        else:
-            return self._hold(held, found)
-        labels = update.labels[-batch.n_rows :]
-        info = replace(update.info, n_novel=int((labels == NOVEL).sum()))
-        return Update(replace(update.model, info=info), labels, info)
+            return self._restarted(held, batch, executor)
+        if held.must_learn(self.config, batch.time):
+            return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
+        return self._hold(held, found)
 
     def _hold(self, held: Held, found: Prediction) -> Update:
         """Keep rows for later; they have the labels that the clusters predict."""
@@ -373,9 +419,9 @@ class Model:
         state = state.replace(unassigned_now=max(state.unassigned_now - lost, 0.0))
         return update._replace(model=replace(update.model, state=state, held=waiting))
 
-    def _restart(self, held: Held, time: float, executor: Executor) -> Update:
+    def _restarted(self, held: Held, batch: Batch, executor: Executor) -> Update:
         """Start a young model again with all rows; clusters keep the ids of their rows."""
-        batch = held.as_batch(self.config, time)
+        n_rows, batch = batch.n_rows, held.as_batch(self.config, batch.time)
         fresh = self.settings.start(batch.rows, batch.weight, config=self.config)
         model, labels, info = fresh.step(batch, executor)
         old, new = self.state, model.state
@@ -383,7 +429,8 @@ class Model:
         shared = shared_weight(labels, new.ids, held.label, old.ids, weight)
         state, ids, info = inherit_ids(old, new, info, shared)
         labels = np.where(labels == NOVEL, NOVEL, ids[np.searchsorted(new.ids, labels)])
-        update = self._updated(model.family, state, labels, info)
+        update = replace(self, choice=model.choice)._updated(model.family, state, labels, info)
+        update = _newest(update, n_rows)
         if len(held) >= enough_rows(self.config):
             return update
         held = replace(held, label=labels, n_tried=len(held))
@@ -442,6 +489,8 @@ class Model:
             parameters=self.settings.parameters(),
             feature_names=self.settings.feature_names,
             held=self.held,
+            levels=self.settings.levels,
+            choice=self.choice,
             pipeline=pipeline or {},
         )
 
@@ -483,6 +532,13 @@ class Model:
         return elapsed(rows.shape[0])
 
 
+def _newest(update: Update, n_rows: int) -> Update:
+    """Return an update with the labels of the last rows only."""
+    labels = update.labels[-n_rows:]
+    info = replace(update.info, n_novel=int((labels == NOVEL).sum()))
+    return Update(replace(update.model, info=info), labels, info)
+
+
 def load_model(path: Path, *, kernel: Any = None) -> Model:
     """Read a model file for use from Python; warn if a pipeline preprocessed its rows."""
     model, pipeline = read_checkpoint(path.read_bytes(), name=str(path), kernel=kernel)
@@ -514,13 +570,21 @@ def read_checkpoint(
     parts = unpack_model(content, name=name, kernel=kernel)
     family = parts.family.with_kernels(choose_kernels())
     try:
-        settings = Settings.of(parts.parameters, parts.feature_names)
+        settings = Settings.of(parts.parameters, parts.feature_names, parts.levels)
     except InputError as error:
         raise CheckpointCorrupt(
             f"{name} is not a valid model file: {str(error).rstrip('.')}; restore an older copy."
         ) from error
-    state = read_only(parts.state)
-    model = Model(family, parts.config, state, parts.info, parts.events, settings, parts.held)
+    model = Model(
+        family,
+        parts.config,
+        read_only(parts.state),
+        parts.info,
+        parts.events,
+        settings,
+        parts.choice,
+        parts.held,
+    )
     return model, parts.pipeline
 
 
