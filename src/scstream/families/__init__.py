@@ -4,6 +4,7 @@ from scstream.families.base import Draws, Family
 from scstream.families.bernoulli import Bernoulli
 from scstream.families.categorical import Categorical
 from scstream.families.diagonal import Diagonal
+from scstream.families.direction import Direction
 from scstream.families.gaussian import Gaussian
 from scstream.families.multinomial import Multinomial
 from scstream.families.poisson import Poisson
@@ -14,6 +15,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "Diagonal",
+    "Direction",
     "Draws",
     "Family",
     "Gaussian",

@@ -29,6 +29,7 @@ from scstream.families.base import (
 from scstream.families.bernoulli import Bernoulli
 from scstream.families.categorical import Categorical
 from scstream.families.diagonal import Diagonal
+from scstream.families.direction import Direction
 from scstream.families.gaussian import Gaussian
 from scstream.families.multinomial import Multinomial
 from scstream.families.poisson import Poisson
@@ -321,7 +322,16 @@ class Product(Family):
 
 FAMILIES: dict[str, type[Family]] = {
     family.name: family
-    for family in (Gaussian, Diagonal, Multinomial, Bernoulli, Categorical, Poisson, Product)
+    for family in (
+        Gaussian,
+        Diagonal,
+        Direction,
+        Multinomial,
+        Bernoulli,
+        Categorical,
+        Poisson,
+        Product,
+    )
 }
 
 
