@@ -27,11 +27,12 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
     Parameters
     ----------
     family : str, Family, or pairs of (family, columns)
-        Distribution of the rows of a cluster: "gaussian", "diagonal", "multinomial", "bernoulli",
-        "categorical" or "poisson"; an instance of `scstream.families.Family`, whose prior is then
-        used as it is; or, for a table of mixed columns, a list of pairs or a dict such as
-        ``{"diagonal": ["height", "weight"], "categorical": ["colour"]}``, with columns by name or
-        position.
+        Distribution of the rows of a cluster. "auto" chooses it by the columns of the first batch;
+        `choice_` says why. Others are "gaussian", "diagonal", "direction", "multinomial",
+        "bernoulli", "categorical" and "poisson"; an instance of `scstream.families.Family`, whose
+        prior is then used as it is; or, for a table of mixed columns, a list of pairs or a dict
+        such as ``{"diagonal": ["height", "weight"], "categorical": ["colour"]}``, with columns by
+        name or position.
     prior : {"auto", "weak"} or dict
         "auto" fits the prior to the first batch by maximum marginal likelihood (also with
         ``algorithm="paper"``; the paper sets it by hand). "weak" is a weak prior scaled to the
@@ -117,6 +118,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         The statistics of the clusters. Its arrays are read-only.
     family_ : Family
         The family with the prior in use.
+    choice_ : str
+        Why the model has this family.
     config_ : Config
         The settings of the algorithm in use.
     n_features_in_ : int
@@ -146,7 +149,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        family: Any = "gaussian",
+        family: Any = "auto",
         *,
         prior: Any = "auto",
         alpha: float = 1.0,

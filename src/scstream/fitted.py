@@ -50,6 +50,11 @@ class FittedModel:
         return self._fitted().family
 
     @property
+    def choice_(self) -> str:
+        """Why the model has its family."""
+        return self._fitted().why
+
+    @property
     def config_(self) -> Config:
         """The settings of the algorithm in use."""
         return self._fitted().config

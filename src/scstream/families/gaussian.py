@@ -203,6 +203,10 @@ class Gaussian(Family):
             out[start : start + step] = 0.5 * (own[i] + own[j]) - distance
         return out
 
+    def covariance_of_rows(self, stats: Array) -> Array:  # (G, P) -> (G, D, D)
+        """Covariance of the rows themselves, without the prior; zero for no rows."""
+        return self._scatter(stats)[1]
+
     def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Cut a Gaussian through its mean, across the principal axis v of `along`.
 

@@ -17,6 +17,7 @@ from scstream.core.window import Exponential, Kernel, Windowed
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, Product, family_class
 from scstream.families.base import Array, Rows
+from scstream.io.column_types import AUTO, Auto
 from scstream.kernels import REFERENCE, Kernels
 
 Names: TypeAlias = Sequence[str] | None
@@ -156,14 +157,14 @@ def read_kernel(kernel: Any, half_life: Any) -> Kernel:
 def family_kind(choice: Any) -> Family | type[Family]:
     """Return the family, or its class, that the parameter `family` means."""
     if isinstance(choice, str):
-        return family_class(choice)
+        return Auto if choice == AUTO else family_class(choice)
     if isinstance(choice, Family) or (isinstance(choice, type) and issubclass(choice, Family)):
         return choice
     if isinstance(choice, Mapping | Sequence):
         return Product
     raise InputError(
-        f"family must be one of {', '.join(sorted(FAMILIES))}, an instance of Family, or pairs "
-        f"(family, columns) for a table of mixed columns, got {choice!r}."
+        f"family must be one of {AUTO}, {', '.join(sorted(FAMILIES))}, an instance of Family, or "
+        f"pairs (family, columns) for a table of mixed columns, got {choice!r}."
     )
 
 
