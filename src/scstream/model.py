@@ -19,6 +19,7 @@ from scstream.core import default, exact, paper, printed
 from scstream.core.adapt import adapt
 from scstream.core.assign import Executor
 from scstream.core.config import Config
+from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_events
 from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
 from scstream.core.inherit import inherit_ids, shared_weight
 from scstream.core.predictor import Prediction, Predictor
@@ -31,7 +32,13 @@ from scstream.families.scales import TooFar
 from scstream.io.column_types import Auto, Levels, column_types
 from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
-from scstream.io.parameters import family_kind, first_family, read_config, read_count
+from scstream.io.parameters import (
+    family_kind,
+    first_family,
+    read_config,
+    read_count,
+    read_resolution,
+)
 from scstream.io.schema import check_entries, read_time, read_weight
 from scstream.kernels import choose_kernels
 from scstream.machine import usable_cores
@@ -283,6 +290,24 @@ class Model:
         """Statistics that describe the shapes of the clusters."""
         return ALGORITHMS[self.config.algorithm].shapes(self.config, self.state).cluster_stats
 
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The tree in which clusters are joined into groups."""
+        tree: Hierarchy | None = vars(self).get("_hierarchy")
+        if tree is None:
+            with one_blas_thread:
+                tree = build_hierarchy(self.family, self.state.ids, self.shapes)
+            vars(self)["_hierarchy"] = tree
+        return tree
+
+    def groups(self, resolution: float = 1.0) -> Groups:
+        """Return the groups of clusters; a larger resolution gives more and finer groups."""
+        return self.hierarchy.cut(read_resolution(resolution))
+
+    def group_events(self, before: Groups) -> list[Event]:
+        """Return what happened to groups since earlier ones of the same resolution."""
+        return group_events(before, self.groups(before.resolution), self.events, self.state.time)
+
     def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
         """Learn one batch. If it raises, this model is still valid and unchanged.
 
@@ -436,19 +461,27 @@ class Model:
         held = replace(held, label=labels, n_tried=len(held))
         return update._replace(model=replace(update.model, held=held))
 
-    def at(self, time: Any = None) -> Predictor:
+    def at(self, time: Any = None, *, level: str = "cluster", resolution: float = 1.0) -> Predictor:
         """Return the mixture at a time, by default when the next batch is due, to predict with.
 
         Parameters
         ----------
         time : number, datetime or numpy.datetime64, optional
             Clusters lose weight and move until then.
+        level : {"cluster", "group"}
+            Predict clusters, or groups of them.
+        resolution : float
+            Of groups: a larger resolution gives more and finer groups.
 
         Returns
         -------
         Predictor
             Labels, probabilities and log densities of rows.
         """
+        if level == "group":
+            return self.at(time).grouped(self.groups(resolution))
+        if level != "cluster":
+            raise InputError(f"level must be 'cluster' or 'group', got {level!r}.")
         time = None if time is None else read_time(time)
         ready: tuple[float | None, Predictor] | None = vars(self).get("_ready")
         if ready is None or ready[0] != time:
@@ -507,7 +540,7 @@ class Model:
         return model
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name != "_ready"}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def _batch(self, rows: Rows, weight: Array | None, time: Any) -> Batch:
         """Return the rows as a batch at its own time, or at the model's time if it is late."""

@@ -178,6 +178,12 @@ class Product(Family):
     def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self._joined("stds", stats)[:, self._order]
 
+    def log_overlap(self, stats: Array, first: Labels, second: Labels) -> Array:  # (M,)
+        total = np.zeros(len(first))
+        for family, block in self._families_with(stats[:, 1:], self._stats_ends):
+            total += family.log_overlap(block, first, second)
+        return total
+
     def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Cut each group in the one part where the halves explain `along` best.
 

@@ -98,6 +98,13 @@ def read_count(name: str, value: Any) -> int:
     return int(value)
 
 
+def read_resolution(value: Any) -> float:
+    """Return the resolution of groups, a number from 0."""
+    if not isinstance(value, Real) or not float(value) >= 0:
+        raise InputError(f"resolution must be a number from 0, got {value!r}.")
+    return float(value)
+
+
 def read_seed(random_state: Any) -> int:
     """Return the seed that `random_state` means: fresh entropy for None.
 
