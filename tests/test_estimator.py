@@ -704,7 +704,7 @@ def test_entries_and_weights_of_a_batch_are_checked_once(monkeypatch: pytest.Mon
         for name in ("check_entries", "read_weight"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, counted(getattr(module, name), checked))
-    model = ScStream(random_state=0)
+    model = ScStream(min_batch=1, random_state=0)
     for X in blobs(2):
         checked.clear()
         model.partial_fit(X, sample_weight=np.ones(len(X)))
