@@ -7,12 +7,13 @@ import pytest
 from scipy.special import gammaln, multigammaln
 
 from scstream.errors import InputError
-from scstream.families import Bernoulli, Diagonal, Gaussian, Multinomial, Poisson
+from scstream.families import Bernoulli, Diagonal, Gaussian, Multinomial, Poisson, Subspace
 from scstream.testing import FAMILY_LAWS, check_family
 
 RNG = np.random.default_rng(5)
 POINTS = RNG.standard_normal((30, 2)) + 2.0
 COUNTS = RNG.poisson(3.0, (30, 3)).astype(float)
+TURNED = POINTS @ np.array([[0.1, 3.0, 0.0], [0.0, 0.5, 1.0]])
 BITS = (RNG.random((30, 3)) < 0.4).astype(float)
 
 
@@ -200,6 +201,21 @@ class GainsTooMuch(Multinomial):
         return super().log_leave_one_out(X, np.ones_like(weight), group, stats)
 
 
+@dataclass(frozen=True, eq=False)
+class MeansLeftBehind(Subspace):
+    """Forgets the first moments outside the old subspace."""
+
+    def transported(self, stats, old):
+        out = super().transported(stats, old)
+        first = stats[..., 1 : 1 + self.n_features]
+        out[..., 1 : 1 + self.n_features] = first @ old.basis @ old.basis.T
+        return out
+
+
+def subspace(kind):
+    return kind(np.zeros(3), 0.5, 5.0, np.eye(1), np.eye(3)[:, :1], 2.0, 0.5)
+
+
 def gaussian(kind):
     psi = np.array([[1.0, 0.3], [0.3, 0.5]])
     return kind(mean=np.zeros(2), kappa=0.5, nu=5.0, psi=psi, origin=np.full(2, 1.5))
@@ -244,6 +260,7 @@ MUTANTS = [
     (gaussian, MovingOrigin, POINTS, "prior_grid"),
     (poisson, NegativeSpread, COUNTS, "summaries"),
     (poisson, OpenDoor, COUNTS, "domain"),
+    (subspace, MeansLeftBehind, TURNED, "adaptation"),
 ]
 
 

@@ -215,4 +215,4 @@ def test_an_invalid_product_raises_a_clear_error(table, build, sentence):
 
 def test_every_family_has_a_name():
     assert all(family_class(name).name == name for name in FAMILIES)
-    assert len(FAMILIES) == 8
+    assert len(FAMILIES) == 9

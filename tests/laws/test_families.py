@@ -19,6 +19,7 @@ from scstream.families import (
     Multinomial,
     Poisson,
     Product,
+    Subspace,
 )
 from scstream.testing import check_family
 
@@ -66,6 +67,28 @@ def gaussians(sample_posterior):
         nu=d - 1 + sample_posterior(floats(0.5, 20)),
         psi=root @ root.T + 0.1 * np.eye(d),
         origin=origin,
+    )
+    return family, origin + sample_posterior(rows([floats(-10, 10)] * d))
+
+
+@st.composite
+def subspaces(sample_posterior):
+    """A basis of one to D directions; the sketch is of the basis, so that rows may turn it."""
+    d = sample_posterior(st.integers(1, 4))
+    q = sample_posterior(st.integers(1, d))
+    root = sample_posterior(hnp.arrays(np.float64, (q, q), elements=floats(-3, 3)))
+    turn = sample_posterior(hnp.arrays(np.float64, (d, d), elements=floats(-1, 1)))
+    origin = sample_posterior(vectors(d, -1e3, 1e3))
+    family = Subspace(
+        mean=origin + sample_posterior(vectors(d, -5, 5)),
+        kappa=sample_posterior(floats(0.01, 10)),
+        nu=q - 1 + sample_posterior(floats(0.5, 20)),
+        psi=root @ root.T + 0.1 * np.eye(q),
+        basis=np.linalg.qr(turn)[0][:, :q],
+        outer_kappa=sample_posterior(floats(0.01, 100)),
+        outer_variance=sample_posterior(floats(0.1, 10)),
+        origin=origin,
+        scale=sample_posterior(vectors(d, 0.1, 10)),
     )
     return family, origin + sample_posterior(rows([floats(-10, 10)] * d))
 
@@ -138,6 +161,7 @@ def products(sample_posterior):
 STRATEGIES = {
     "gaussian": gaussians,
     "diagonal": diagonals,
+    "subspace": subspaces,
     "multinomial": multinomials,
     "bernoulli": bernoullis,
     "categorical": categoricals,

@@ -9,6 +9,7 @@ from scstream.families.gaussian import Gaussian
 from scstream.families.multinomial import Multinomial
 from scstream.families.poisson import Poisson
 from scstream.families.product import FAMILIES, Product, family_class, family_from
+from scstream.families.subspace import Subspace
 
 __all__ = [
     "FAMILIES",
@@ -22,6 +23,7 @@ __all__ = [
     "Multinomial",
     "Poisson",
     "Product",
+    "Subspace",
     "family_class",
     "family_from",
 ]

@@ -430,6 +430,37 @@ def _law_domain(case: _Case) -> None:
     case.all(not _in_domain(case.family, wider), "check accepts a table with one column more")
 
 
+def _law_adaptation(case: _Case) -> None:
+    """`adapted` is deterministic, and `transported` keeps what the rows of a group have in common.
+
+    Counts and means are those of the rows under the new family; fading commutes with transport,
+    which changes nothing if nothing was learned. Second moments need not be exact.
+    """
+    family, X = case.family, case.X
+    adapted, again = (family.adapted(case.stats, X, case.weights) for _ in range(2))
+    same = _same(adapted.hyperparameters(), again.hyperparameters())
+    case.all(same, "adapting twice to the same rows gives two families")
+    case.all(adapted.n_stats == family.n_stats, "an adapted family has other statistics")
+    case.equal(family.transported(case.stats, family), case.stats, "transport to the same family")
+    moved = adapted.transported(case.stats, family)
+    case.shape(moved, case.stats.shape, "transported")
+    case.all(moved[:, 0] == case.stats[:, 0], "transport changes counts")
+    direct = adapted.stats(X, case.groups, _N_GROUPS + 1, case.weights)
+    size = np.abs(np.nan_to_num(X.toarray() if sparse.issparse(X) else X)).max(initial=1.0)
+    case.equal(adapted.means(moved), adapted.means(direct), "transported means", size=size)
+    faded = adapted.transported(np.stack([case.stats, 0.25 * case.stats]), family)
+    case.equal(faded, np.stack([moved, 0.25 * moved]), "transport of faded statistics")
+    case.shape(adapted.log_marginal(moved), (len(moved),), "log_marginal after transport")
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return np.array_equal(left, right)
+
+
 FAMILY_LAWS: dict[str, Callable[[_Case], None]] = {
     "domain": _law_domain,
     "additivity": _law_additivity,
@@ -446,4 +477,5 @@ FAMILY_LAWS: dict[str, Callable[[_Case], None]] = {
     "hyperparameters": _law_hyperparameters,
     "prior_grid": _law_prior_grid,
     "summaries": _law_summaries,
+    "adaptation": _law_adaptation,
 }
