@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from scstream.core.calibration import check_rate
 from scstream.core.config import Config
 from scstream.core.groups import Groups
 from scstream.core.predictor import Predictor
@@ -205,7 +206,13 @@ class FittedModel:
         return self._fitted().group_events(before)
 
     def predict(
-        self, X: Any, *, time: Any = None, level: str = "cluster", resolution: float = 1.0
+        self,
+        X: Any,
+        *,
+        time: Any = None,
+        level: str = "cluster",
+        resolution: float = 1.0,
+        novelty: float | None = None,
     ) -> Labels:  # (N,)
         """Return the most probable cluster, or group of clusters, of every row.
 
@@ -222,12 +229,15 @@ class FittedModel:
             Predict clusters, or the groups of ``groups_``.
         resolution : float
             Of groups, as in `groups_at`.
+        novelty : float, optional
+            Share of rows of known clusters that may get the label -1. A row then gets -1 if its
+            log density is lower than that of all but this share of the rows so far. By default a
+            row gets -1 if it more probably belongs to a cluster not seen yet.
 
         Returns
         -------
         array of shape (N,)
-            Ids of clusters or of groups, -1 for a row that more probably belongs to a cluster not
-            seen yet.
+            Ids of clusters or of groups, -1 for a row that belongs to none.
 
         Examples
         --------
@@ -236,7 +246,17 @@ class FittedModel:
         >>> model.predict([[0.35], [50.0]])
         array([ 0, -1])
         """
-        return self._predict(Predictor.labels, X, time, level, resolution)
+        if novelty is None:
+            return self._predict(Predictor.labels, X, time, level, resolution)
+        known = self._fitted().calibration
+        check_rate(novelty)
+        if known is None:
+            raise InputError(
+                "novelty needs more rows: the model has not seen enough of them to know how dense "
+                "rows of its clusters usually are."
+            )
+        label, density = self._predict(Predictor.known, X, time, level, resolution)
+        return np.where(density < known.threshold(novelty), NOVEL, label)
 
     def predict_proba(
         self, X: Any, *, time: Any = None, level: str = "cluster", resolution: float = 1.0
@@ -286,6 +306,34 @@ class FittedModel:
         True
         """
         return self._predict(Predictor.log_density, X, time)
+
+    def anomaly_score(self, X: Any, *, time: Any = None) -> Array:  # (N,)
+        """Return how unusual every row is: high values are anomalies.
+
+        `score_samples` is the log density, in which rows of a small, dense cluster are usual. Here
+        the density of every cluster also counts the less the rarer the cluster is, so that
+        anomalies that come back stay anomalies: with D columns and shares w, the score is
+        ``-log sum(w ** (1 + D / 2) * density)`` over the clusters.
+
+        Parameters
+        ----------
+        X, time : object
+            As in `predict`.
+
+        Returns
+        -------
+        array of shape (N,)
+            Scores; only their order matters.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> near, far = model.anomaly_score([[0.2], [50.0]])
+        >>> bool(near < far)
+        True
+        """
+        return self._predict(Predictor.anomaly, X, time)
 
     def sample(self, n: int, *, thin: int = 1) -> PosteriorSamples:
         """Draw partitions of the rows of `fit` from their posterior; for ``algorithm="exact"``.

@@ -18,6 +18,7 @@ from scstream.compute.threads import ThreadExecutor, one_blas_thread
 from scstream.core import default, exact, paper, printed
 from scstream.core.adapt import adapt
 from scstream.core.assign import Executor
+from scstream.core.calibration import EVERY, MAX_ROWS, Calibration, calibrate
 from scstream.core.config import Config
 from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_events
 from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
@@ -248,6 +249,8 @@ class Model:
         Why it has its family, if that was chosen by ``family="auto"``.
     held : Held or None
         Rows of small batches that are not learned yet.
+    calibration : Calibration or None
+        How dense rows of known clusters usually are.
 
     Examples
     --------
@@ -267,6 +270,7 @@ class Model:
     settings: Settings = field(default_factory=Settings)
     choice: Choice | None = None
     held: Held | None = None
+    calibration: Calibration | None = None
 
     @property
     def time(self) -> float:
@@ -395,7 +399,24 @@ class Model:
         step = ALGORITHMS[self.config.algorithm].step
         state, labels, info = step(family, self.config, self.state, batch, executor)
         adapted, state = adapt(self.family, state, batch)
-        return self._updated(adapted, state, labels, info)
+        update = self._updated(adapted, state, labels, info)
+        calibration = self._calibrated(update.model, batch)
+        return update._replace(model=replace(update.model, calibration=calibration))
+
+    def _calibrated(self, after: Model, batch: Batch) -> Calibration | None:
+        """Return how dense rows are before they are learned; for a first batch, after that."""
+        old = self.state.n_batches
+        skips = old >= 2 * EVERY and old % EVERY
+        if self.config.algorithm != "default" or skips or not batch.n_rows:
+            return self.calibration
+        if isinstance(batch.rows, RemoteRows):
+            return self.calibration
+        rows = batch.rows[:: -(-batch.n_rows // MAX_ROWS)]
+        found = (after if self.state.is_new else self).at().predict(rows)
+        left = self.config.kernel.weight(np.array([max(batch.time - self.time, 0.0)]))[0]
+        if self.state.is_new:
+            left = 1.0
+        return calibrate(self.calibration, found.log_density, found.label, left=float(left))
 
     def _updated(self, family: Family, state: State, labels: Labels, info: Info) -> Update:
         """Return the model after a batch."""
@@ -522,6 +543,7 @@ class Model:
             parameters=self.settings.parameters(),
             feature_names=self.settings.feature_names,
             held=self.held,
+            calibration=self.calibration,
             levels=self.settings.levels,
             choice=self.choice,
             pipeline=pipeline or {},
@@ -617,6 +639,7 @@ def read_checkpoint(
         settings,
         parts.choice,
         parts.held,
+        parts.calibration,
     )
     return model, parts.pipeline
 

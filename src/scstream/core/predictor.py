@@ -117,6 +117,15 @@ class Predictor:
         """Return the log predictive density of every row under the whole mixture."""
         return np.asarray(self._by_chunk(self._log_density, X, run))
 
+    def known(self, X: Rows, *, run: Run = _serial) -> tuple[Labels, Array]:
+        """Return the id of the most probable known cluster, and the log density, of every row."""
+        label, density = self._by_chunk(self._known, X, run)
+        return label, density
+
+    def anomaly(self, X: Rows, *, run: Run = _serial) -> Array:  # (N,)
+        """Return the negative log density of every row, where rare clusters count less."""
+        return np.asarray(self._by_chunk(self._anomaly, X, run))
+
     def predict(self, X: Rows, *, run: Run = _serial) -> Prediction:
         """Return label, probability, novelty and log density of every row."""
         return Prediction(*self._by_chunk(self._predict, X, run))
@@ -152,6 +161,20 @@ class Predictor:
     def _log_density(self, X: Rows) -> Array:
         odds, highest = _odds(self.log_joint(X))
         return np.asarray(highest + np.log(odds.sum(axis=1)) + self.family.log_base(X))
+
+    def _known(self, X: Rows) -> tuple[Labels, Array]:
+        scores = self.log_joint(X)
+        odds, highest = _odds(scores)
+        density = highest + np.log(odds.sum(axis=1)) + self.family.log_base(X)
+        return self.ids[scores[:, :-1].argmax(axis=1)], density
+
+    def _anomaly(self, X: Rows) -> Array:
+        params = self.params
+        log_share = params.log_weight - self.log_total
+        density = params.log_density(self.family, params.clusters, X)
+        rarity = (1.0 + 0.5 * self.family.n_features) * log_share
+        odds, highest = _odds(density + rarity)
+        return -np.asarray(highest + np.log(odds.sum(axis=1)) + self.family.log_base(X))
 
     def _predict(self, X: Rows) -> tuple[Labels, Array, Array, Array]:
         scores = self.log_joint(X)

@@ -14,6 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from scstream import __version__
+from scstream.core.calibration import Calibration
 from scstream.core.config import Config, check_config
 from scstream.core.held import Held
 from scstream.core.state import Archive, Event, Info, Moves, State
@@ -85,6 +86,7 @@ class Parts(NamedTuple):
     parameters: Json  # of the estimator
     feature_names: tuple[str, ...] | None
     held: Held | None
+    calibration: Calibration | None
     levels: Levels | None
     choice: Choice | None
     pipeline: PipelineState
@@ -100,6 +102,7 @@ def pack_model(
     parameters: Parameters,
     feature_names: tuple[str, ...] | None,
     held: Held | None,
+    calibration: Calibration | None,
     levels: Levels | None,
     choice: Choice | None,
     pipeline: PipelineState,
@@ -115,6 +118,7 @@ def pack_model(
         "params": _parameter_values(parameters, config),
         "feature_names": feature_names,
         "held": held,
+        "calibration": calibration,
         "levels": levels,
         "choice": choice,
         "pipeline": pipeline,
@@ -178,8 +182,8 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         name: unpack(header[name], tensors)
         for name in ("family", "config", "state", "info", "events", "params", "feature_names")
     }
-    held, levels, choice = (
-        unpack(header.get(name), tensors) for name in ("held", "levels", "choice")
+    held, calibration, levels, choice = (
+        unpack(header.get(name), tensors) for name in ("held", "calibration", "levels", "choice")
     )
     pipeline: PipelineState = unpack(header.get("pipeline", {}), tensors)
     if type(pipeline) is not dict:
@@ -210,8 +214,20 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     choice = None if choice is None else record(Choice, choice)
     levels = None if levels is None else _levels(levels, family)
     held = None if held is None else _held(held, family)
+    calibration = None if calibration is None else record(Calibration, calibration)
     parts = Parts(
-        family, config, state, info, events, parameters, names, held, levels, choice, pipeline
+        family,
+        config,
+        state,
+        info,
+        events,
+        parameters,
+        names,
+        held,
+        calibration,
+        levels,
+        choice,
+        pipeline,
     )
     return parts, kernel
 
