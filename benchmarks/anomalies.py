@@ -35,16 +35,16 @@ Made by `python -m benchmarks.anomalies` from `anomalies.jsonl`; do not edit. {p
 
 Every batch of 1,000 rows is scored before it is learned. Nothing is set. Anomalies: KDD 99, rows of
 classes with less than 1 % of all rows ({kdd:.1%} of the rows); Shuttle, rows of all classes but the
-largest ({shuttle:.1%}), without the second largest, as usual with this set. Novel rows of ImageNet: rows of classes that no earlier batch had
-({imagenet:.1%}). KDD 99 is a development set, the others are held out. Mean and range of {n_seeds}
-seeds.
+largest ({shuttle:.1%}), where as usual the second largest takes no part. Novel rows of ImageNet:
+rows of classes that no earlier batch had ({imagenet:.1%}). KDD 99 is a development set, the others
+are held out. Mean and range of {n_seeds} seeds.
 
 | set | score | AUC | average precision | recall at 5 % false alarms |
 |---|---|---|---|---|
 {table}
 
-`predict(X, novelty=0.05)` on ImageNet gives the label -1 to {false:.1%} of the rows of known classes
-and to {found:.1%} of the rows of new ones.
+`predict(X, novelty=0.05)` on ImageNet gives the label -1 to {false:.1%} of the rows of known
+classes and to {found:.1%} of the rows of new ones.
 """
 
 
