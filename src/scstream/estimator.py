@@ -270,7 +270,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
             rows = validate_rows(checked, X, family_kind(self.family), first=True)
             parameters = {name: getattr(self, name) for name in PARAMETERS}
             column_names = getattr(checked, "feature_names_in_", None)
-            learner: Settings | Model = Settings.of(parameters, column_names)
+            levels = getattr(checked, "_levels", None)
+            learner: Settings | Model = Settings.of(parameters, column_names, levels)
         else:
             rows = validate_rows(self, X, self.model_.family, first=False)
             learner = self._current()

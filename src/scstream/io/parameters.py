@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, TypeAlias
@@ -15,9 +15,9 @@ from scstream.core.config import Config, check_config
 from scstream.core.start import data_driven_prior
 from scstream.core.window import Exponential, Kernel, Windowed
 from scstream.errors import InputError
-from scstream.families import FAMILIES, Family, Product, family_class
+from scstream.families import FAMILIES, Categorical, Family, Product, family_class
 from scstream.families.base import Array, Rows
-from scstream.io.column_types import AUTO, Auto
+from scstream.io.column_types import AUTO, Auto, Levels
 from scstream.kernels import REFERENCE, Kernels
 
 Names: TypeAlias = Sequence[str] | None
@@ -176,6 +176,7 @@ def first_family(
     weight: Array | None,
     *,
     column_names: Names = None,
+    levels: Levels | None = None,
     kernels: Kernels = REFERENCE,
 ) -> Family:
     """Return the family of a stream with the prior that the first batch and `prior` determine."""
@@ -188,9 +189,13 @@ def first_family(
             )
         return kind.with_kernels(kernels)
     if kind is Product:
-        weak: Family = Product.from_spec(X, read_parts(choice, column_names), weight=weight)
+        parts = read_parts(choice, column_names)
+        if levels is not None:
+            parts = [(_with_levels(part, columns, levels), columns) for part, columns in parts]
+        weak: Family = Product.from_spec(X, parts, weight=weight)
     else:
-        weak = kind.weak_prior(X, weight)
+        known = _with_levels(kind, range(X.shape[1]), levels or (None,) * X.shape[1])
+        weak = known if isinstance(known, Family) else kind.weak_prior(X, weight)
     weak = weak.with_kernels(kernels)
     if isinstance(prior, Mapping):
         return with_prior(weak, prior).with_kernels(kernels)
@@ -200,6 +205,14 @@ def first_family(
         )
     weak.check(X)
     return data_driven_prior(weak, config, X, weight) if prior == "auto" else weak
+
+
+def _with_levels(kind: Any, columns: Iterable[int], levels: Levels) -> Any:
+    """Return the categorical family of columns whose levels are known, or `kind` as it is."""
+    known = [levels[column] for column in columns]
+    if kind not in (Categorical, Categorical.name) or None in known:
+        return kind
+    return Categorical(n_levels=tuple(len(each or ()) + 1 for each in known))
 
 
 def with_prior(family: Family, prior: Mapping[str, ArrayLike]) -> Family:
