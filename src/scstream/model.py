@@ -204,8 +204,8 @@ class Settings:
         families = [self._first_family(types.spec(n), config, rows, weight) for n in names]
         name, family = names[0], families[0]
         rivals = tuple(
-            Rival(other, rival, State.empty(rival))
-            for other, rival in zip(names[1:], families[1:], strict=True)
+            Rival(names[rank], families[rank], State.empty(families[rank]), rank)
+            for rank in range(1, len(names))
         )
         choice = Choice(name, types.reason, rivals=rivals, widths=widths)
         return Model(family, config, State.empty(family), settings=self, choice=choice)

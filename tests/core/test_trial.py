@@ -88,7 +88,10 @@ def test_a_wrong_start_is_corrected_and_clusters_keep_their_ids() -> None:
         choice=replace(
             model.choice,
             name="diagonal",
-            rivals=(replace(rival, name="gaussian", family=model.family, state=model.state),),
+            rank=1,
+            rivals=(
+                replace(rival, name="gaussian", family=model.family, state=model.state, rank=0),
+            ),
         ),
     )
     before: Model = model
@@ -118,6 +121,15 @@ def test_a_model_on_trial_continues_from_its_file() -> None:
         again = again.update(rows[start : start + 1000]).model
     assert model.to_bytes() == again.to_bytes()
     assert model.why == again.why
+
+
+def test_many_small_clusters_of_a_wrong_shape_do_not_win() -> None:
+    """A near tie of densities: independent columns need many more clusters."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 2)) @ np.array([[3.0, 2.9], [0.0, 0.3]])
+    model = streamed(X, size=1000)[-1]
+    assert model.family_.name == "gaussian"
+    assert model.n_clusters_ == 1
 
 
 def test_one_batch_is_not_enough_for_an_error() -> None:

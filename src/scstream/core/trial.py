@@ -96,6 +96,7 @@ class Rival:
     name: str
     family: Family
     state: State
+    rank: int  # among the families on trial; the first one reports in a tie
     lead: Lead = Lead()
 
 
@@ -105,6 +106,7 @@ class Choice:
 
     name: str  # of the family of the numeric columns
     reason: str  # what the first rows showed
+    rank: int = 0  # among the families on trial
     verdict: str = ""  # of the trial
     n_rows: int = 0  # of the trial
     rivals: tuple[Rival, ...] = ()
@@ -147,10 +149,11 @@ def judge(
         for rival, other in zip(choice.rivals, others, strict=True)
     ]
     surplus = [
-        _surplus(lead, own, other, first=first) for lead, other in zip(leads, others, strict=True)
+        _surplus(lead, own, other, first=first, preferred=rival.rank < choice.rank)
+        for rival, lead, other in zip(choice.rivals, leads, others, strict=True)
     ]
     rivals = [
-        Rival(rival.name, other.family, other.state, Lead() if first else lead)
+        replace(rival, family=other.family, state=other.state, lead=Lead() if first else lead)
         for rival, other, lead in zip(choice.rivals, others, leads, strict=True)
     ]
     choice = replace(choice, n_rows=choice.n_rows + batch.n_rows)
@@ -158,7 +161,11 @@ def judge(
     if surplus[best] > 0:
         own, choice, rivals = _promoted(choice, own, others[best], rivals, best, leads[best], batch)
     is_over = choice.n_rows >= MAX_ROWS
-    lost = [rival for rival in rivals if is_over or _is_hopeless(rival.lead)]
+    lost = [
+        rival
+        for rival in rivals
+        if is_over or (rival.rank > choice.rank and _is_hopeless(rival.lead))
+    ]
     if lost and not choice.verdict:
         choice = replace(choice, verdict=_verdict(choice.name, lost[0].name, lost[0].lead))
     return own, replace(choice, rivals=tuple(rival for rival in rivals if rival not in lost))
@@ -186,15 +193,19 @@ def _lead(config: Config, own: Learned, other: Learned, *, first: bool) -> float
     return other.info.log_density_before - own.info.log_density_before
 
 
-def _surplus(lead: Lead, own: Learned, other: Learned, *, first: bool) -> float:
+def _surplus(lead: Lead, own: Learned, other: Learned, *, first: bool, preferred: bool) -> float:
     """Nats per row by which a rival is ahead of what it needs; positive if it is to report.
 
-    A density can be approximated by many small clusters of a wrong shape. A rival with more
-    clusters must also gain what it costs to say to which of them a row belongs.
+    A density can be approximated by many small clusters of a wrong shape. The family with more
+    clusters must also gain what it costs to say to which of them a row belongs. A preferred rival
+    needs no margin.
     """
-    error = 0.0 if first else _N_ERRORS * lead.error
-    names = 0.0 if first else max(_entropy(other.state) - _entropy(own.state), 0.0)
-    return lead.mean - error - names - _MARGIN
+    if first:
+        return lead.mean - _MARGIN
+    names = _entropy(other.state) - _entropy(own.state)
+    if preferred:
+        return lead.mean + max(-names, 0.0) if lead.n_batches >= _TWO_BATCHES else -np.inf
+    return lead.mean - max(names, 0.0) - _N_ERRORS * lead.error - _MARGIN
 
 
 def _entropy(state: State) -> float:
@@ -220,11 +231,12 @@ def _promoted(
     name = rivals[place].name
     first = own.state.n_batches == 1
     verdict = _verdict(name, choice.name, lead.reversed())
-    waiting = [Rival(rival.name, rival.family, rival.state) for rival in rivals]
-    waiting[place] = Rival(choice.name, own.family, own.state, Lead() if first else lead.reversed())
+    waiting = [replace(rival, lead=Lead()) for rival in rivals]
+    behind = Lead() if first else lead.reversed()
+    waiting[place] = Rival(choice.name, own.family, own.state, choice.rank, behind)
     if not first:
         other = _with_ids_of(own, other, batch)
-    return other, replace(choice, name=name, verdict=verdict), waiting
+    return other, replace(choice, name=name, rank=rivals[place].rank, verdict=verdict), waiting
 
 
 def _with_ids_of(own: Learned, other: Learned, batch: Batch) -> Learned:

@@ -22,7 +22,7 @@ _SAME_LENGTH = 2e-3  # relative; float16 rounds the length of a row by so much
 _MAX_FULL = 64  # columns of a full covariance
 _MAX_ALWAYS_FULL = 32  # columns of a full covariance whatever the number of rows
 _MANY_BITS = 0.2  # share of binary columns of a wide table that is not one of counts
-_FEW_VALUES = 24  # distinct ones of a column that are taken for rounded numbers
+_FEW_VALUES = 12  # distinct ones of a column that are taken for rounded numbers
 _ON_GRID = 1e-6  # steps
 _MAY_DITHER = ("gaussian", "diagonal")
 _ROWS_PER_COLUMN = 10  # of a full covariance with more columns
@@ -109,10 +109,10 @@ def _numeric_families(X: Array) -> tuple[tuple[str, ...], str]:
         return ("diagonal",), "missing entries"
     if d >= _MIN_DIRECTION and _have_one_length(X):
         return ("direction",), "rows of one length"
-    if d == 1:
-        return ("gaussian",), ""  # a diagonal covariance is the same
     if d <= _MAX_ALWAYS_FULL:
-        return ("gaussian", "diagonal"), ""
+        # The density of a constant column depends on little but the prior: it decides nothing.
+        constant = bool((X.max(axis=0) == X.min(axis=0)).any())
+        return ("gaussian",) if d == 1 or constant else ("gaussian", "diagonal"), ""
     full = d <= _MAX_FULL and n >= _ROWS_PER_COLUMN * d
     return ("gaussian", "diagonal", "subspace") if full else ("subspace",), ""
 

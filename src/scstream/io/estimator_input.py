@@ -39,7 +39,8 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
             validate_data(estimator, X, reset=first, skip_check_array=True)
             levels = table_levels(X) if first else estimator.model_.settings.levels
             rows = check_array(table_rows(X, levels), estimator=estimator, input_name="X", **how)
-            estimator._levels = levels
+            if first:
+                estimator._levels = levels
         else:
             rows = validate_data(estimator, X, reset=first, **how)
     except InputError:

@@ -17,7 +17,7 @@ from scstream.core.window import Exponential, Kernel, Windowed
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Categorical, Family, Product, family_class
 from scstream.families.base import Array, Rows
-from scstream.io.column_types import AUTO, Auto, Levels
+from scstream.io.column_types import AUTO, BOOLEAN, Auto, Levels
 from scstream.kernels import REFERENCE, Kernels
 
 Names: TypeAlias = Sequence[str] | None
@@ -191,11 +191,15 @@ def first_family(
     if kind is Product:
         parts = read_parts(choice, column_names)
         if levels is not None:
-            parts = [(_with_levels(part, columns, levels), columns) for part, columns in parts]
+            parts = [
+                (_with_levels(k, columns, levels, column_names), columns) for k, columns in parts
+            ]
         weak: Family = Product.from_spec(X, parts, weight=weight)
     else:
-        known = _with_levels(kind, range(X.shape[1]), levels or (None,) * X.shape[1])
-        weak = known if isinstance(known, Family) else kind.weak_prior(X, weight)
+        known: Any = kind
+        if levels is not None:
+            known = _with_levels(kind, range(X.shape[1]), levels, column_names)
+        weak = known if isinstance(known, Family) else known.weak_prior(X, weight)
     weak = weak.with_kernels(kernels)
     if isinstance(prior, Mapping):
         return with_prior(weak, prior).with_kernels(kernels)
@@ -207,12 +211,21 @@ def first_family(
     return data_driven_prior(weak, config, X, weight) if prior == "auto" else weak
 
 
-def _with_levels(kind: Any, columns: Iterable[int], levels: Levels) -> Any:
-    """Return the categorical family of columns whose levels are known, or `kind` as it is."""
-    known = [levels[column] for column in columns]
-    if kind not in (Categorical, Categorical.name) or None in known:
+def _with_levels(kind: Any, columns: Iterable[int], levels: Levels, column_names: Names) -> Any:
+    """Return the categorical family of columns whose levels are known, others as they are."""
+    known = {column: levels[column] for column in columns}
+    if isinstance(kind, Categorical):
         return kind
-    return Categorical(n_levels=tuple(len(each or ()) + 1 for each in known))
+    if kind in (Categorical, Categorical.name) and None not in known.values():
+        return Categorical(n_levels=tuple(len(each or ()) + 1 for each in known.values()))
+    for column, each in known.items():
+        if each not in (None, BOOLEAN):
+            name = column if column_names is None else repr(column_names[column])
+            raise InputError(
+                f"column {name} holds categories, which are not numbers; leave it out, or describe "
+                "it by family='auto' or family='categorical'."
+            )
+    return kind
 
 
 def with_prior(family: Family, prior: Mapping[str, ArrayLike]) -> Family:
