@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scstream.compute.rows import RemoteRows, canonical
 from scstream.core.retype import known_entries
 from scstream.errors import InputError
 from scstream.families.base import Family, Rows
+from scstream.families.scales import TooFar
 from scstream.io.schema import check_entries
 
 
@@ -53,8 +55,9 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
 def rows_to_predict(estimator: Any, X: Any, family: Family, *, typed: bool = False) -> Rows:
     """Return rows as float64; raise `InputError` if the family cannot compare them.
 
-    With `typed` the types of the columns were found by "auto": a value that a binary column did
-    not have before says nothing yet, and is missing.
+    A row that lies too far out to be learned can be compared: it belongs to no cluster. With
+    `typed` the types of the columns were found by "auto": a value that a binary column did not
+    have before says nothing yet, and is missing.
     """
     if isinstance(X, RemoteRows):
         raise InputError(
@@ -65,7 +68,8 @@ def rows_to_predict(estimator: Any, X: Any, family: Family, *, typed: bool = Fal
     if typed and isinstance(rows, np.ndarray):
         rows = known_entries(family, rows)
     check_entries(rows, family)
-    family.check(rows)
+    with suppress(TooFar):
+        family.check(rows)
     return rows
 
 
