@@ -350,8 +350,14 @@ class Model:
         Update
             The new model, the id of the cluster of every row, and an `Info` record.
         """
-        family = self.settings.family_kind if self._may_change else self.family
-        check_rows(rows, partial(check_entries, family=family))
+        family = self.settings.family_kind if self._is_young else self.family
+        try:
+            check_rows(rows, partial(check_entries, family=family))
+        except InputError:
+            model = self._retyped(rows)
+            if model is self:
+                raise
+            return model.update(rows, time=time, weight=weight)
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.settings.executor, self.settings.n_jobs)
         with one_blas_thread, self.family.kernels.threads(executor.n_threads):
@@ -361,7 +367,7 @@ class Model:
         """Learn a batch whose entries and weights are checked; `update` is the public method."""
         batch = self._batch(rows, weight, time)
         try:
-            if self._may_change:  # the entries were checked for any family
+            if self._is_young:  # the entries were checked for any family
                 check_rows(rows, partial(check_entries, family=self.family))
             check_rows(rows, self.family.check)
         except InputError as error:
@@ -369,9 +375,9 @@ class Model:
         return self._learn_suitable(batch, executor)
 
     @property
-    def _may_change(self) -> bool:
+    def _is_young(self) -> bool:
         """Whether more rows may still show another family or prior."""
-        return self.choice is not None or (self.held is not None and self.held.young)
+        return self.held is not None and self.held.young
 
     def _learn_suitable(self, batch: Batch, executor: Executor) -> Update:
         """Learn or hold rows that the family accepts."""
