@@ -52,8 +52,8 @@ def test_where_the_full_covariance_wins_the_result_is_that_of_gaussian() -> None
 
 
 def test_independent_columns_win_where_most_columns_are_noise() -> None:
-    rows, _ = independent(0, 4000)
-    auto, named = (streamed(rows, size=500, family=each)[-1] for each in ("auto", "diagonal"))
+    rows, _ = independent(0, 4800)
+    auto, named = (streamed(rows, size=600, family=each)[-1] for each in ("auto", "diagonal"))
     assert auto.family_.name == "diagonal"
     assert auto.n_clusters_ == named.n_clusters_
     assert "diagonal describes rows better than gaussian" in auto.choice_
@@ -148,5 +148,5 @@ def test_batches_without_a_prediction_do_not_count() -> None:
 
 
 def test_other_algorithms_have_no_trial() -> None:
-    rows, _ = correlated(0, 500)
+    rows, _ = correlated(0, 600)
     assert Settings(algorithm="paper", random_state=0).update(rows).model.choice.rivals == ()  # type: ignore[union-attr]

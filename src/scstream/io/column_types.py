@@ -17,6 +17,7 @@ Levels: TypeAlias = tuple[tuple[str, ...] | None, ...]  # of every column; None 
 AUTO = "auto"
 BOOLEAN = ("False", "True")  # levels of a column of truth values
 _MIN_ROWS = 50  # fewer rows do not show what a column of numbers holds
+_MIN_TRIAL = 500  # fewer rows do not show which of two families describes them better
 _MIN_DIRECTION = 20  # columns of rows that are compared by their direction
 _SAME_LENGTH = 2e-3  # relative; float16 rounds the length of a row by so much
 _MAX_FULL = 64  # columns of a full covariance
@@ -112,8 +113,9 @@ def _numeric_families(X: Array) -> tuple[tuple[str, ...], str]:
     if d <= _MAX_ALWAYS_FULL:
         # The density of a constant column depends on little but the prior: it decides nothing.
         constant = bool((X.max(axis=0) == X.min(axis=0)).any())
-        return ("gaussian",) if d == 1 or constant else ("gaussian", "diagonal"), ""
-    full = d <= _MAX_FULL and n >= _ROWS_PER_COLUMN * d
+        alone = d == 1 or constant or n < _MIN_TRIAL
+        return ("gaussian",) if alone else ("gaussian", "diagonal"), ""
+    full = d <= _MAX_FULL and n >= max(_ROWS_PER_COLUMN * d, _MIN_TRIAL)
     return ("gaussian", "diagonal", "subspace") if full else ("subspace",), ""
 
 
