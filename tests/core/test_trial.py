@@ -26,7 +26,7 @@ def independent(seed: int, n: int) -> tuple[Any, Any]:
     """Clusters in three columns among 27 of noise: a full covariance spends too much on it."""
     rng = np.random.default_rng(seed)
     centre = np.zeros((K, 30))
-    centre[:, :3] = np.random.default_rng(1).normal(size=(K, 3)) * 6
+    centre[:, :3] = np.random.default_rng(1).normal(size=(K, 3)) * 15
     y = rng.integers(K, size=n)
     return centre[y] + rng.normal(size=(n, 30)), y
 
