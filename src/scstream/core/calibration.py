@@ -14,7 +14,7 @@ from scstream.core.state import NOVEL
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels
 
-MAX_ROWS = 512  # of a batch that take part
+N_CALIBRATED = 512  # of a batch that take part
 EVERY = 4  # batches; a young model uses every one
 RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _LEAST = 20  # rows of known clusters that say something about quantiles
