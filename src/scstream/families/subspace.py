@@ -181,7 +181,7 @@ class Subspace(Family):
 
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
         Z, Y, rest = self._split(X)
-        inside, outside = np.split(params, [-self.n_features - 2], axis=1)
+        inside, outside = params[:, : -self.n_features - 2], params[:, -self.n_features - 2 :]
         log_p = self.inside.log_likelihood(inside, Y)
         return log_p + (self.outside.log_density(outside, rest, Z) - self._log_scale)
 
@@ -192,7 +192,7 @@ class Subspace(Family):
 
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         Z, Y, rest = self._split(X)
-        inside, outside = np.split(table, [-self.n_features - 2], axis=1)
+        inside, outside = table[:, : -self.n_features - 2], table[:, -self.n_features - 2 :]
         log_p = self.inside.log_predictive(inside, Y)
         return log_p + (self.outside.log_density(outside, rest, Z) - self._log_scale)
 
@@ -343,6 +343,10 @@ class Subspace(Family):
         return np.asarray((self.mean - self._origin) / self.scale)
 
     @cached_property
+    def _inverse_scale(self) -> Array:  # (D,)
+        return 1.0 / np.asarray(self.scale)
+
+    @cached_property
     def _log_scale(self) -> float:
         return float(np.log(self.scale).sum())
 
@@ -353,7 +357,9 @@ class Subspace(Family):
         return 2 + self.n_features + np.flatnonzero(i == j)
 
     def _scaled(self, X: Rows) -> Array:  # (N, D)
-        return np.asarray((np.asarray(X, dtype=np.float64) - self._origin) / self.scale)
+        Z = np.asarray(X, dtype=np.float64) - self._origin
+        Z *= self._inverse_scale
+        return np.asarray(Z)
 
     def _split(self, X: Rows) -> tuple[Array, Array, Array]:  # (N, D), (N, q), (N,)
         """Return the scaled rows, their coordinates inside, and their square lengths outside."""
