@@ -746,7 +746,7 @@ def test_bad_rows_are_refused_and_leave_no_trace(X: Any, sentence: str) -> None:
 
 
 def test_a_refused_fit_leaves_the_old_model() -> None:
-    model = ScStream(random_state=0).fit(blobs(1)[0])
+    model = ScStream("gaussian", random_state=0).fit(blobs(1)[0])
     before = digest(vars(model))
     with pytest.raises(InputError, match="NaN"):
         model.fit(np.full((5, 4), np.nan))
@@ -780,7 +780,7 @@ def test_negative_counts_in_sparse_rows() -> None:
     with pytest.raises(InputError, match="NaN at row 1, column 2"):
         ScStream("multinomial").fit(sparse.csr_array([[1.0, 0.0, 2.0], [0.0, 0.0, np.nan]]))
     with pytest.raises(TypeError, match=r"[Ss]parse"):
-        ScStream().fit(sparse.csr_array([[1.0, 1.0]]))
+        ScStream("gaussian").fit(sparse.csr_array([[1.0, 1.0]]))
 
 
 ODD: dict[str, NDArray[np.float64]] = {
@@ -922,8 +922,9 @@ def test_nulls_are_missing_entries() -> None:
     table = pl.DataFrame({"a": X[:, 0], "b": [None if np.isnan(v) else v for v in X[:, 1]]})
     expected = ScStream("diagonal", random_state=0).fit(X)
     assert digest(ScStream("diagonal", random_state=0).fit(table).state_) == digest(expected.state_)
+    assert digest(ScStream(random_state=0).fit(table).state_) == digest(expected.state_)
     with pytest.raises(InputError, match="NaN at row 3, column 1"):
-        ScStream().fit(table)
+        ScStream("gaussian").fit(table)
 
 
 # Reports and copies

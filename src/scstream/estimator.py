@@ -9,9 +9,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 
 from scstream.core.config import Config
-from scstream.core.predictor import Predictor
 from scstream.errors import InputError
-from scstream.families.base import Array, Labels
+from scstream.families.base import Labels
 from scstream.fitted import FittedModel
 from scstream.io.estimator_input import validate_rows
 from scstream.io.parameters import family_kind
@@ -28,11 +27,12 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
     Parameters
     ----------
     family : str, Family, or pairs of (family, columns)
-        Distribution of the rows of a cluster: "gaussian", "diagonal", "multinomial", "bernoulli",
-        "categorical" or "poisson"; an instance of `scstream.families.Family`, whose prior is then
-        used as it is; or, for a table of mixed columns, a list of pairs or a dict such as
-        ``{"diagonal": ["height", "weight"], "categorical": ["colour"]}``, with columns by name or
-        position.
+        Distribution of the rows of a cluster. "auto" chooses it by the columns of the first batch;
+        `choice_` says why. Others are "gaussian", "diagonal", "direction", "multinomial",
+        "bernoulli", "categorical" and "poisson"; an instance of `scstream.families.Family`, whose
+        prior is then used as it is; or, for a table of mixed columns, a list of pairs or a dict
+        such as ``{"diagonal": ["height", "weight"], "categorical": ["colour"]}``, with columns by
+        name or position.
     prior : {"auto", "weak"} or dict
         "auto" fits the prior to the first batch by maximum marginal likelihood (also with
         ``algorithm="paper"``; the paper sets it by hand). "weak" is a weak prior scaled to the
@@ -104,6 +104,10 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         Covariance of each cluster, or variances for the diagonal family; other families have none.
     clusters_ : ClusterTable
         The clusters, one line each: id, weight, share, age, born, last seen, mean, std.
+    groups_ : Groups
+        Clusters joined into groups, for clusters whose shape the family does not have.
+    hierarchy_ : array of shape (K - 1, 4)
+        The tree of these joins, as a linkage table of `scipy.cluster.hierarchy`.
     events_ : list of Event
         Births, splits, merges, deaths and returns of clusters; the newest last.
     info_ : Info
@@ -114,6 +118,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         The statistics of the clusters. Its arrays are read-only.
     family_ : Family
         The family with the prior in use.
+    choice_ : str
+        Why the model has this family.
     config_ : Config
         The settings of the algorithm in use.
     n_features_in_ : int
@@ -143,7 +149,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        family: Any = "gaussian",
+        family: Any = "auto",
         *,
         prior: Any = "auto",
         alpha: float = 1.0,
@@ -245,77 +251,6 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         15.0
         """
         return self._update(X, time, sample_weight, first=not hasattr(self, "model_"))
-
-    def predict(self, X: Any, *, time: Any = None) -> Labels:  # (N,)
-        """Return the most probable cluster of every row; nothing is learned.
-
-        Parameters
-        ----------
-        X : array, table or CSR matrix of shape (N, D)
-            The rows.
-        time : number, datetime or numpy.datetime64, optional
-            Time of the rows: clusters lose weight and move until then. By default the time when
-            the next batch is due, one interval after the last.
-
-        Returns
-        -------
-        array of shape (N,)
-            Ids of clusters, -1 for a row that more probably belongs to a cluster not seen yet.
-
-        Examples
-        --------
-        >>> from scstream import ScStream
-        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
-        >>> model.predict([[0.35], [50.0]])
-        array([ 0, -1])
-        """
-        return self._predict(Predictor.labels, X, time)
-
-    def predict_proba(self, X: Any, *, time: Any = None) -> Array:  # (N, K + 1)
-        """Return the probability of every cluster for every row; nothing is learned.
-
-        Parameters
-        ----------
-        X, time : object
-            As in `predict`.
-
-        Returns
-        -------
-        array of shape (N, K + 1)
-            One column per cluster in the order of ``clusters_.id``; the last column is a cluster
-            not seen yet.
-
-        Examples
-        --------
-        >>> from scstream import ScStream
-        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
-        >>> model.predict_proba([[50.0]]).round(2)
-        array([[0., 1.]])
-        """
-        return self._predict(Predictor.probabilities, X, time)
-
-    def score_samples(self, X: Any, *, time: Any = None) -> Array:  # (N,)
-        """Return the log predictive density of every row: low values are unusual rows.
-
-        Parameters
-        ----------
-        X, time : object
-            As in `predict`.
-
-        Returns
-        -------
-        array of shape (N,)
-            Natural logarithms of densities, or of probabilities for counts and categories.
-
-        Examples
-        --------
-        >>> from scstream import ScStream
-        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
-        >>> near, far = model.score_samples([[0.2], [50.0]])
-        >>> bool(near > far)
-        True
-        """
-        return self._predict(Predictor.log_density, X, time)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

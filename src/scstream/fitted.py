@@ -11,6 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scstream.core.config import Config
+from scstream.core.groups import Groups
+from scstream.core.predictor import Predictor
 from scstream.core.state import Event, Info, State
 from scstream.errors import InputError
 from scstream.families import Diagonal, Family, Gaussian
@@ -46,6 +48,11 @@ class FittedModel:
     def family_(self) -> Family:
         """The family with the prior in use."""
         return self._fitted().family
+
+    @property
+    def choice_(self) -> str:
+        """Why the model has its family."""
+        return self._fitted().why
 
     @property
     def config_(self) -> Config:
@@ -99,6 +106,152 @@ class FittedModel:
         if isinstance(model.family, Diagonal):
             return np.square(model.family.stds(stats))
         raise AttributeError(f"clusters of the {model.family.name} family have no covariances_.")
+
+    @property
+    def groups_(self) -> Groups:
+        """The clusters joined into groups."""
+        return self._fitted().groups()
+
+    @property
+    def hierarchy_(self) -> Array:  # (K - 1, 4)
+        """The tree of groups as a linkage table; leaves are in the order of ``clusters_.id``."""
+        return self._fitted().hierarchy.linkage
+
+    def groups_at(self, resolution: float) -> Groups:
+        """Return the groups at a finer or coarser resolution; nothing is learned again.
+
+        Parameters
+        ----------
+        resolution : float
+            1 gives ``groups_``, larger values more and finer groups, 0 a single one. Groups at a
+            smaller resolution are unions of groups at a larger one.
+
+        Returns
+        -------
+        Groups
+            The groups: ids, weights and clusters.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> from scstream.datasets import drifting_gaussians
+        >>> model = ScStream(random_state=0)
+        >>> for batch in drifting_gaussians(n_clusters=3, n_batches=5, random_state=1):
+        ...     model = model.partial_fit(batch.X)
+        >>> len(model.groups_), len(model.groups_at(0))
+        (3, 1)
+        """
+        return self._fitted().groups(resolution)
+
+    def group_events(self, before: Groups) -> list[Event]:
+        """Return what happened to groups since earlier ``groups_``.
+
+        A group keeps its id while its oldest cluster lives. If that cluster is gone, the group
+        takes the id of its next oldest cluster, and is reported as merged into that.
+
+        Parameters
+        ----------
+        before : Groups
+            ``groups_`` or ``groups_at(resolution)`` after an earlier batch.
+
+        Returns
+        -------
+        list of Event
+            Births, splits, merges and deaths of groups, at the time of the last batch.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).partial_fit([[0.1], [0.2], [0.3], [0.4], [0.5]])
+        >>> before = model.groups_
+        >>> model = model.partial_fit([[0.2], [0.4], [90.1], [90.2], [90.3], [90.4], [90.5]])
+        >>> [(event.kind, event.id) for event in model.group_events(before)]
+        [('born', 1)]
+        """
+        return self._fitted().group_events(before)
+
+    def predict(
+        self, X: Any, *, time: Any = None, level: str = "cluster", resolution: float = 1.0
+    ) -> Labels:  # (N,)
+        """Return the most probable cluster, or group of clusters, of every row.
+
+        Nothing is learned.
+
+        Parameters
+        ----------
+        X : array, table or CSR matrix of shape (N, D)
+            The rows.
+        time : number, datetime or numpy.datetime64, optional
+            Time of the rows: clusters lose weight and move until then. By default the time when
+            the next batch is due, one interval after the last.
+        level : {"cluster", "group"}
+            Predict clusters, or the groups of ``groups_``.
+        resolution : float
+            Of groups, as in `groups_at`.
+
+        Returns
+        -------
+        array of shape (N,)
+            Ids of clusters or of groups, -1 for a row that more probably belongs to a cluster not
+            seen yet.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> model.predict([[0.35], [50.0]])
+        array([ 0, -1])
+        """
+        return self._predict(Predictor.labels, X, time, level, resolution)
+
+    def predict_proba(
+        self, X: Any, *, time: Any = None, level: str = "cluster", resolution: float = 1.0
+    ) -> Array:  # (N, K + 1)
+        """Return the probability of every cluster for every row; nothing is learned.
+
+        Parameters
+        ----------
+        X, time, level, resolution : object
+            As in `predict`.
+
+        Returns
+        -------
+        array of shape (N, K + 1)
+            One column per cluster in the order of ``clusters_.id``, or per group in the order of
+            ``groups_.id``; the last column is a cluster not seen yet. The probability of a group
+            is the sum over its clusters.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> model.predict_proba([[50.0]]).round(2)
+        array([[0., 1.]])
+        """
+        return self._predict(Predictor.probabilities, X, time, level, resolution)
+
+    def score_samples(self, X: Any, *, time: Any = None) -> Array:  # (N,)
+        """Return the log predictive density of every row: low values are unusual rows.
+
+        Parameters
+        ----------
+        X, time : object
+            As in `predict`.
+
+        Returns
+        -------
+        array of shape (N,)
+            Natural logarithms of densities, or of probabilities for counts and categories.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> near, far = model.score_samples([[0.2], [50.0]])
+        >>> bool(near > far)
+        True
+        """
+        return self._predict(Predictor.log_density, X, time)
 
     def sample(self, n: int, *, thin: int = 1) -> PosteriorSamples:
         """Draw partitions of the rows of `fit` from their posterior; for ``algorithm="exact"``.
@@ -215,11 +368,19 @@ class FittedModel:
         else:
             vars(self).pop("feature_names_in_", None)
 
-    def _predict(self, compute: Callable[..., T], X: Any, time: Any) -> T:
+    def _predict(
+        self,
+        compute: Callable[..., T],
+        X: Any,
+        time: Any,
+        level: str = "cluster",
+        resolution: float = 1.0,
+    ) -> T:
         """Compute a prediction for rows that are checked, on `n_jobs` threads."""
         model = self._fitted()
         rows = rows_to_predict(self, X, model.family)
-        return compute(model.at(time), rows, run=thread_executor(self.n_jobs).map)
+        predictor = model.at(time, level=level, resolution=resolution)
+        return compute(predictor, rows, run=thread_executor(self.n_jobs).map)
 
     def __sklearn_is_fitted__(self) -> Any:
         return hasattr(self, "model_")

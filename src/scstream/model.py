@@ -19,14 +19,23 @@ from scstream.core import default, exact, paper, printed
 from scstream.core.adapt import adapt
 from scstream.core.assign import Executor
 from scstream.core.config import Config
+from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_events
 from scstream.core.predictor import Predictor
 from scstream.core.state import Batch, Event, Info, State
+from scstream.core.trial import Choice
 from scstream.core.window import Exponential
 from scstream.errors import CheckpointCorrupt, InputError, TimeError
 from scstream.families.base import Array, Family, Labels, Rows
+from scstream.io.column_types import Auto, Levels, column_types
 from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
-from scstream.io.parameters import family_kind, first_family, read_config, read_count
+from scstream.io.parameters import (
+    family_kind,
+    first_family,
+    read_config,
+    read_count,
+    read_resolution,
+)
 from scstream.io.schema import check_entries, read_time, read_weight
 from scstream.kernels import choose_kernels
 from scstream.machine import usable_cores
@@ -95,6 +104,8 @@ class Settings:
         As in `scstream.ScStream`.
     feature_names : tuple of str or None
         Names of the columns.
+    levels : tuple or None
+        Levels of every column of a table, None for a column of numbers.
 
     Examples
     --------
@@ -105,7 +116,7 @@ class Settings:
     1
     """
 
-    family: Any = "gaussian"
+    family: Any = "auto"
     prior: Any = "auto"
     alpha: float = 1.0
     half_life: float | None = Exponential.half_life
@@ -127,9 +138,15 @@ class Settings:
     max_events: int = 1000
     random_state: Any = None
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+    levels: Levels | None = field(default=None, kw_only=True)
 
     @classmethod
-    def of(cls, parameters: Mapping[str, Any], feature_names: Sequence[str] | None = None) -> Self:
+    def of(
+        cls,
+        parameters: Mapping[str, Any],
+        feature_names: Sequence[str] | None = None,
+        levels: Levels | None = None,
+    ) -> Self:
         """Build settings from parameters by name; raise `InputError` for an unknown name."""
         unknown = [name for name in parameters if name not in PARAMETERS]
         if unknown:
@@ -137,7 +154,7 @@ class Settings:
                 f"a model has no parameter {unknown[0]!r}; it has {', '.join(PARAMETERS)}."
             )
         column_names = None if feature_names is None else tuple(feature_names)
-        return cls(**parameters, feature_names=column_names)
+        return cls(**parameters, feature_names=column_names, levels=levels)
 
     def named(self, feature_names: tuple[str, ...] | None) -> Settings:
         """Return these settings with the names of the columns."""
@@ -163,8 +180,16 @@ class Settings:
         if isinstance(rows, RemoteRows) and not isinstance(self.family_kind, Family):
             rows = rows.gathered()  # the prior is fitted to them
         config = self.to_config()
+        family, choice = self.family, None
+        if self.family_kind is Auto:
+            if isinstance(self.prior, Mapping):
+                choice = Choice("the prior is given by hyperparameters of the gaussian family")
+                family = "gaussian"
+            else:
+                types = column_types(rows, self.levels)
+                family, choice = types.spec(*types.families[:1]), Choice(types.reason)
         family = first_family(
-            self.family,
+            family,
             self.prior,
             config,
             rows,
@@ -172,7 +197,7 @@ class Settings:
             column_names=self.feature_names,
             kernels=choose_kernels(),
         )
-        return Model(family, config, State.empty(family), settings=self)
+        return Model(family, config, State.empty(family), settings=self, choice=choice)
 
     def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
         """Learn the first batch; see `Model.update`."""
@@ -185,7 +210,7 @@ class Settings:
 
 
 PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
-    {each.name: each.default for each in fields(Settings) if each.name != "feature_names"}
+    {each.name: each.default for each in fields(Settings) if not each.kw_only}
 )
 
 
@@ -207,6 +232,8 @@ class Model:
         What happened so far: the last `max_events` events.
     settings : Settings
         The parameters that the model was made with.
+    choice : Choice or None
+        Why it has its family, if that was chosen by ``family="auto"``.
 
     Examples
     --------
@@ -224,6 +251,7 @@ class Model:
     info: Info = field(default_factory=Info)
     events: tuple[Event, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    choice: Choice | None = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -231,9 +259,34 @@ class Model:
         return self.settings.feature_names or tuple(f"x{d}" for d in range(self.family.n_features))
 
     @property
+    def why(self) -> str:
+        """Why the model has its family, in a sentence."""
+        if self.choice is None:
+            return f"{self.family.name}, as the parameter family says."
+        return f"{self.family.name}, chosen by family='auto': {self.choice.reason}."
+
+    @property
     def shapes(self) -> Array:  # (K, P)
         """Statistics that describe the shapes of the clusters."""
         return ALGORITHMS[self.config.algorithm].shapes(self.config, self.state).cluster_stats
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The tree in which clusters are joined into groups."""
+        tree: Hierarchy | None = vars(self).get("_hierarchy")
+        if tree is None:
+            with one_blas_thread:
+                tree = build_hierarchy(self.family, self.state.ids, self.shapes)
+            vars(self)["_hierarchy"] = tree
+        return tree
+
+    def groups(self, resolution: float = 1.0) -> Groups:
+        """Return the groups of clusters; a larger resolution gives more and finer groups."""
+        return self.hierarchy.cut(read_resolution(resolution))
+
+    def group_events(self, before: Groups) -> list[Event]:
+        """Return what happened to groups since earlier ones of the same resolution."""
+        return group_events(before, self.groups(before.resolution), self.events, self.state.time)
 
     def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
         """Learn one batch. If it raises, this model is still valid and unchanged.
@@ -268,22 +321,32 @@ class Model:
         adapted, state = adapt(self.family, state, batch)
         events = (*self.events, *info.events)
         kept = events[max(len(events) - read_count("max_events", self.settings.max_events), 0) :]
-        model = Model(adapted, self.config, read_only(state), info, kept, self.settings)
+        model = Model(
+            adapted, self.config, read_only(state), info, kept, self.settings, self.choice
+        )
         return Update(model, labels, info)
 
-    def at(self, time: Any = None) -> Predictor:
+    def at(self, time: Any = None, *, level: str = "cluster", resolution: float = 1.0) -> Predictor:
         """Return the mixture at a time, by default when the next batch is due, to predict with.
 
         Parameters
         ----------
         time : number, datetime or numpy.datetime64, optional
             Clusters lose weight and move until then.
+        level : {"cluster", "group"}
+            Predict clusters, or groups of them.
+        resolution : float
+            Of groups: a larger resolution gives more and finer groups.
 
         Returns
         -------
         Predictor
             Labels, probabilities and log densities of rows.
         """
+        if level == "group":
+            return self.at(time).grouped(self.groups(resolution))
+        if level != "cluster":
+            raise InputError(f"level must be 'cluster' or 'group', got {level!r}.")
         time = None if time is None else read_time(time)
         ready: tuple[float | None, Predictor] | None = vars(self).get("_ready")
         if ready is None or ready[0] != time:
@@ -323,6 +386,8 @@ class Model:
             self.events,
             parameters=self.settings.parameters(),
             feature_names=self.settings.feature_names,
+            levels=self.settings.levels,
+            choice=self.choice,
             pipeline=pipeline or {},
         )
 
@@ -339,7 +404,7 @@ class Model:
         return model
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name != "_ready"}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def _batch(self, rows: Rows, weight: Array | None, time: Any) -> Batch:
         """Return the rows as a batch at its own time, or at the model's time if it is late."""
@@ -386,17 +451,24 @@ def read_checkpoint(
     pipeline = unpack_pipeline(content, name=name)
     if pipeline is not None:
         return None, pipeline
-    family, config, state, info, events, parameters, column_names, pipeline = unpack_model(
-        content, name=name, kernel=kernel
-    )
-    family = family.with_kernels(choose_kernels())
+    parts = unpack_model(content, name=name, kernel=kernel)
+    family = parts.family.with_kernels(choose_kernels())
     try:
-        settings = Settings.of(parameters, column_names)
+        settings = Settings.of(parts.parameters, parts.feature_names, parts.levels)
     except InputError as error:
         raise CheckpointCorrupt(
             f"{name} is not a valid model file: {str(error).rstrip('.')}; restore an older copy."
         ) from error
-    return Model(family, config, read_only(state), info, events, settings), pipeline
+    model = Model(
+        family,
+        parts.config,
+        read_only(parts.state),
+        parts.info,
+        parts.events,
+        settings,
+        choice=parts.choice,
+    )
+    return model, parts.pipeline
 
 
 def thread_executor(n_jobs: Any) -> ThreadExecutor:

@@ -220,7 +220,8 @@ class ScStreamClusterer(base.Clusterer):
     ) -> Array:  # (N, D)
         """Rows with the features of the model in their order, checked."""
         names, values = table
-        kind = family_kind(self.model.family)
+        fitted = hasattr(self.model, "model_")
+        kind = self.model.family_ if fitted else family_kind(self.model.family)
         new = [name for name in names if name not in features]
         if new:
             raise InputError(
@@ -236,7 +237,7 @@ class ScStreamClusterer(base.Clusterer):
         rows = np.full((len(values), len(features)), np.nan)
         rows[:, [features.index(name) for name in names]] = values
         check_entries(rows, kind)
-        if hasattr(self.model, "model_"):
+        if fitted:
             self.model.family_.check(rows)
         return rows
 

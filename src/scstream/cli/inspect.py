@@ -110,6 +110,7 @@ def describe_model(loaded: LoadedModel) -> dict[str, object]:
         "writer": loaded.writer,
         "version": loaded.version.version if loaded.is_checkpoint else None,
         "family": model.family.name,
+        "choice": model.why,
         "features": list(table.feature_names),
         "n_clusters": state.n_clusters,
         "n_batches": state.n_batches,

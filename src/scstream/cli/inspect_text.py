@@ -116,6 +116,8 @@ def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
     named = f": {', '.join(features[:8])}{', ...' if len(features) > 8 else ''}" if features else ""
     n_features = model.family.n_features
     yield "family", f"{model.family.name}, {_count(n_features, 'feature')}{named}"
+    if model.choice is not None:
+        yield "choice", model.why
     rows = f"{_count(progress.rows, 'row')} in " if progress and progress.rows else ""
     refused = f", {progress.rejected:,} refused" if progress and progress.rejected else ""
     batches = _count(state.n_batches, "batch")

@@ -56,7 +56,7 @@ Family = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Distribution of a cluster: gaussian, diagonal, multinomial, poisson, bernoulli ...",
+        help="Distribution of a cluster: auto, gaussian, diagonal, direction, multinomial ...",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]

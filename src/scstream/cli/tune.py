@@ -31,7 +31,7 @@ _SIMPLIFY_LOSS = 0.1  # part of the gain that resetting one setting to its defau
 _MIN_BATCHES = 4  # two to search on and two to compare on
 _UNITS = {"density": "nats per row", "ari": "of ARI", "nmi": "of NMI"}
 _NAMES = {"density": "mean log density", "ari": "mean ARI", "nmi": "mean NMI"}
-_CONTINUOUS = ("gaussian", "diagonal")
+_CONTINUOUS = ("auto", "gaussian", "diagonal")
 
 
 @dataclass(frozen=True)

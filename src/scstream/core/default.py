@@ -60,7 +60,7 @@ def step(
         return skip_batch(state)
     rows = executor.load(family, batch)
     sampled, log_density = initial_assignment(family, config, state, rows)
-    before = log_density / max(batch.total_weight, _TINY) - log_total
+    before = float(log_density / max(batch.total_weight, _TINY) - log_total)
     n_sweeps = max(config.n_sweeps, _BIRTH_SWEEPS if sampled.events else 0)
     patience = None
     if first:

@@ -12,6 +12,7 @@ import numpy as np
 from scstream.core.assign import AssignmentParams
 from scstream.core.config import Config
 from scstream.core.forgetting import due
+from scstream.core.groups import Groups
 from scstream.core.state import NOVEL, State
 from scstream.core.sweep import mean_params
 from scstream.families.base import Array, Family, Labels, Rows
@@ -92,6 +93,18 @@ class Predictor:
         log_total = float(np.log(state.weight.sum() + config.alpha))
         return cls(family, state.ids, params, float(np.log(config.alpha)), log_total, births)
 
+    def grouped(self, groups: Groups) -> Predictor:
+        """Return the predictor of groups of clusters, whose probabilities are sums."""
+        return GroupPredictor(
+            self.family,
+            groups.id,
+            self.params,
+            self.log_alpha,
+            self.log_total,
+            self.births,
+            groups.index,
+        )
+
     def labels(self, X: Rows, *, run: Run = _serial) -> Labels:  # (N,)
         """Return the id of the most probable cluster, NOVEL if a new one is more probable."""
         return np.asarray(self._by_chunk(self._labels, X, run))
@@ -156,6 +169,21 @@ class Predictor:
     @cached_property
     def _ids(self) -> Labels:  # (K + 1,)
         return np.append(self.ids, NOVEL)
+
+
+@dataclass(frozen=True)
+class GroupPredictor(Predictor):
+    """The mixture at one time with its clusters joined into groups; `ids` are those of groups."""
+
+    group: Labels  # (K,) position in `ids` of the group of each cluster
+
+    def log_joint(self, X: Rows) -> Array:  # (N, G + 1)
+        """Log of the sum of weight times density over the clusters of each group."""
+        scores = super().log_joint(X)
+        group = np.append(self.group, len(self.ids))
+        order = np.argsort(group, kind="stable")
+        starts = np.searchsorted(group[order], np.arange(len(self.ids) + 1))
+        return np.asarray(np.logaddexp.reduceat(scores[:, order], starts, axis=1))
 
 
 def mean_predictor(

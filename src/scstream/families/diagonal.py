@@ -161,6 +161,14 @@ class Diagonal(Family):
         _, _, nu, scale = self._posterior(stats)
         return np.asarray(np.sqrt(scale / np.where(nu >= 3.0, nu - 2.0, nu)))
 
+    def log_overlap(self, stats: Array, first: Labels, second: Labels) -> Array:  # (M,)
+        """Log Bhattacharyya coefficient of Gaussians with the posterior means."""
+        mean, variance = self._posterior(stats)[1], np.square(self.stds(stats))
+        pooled = 0.5 * (variance[first] + variance[second])
+        spread = 0.25 * (np.log(variance)[first] + np.log(variance)[second])
+        distance = 0.125 * np.square(mean[first] - mean[second]) / pooled + 0.5 * np.log(pooled)
+        return np.asarray((spread - distance).sum(axis=1))
+
     def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Cut through the mean of the feature that varies most in `along`, in prior units.
 

@@ -186,8 +186,22 @@ class Gaussian(Family):
     def covariance(self, stats: Array) -> Array:  # (G, P) -> (G, D, D)
         """Posterior mean of each group's covariance, or its scale where the mean is infinite."""
         _, _, nu, scale = self._posterior(stats)
-        freedom = nu - self.n_features - 1.0
-        return scale / np.where(freedom >= 1.0, freedom, nu)[:, None, None]
+        return scale / self._freedom(nu)[:, None, None]
+
+    def log_overlap(self, stats: Array, first: Labels, second: Labels) -> Array:  # (M,)
+        """Log Bhattacharyya coefficient of Gaussians with the posterior means."""
+        _, mean, nu, scale = self._posterior(stats)
+        factor = self._cholesky(scale) / np.sqrt(self._freedom(nu))[:, None, None]
+        covariance, own = factor @ factor.swapaxes(1, 2), _log_diagonal(factor)
+        out = np.empty(len(first))
+        step = max(1, _CHUNK // self.n_features**2)
+        for start in range(0, len(first), step):
+            i, j = first[start : start + step], second[start : start + step]
+            factor = self._cholesky(0.5 * (covariance[i] + covariance[j]))
+            white = np.linalg.solve(factor, (mean[i] - mean[j])[:, :, None])
+            distance = 0.125 * np.square(white).sum(axis=(1, 2)) + _log_diagonal(factor)
+            out[start : start + step] = 0.5 * (own[i] + own[j]) - distance
+        return out
 
     def covariance_of_rows(self, stats: Array) -> Array:  # (G, P) -> (G, D, D)
         """Covariance of the rows themselves, without the prior; zero for no rows."""
@@ -303,6 +317,11 @@ class Gaussian(Family):
     @cached_property
     def _prior_whitening(self) -> Array:
         return np.asarray(_inverse_lower(self._prior_factor[None])[0] * np.sqrt(self.nu))
+
+    def _freedom(self, nu: Array) -> Array:  # (G,)
+        """What the scale of a covariance is divided by for its mean, or nu if that is infinite."""
+        freedom = nu - self.n_features - 1.0
+        return np.where(freedom >= 1.0, freedom, nu)
 
     def _symmetric(self, packed: Array) -> Array:  # (G, D(D+1)/2) -> (G, D, D)
         i, j = self._triangle

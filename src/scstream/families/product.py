@@ -87,7 +87,7 @@ class Product(Family):
     def from_spec(
         cls,
         X: Rows,
-        spec: Sequence[tuple[str | type[Family], Sequence[int]]],
+        spec: Sequence[tuple[str | type[Family] | Family, Sequence[int]]],
         *,
         weight: Array | None = None,
     ) -> Self:
@@ -98,14 +98,14 @@ class Product(Family):
         X : array of shape (N, D)
             The first batch.
         spec : sequence of (family, columns)
-            Families, by name or class, with the columns that each of them describes.
+            Families, by name, class or instance, with the columns that each of them describes.
         weight : array of shape (N,), optional
             Weights of the rows.
 
         Returns
         -------
         Product
-            The families of `spec`, each with its own `vague` prior.
+            The families of `spec`, with weak priors where they are not instances.
 
         Examples
         --------
@@ -122,7 +122,9 @@ class Product(Family):
             family = family_class(kind) if isinstance(kind, str) else kind
             rows = X[:, _columns_within(columns, X.shape[1])]
             keep = _kept(family, rows)
-            parts.append((family.weak_prior(rows[keep], weight[keep]), tuple(columns)))
+            if not isinstance(family, Family):
+                family = family.weak_prior(rows[keep], weight[keep])
+            parts.append((family, tuple(columns)))
         product = cls(parts=tuple(parts))
         if product.n_features != X.shape[1]:
             raise InputError(
@@ -176,6 +178,12 @@ class Product(Family):
     def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         return self._joined("stds", stats)[:, self._order]
 
+    def log_overlap(self, stats: Array, first: Labels, second: Labels) -> Array:  # (M,)
+        total = np.zeros(len(first))
+        for family, block in self._families_with(stats[:, 1:], self._stats_ends):
+            total += family.log_overlap(block, first, second)
+        return total
+
     def bisect(self, stats: Array, along: Array) -> Array:  # (G, P), (G, P) -> (G, P)
         """Cut each group in the one part where the halves explain `along` best.
 
@@ -198,6 +206,26 @@ class Product(Family):
         best = np.argmax(gains, axis=0)
         chosen = [block * (best == i)[:, None] for i, block in enumerate(blocks)]
         return np.concatenate([np.zeros((len(stats), 1)), *chosen], axis=1)
+
+    def adapted(self, stats: Array, X: Rows, weight: Array | None = None) -> Self:
+        weight = unit_weight(X, weight)
+        blocks = self._families_with(stats[:, 1:], self._stats_ends)
+        families = [
+            family.adapted(block, rows, weight[keep])
+            for (family, block), (_, rows, keep) in zip(blocks, self._parts_of(X), strict=True)
+        ]
+        if all(new is old for new, (old, _) in zip(families, self.parts, strict=True)):
+            return self
+        columns = [columns for _, columns in self.parts]
+        return replace(self, parts=tuple(zip(families, columns, strict=True)))
+
+    def transported(self, stats: Array, old: Self) -> Array:  # (..., P) -> (..., P)
+        blocks = old._families_with(stats[..., 1:], old._stats_ends)
+        moved = [
+            family.transported(block, before)
+            for (family, _), (before, block) in zip(self.parts, blocks, strict=True)
+        ]
+        return np.concatenate([stats[..., :1], *moved], axis=-1)
 
     def coordinates(self, X: Rows) -> Array:  # (N, D) -> (N, C)
         """Coordinates of the parts, each weighing as one column; the prior's where missing."""

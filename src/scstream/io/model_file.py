@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from scstream import __version__
 from scstream.core.config import Config, check_config
 from scstream.core.state import Archive, Event, Info, Moves, State
+from scstream.core.trial import Choice
 from scstream.core.window import Box, Exponential, Kernel, Windowed
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.families import Gaussian
@@ -31,6 +32,7 @@ from scstream.io._packing import (
     unpack,
     unseal,
 )
+from scstream.io.column_types import Levels
 from scstream.io.header import Json, PipelineState
 from scstream.io.parameters import Parameters, read_kernel
 
@@ -81,6 +83,8 @@ class Parts(NamedTuple):
     events: tuple[Event, ...]
     parameters: Json  # of the estimator
     feature_names: tuple[str, ...] | None
+    levels: Levels | None
+    choice: Choice | None
     pipeline: PipelineState
 
 
@@ -93,6 +97,8 @@ def pack_model(
     *,
     parameters: Parameters,
     feature_names: tuple[str, ...] | None,
+    levels: Levels | None,
+    choice: Choice | None,
     pipeline: PipelineState,
 ) -> bytes:
     """Return the content of a model file; the same model gives the same bytes."""
@@ -105,6 +111,8 @@ def pack_model(
         "events": events,
         "params": _parameter_values(parameters, config),
         "feature_names": feature_names,
+        "levels": levels,
+        "choice": choice,
         "pipeline": pipeline,
     }
     header = {name: pack(value, name, tensors) for name, value in contents.items()} | {
@@ -162,37 +170,50 @@ def unpack_model(content: bytes, *, name: str, kernel: Any = None) -> Parts:
 
 def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     """Build everything but the kernel, and check that it makes sense together."""
-    parts = {
+    found = {
         name: unpack(header[name], tensors)
         for name in ("family", "config", "state", "info", "events", "params", "feature_names")
     }
+    levels, choice = (unpack(header.get(name), tensors) for name in ("levels", "choice"))
     pipeline: PipelineState = unpack(header.get("pipeline", {}), tensors)
     if type(pipeline) is not dict:
         raise ValueError("its pipeline is not a mapping")
     if tensors:
         raise ValueError(f"it holds an unknown tensor {min(tensors)!r}")
-    family = rebuild(parts["family"])
-    archive = record(Archive, parts["state"].pop("archive"))
-    state = record(State, parts["state"], archive=archive)
+    family = rebuild(found["family"])
+    archive = record(Archive, found["state"].pop("archive"))
+    state = record(State, found["state"], archive=archive)
     _check_state(state, family)
     sizes = (state.n_clusters, family.n_features, state.n_batches)
     if sizes != tuple(header[name] for name in ("n_clusters", "n_features", "n_batches")):
         raise ValueError("its sizes are not those in the header")
-    kernel = parts["config"].pop("kernel")
-    config = record(Config, parts["config"], kernel=_known_kernel(kernel))
+    kernel = found["config"].pop("kernel")
+    config = record(Config, found["config"], kernel=_known_kernel(kernel))
     check_config(config)
-    happened = tuple(record(Event, event) for event in parts["info"].pop("events"))
-    names = parts["feature_names"]
+    happened = tuple(record(Event, event) for event in found["info"].pop("events"))
+    names = found["feature_names"]
     if names is not None and [type(name) for name in names] != [str] * family.n_features:
         raise ValueError("its feature names do not match its features")
-    moves = record(Moves, parts["info"].pop("moves"))
-    events = tuple(record(Event, event) for event in parts["events"])
-    parameters = dict(parts["params"])
+    moves = record(Moves, found["info"].pop("moves"))
+    events = tuple(record(Event, event) for event in found["events"])
+    parameters = dict(found["params"])
     if parameters.get("config") is not None:
         parameters["config"] = config
-    info = record(Info, parts["info"], events=happened, moves=moves)
+    info = record(Info, found["info"], events=happened, moves=moves)
     names = None if names is None else tuple(names)
-    return Parts(family, config, state, info, events, parameters, names, pipeline), kernel
+    choice = None if choice is None else record(Choice, choice)
+    levels = None if levels is None else _levels(levels, family)
+    parts = Parts(family, config, state, info, events, parameters, names, levels, choice, pipeline)
+    return parts, kernel
+
+
+def _levels(values: Any, family: Family) -> Levels:
+    """Return the levels of the columns of a table."""
+    levels = tuple(None if each is None else tuple(each) for each in values)
+    known = [name for each in levels for name in each or ()]
+    if len(levels) != family.n_features or not all(isinstance(name, str) for name in known):
+        raise ValueError("its levels do not match its features")
+    return levels
 
 
 def _check_state(state: State, family: Family) -> None:

@@ -17,6 +17,7 @@ from scstream.core.window import Exponential, Kernel, Windowed
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, Product, family_class
 from scstream.families.base import Array, Rows
+from scstream.io.column_types import AUTO, Auto
 from scstream.kernels import REFERENCE, Kernels
 
 Names: TypeAlias = Sequence[str] | None
@@ -96,6 +97,13 @@ def read_count(name: str, value: Any) -> int:
     return int(value)
 
 
+def read_resolution(value: Any) -> float:
+    """Return the resolution of groups, a number from 0."""
+    if not isinstance(value, Real) or not float(value) >= 0:
+        raise InputError(f"resolution must be a number from 0, got {value!r}.")
+    return float(value)
+
+
 def read_seed(random_state: Any) -> int:
     """Return the seed that `random_state` means: fresh entropy for None.
 
@@ -149,14 +157,14 @@ def read_kernel(kernel: Any, half_life: Any) -> Kernel:
 def family_kind(choice: Any) -> Family | type[Family]:
     """Return the family, or its class, that the parameter `family` means."""
     if isinstance(choice, str):
-        return family_class(choice)
+        return Auto if choice == AUTO else family_class(choice)
     if isinstance(choice, Family) or (isinstance(choice, type) and issubclass(choice, Family)):
         return choice
     if isinstance(choice, Mapping | Sequence):
         return Product
     raise InputError(
-        f"family must be one of {', '.join(sorted(FAMILIES))}, an instance of Family, or pairs "
-        f"(family, columns) for a table of mixed columns, got {choice!r}."
+        f"family must be one of {AUTO}, {', '.join(sorted(FAMILIES))}, an instance of Family, or "
+        f"pairs (family, columns) for a table of mixed columns, got {choice!r}."
     )
 
 

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from scstream.errors import InputError
+from scstream.io.column_types import Auto
 from scstream.io.header import Plain
 from scstream.io.parameters import family_kind, seed_for
 from scstream.model import PARAMETERS, Settings
@@ -185,7 +186,9 @@ def _reader(source: Source, message_format: str, schema: Schema) -> Reader:
 
 def _schema(options: Section, model: Section) -> Schema:
     _reject_unknown("schema", options, SCHEMA)
-    return Schema(**options, missing=family_kind(model["family"]).handles_missing)
+    kind = family_kind(model["family"])
+    # A null may be an error of the sender: it does not change the family that "auto" chooses.
+    return Schema(**options, missing=kind is not Auto and kind.handles_missing)
 
 
 def _model(settings: Section, job: str) -> Section:
