@@ -38,8 +38,10 @@ _N_INSIDE = 24  # dimensions of the subspace, at most
 _RANK = 2  # directions that the sketch follows, per dimension of the subspace
 _FIRST_KAPPA = 50.0  # rows that the common centre is worth outside, before clusters are known
 _KAPPAS = (3.0, 1000.0)
-_ROUNDNESS = 1.5  # variance outside, per mean variance: the largest directions are wider
+_TRUSTED_KAPPA = 10.0
+_ROUNDNESS = 2.0  # variance outside, per mean variance: the largest directions are wider
 _WORTH_A_TURN = 0.02  # share of the captured scatter that a new basis must add
+_WIDEST = 10.0  # standard deviation of a column, in medians, up to which it is not scaled down
 _NARROWEST = 1e-3  # variance outside, in units of the mean variance of the first batch
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -276,7 +278,7 @@ class Subspace(Family):
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Find the leading directions; inside expect what `gaussian` expects."""
         centre, stds = feature_scales(X, weight)
-        scale = np.full_like(stds, np.sqrt(np.mean(stds**2)))
+        scale = _common_scale(stds)
         Z = (np.asarray(X, dtype=np.float64) - centre) / scale
         n_inside = min(_N_INSIDE, len(centre))
         rank = min(_RANK * n_inside, len(centre))
@@ -392,8 +394,9 @@ class Subspace(Family):
     def _fitted_outside(self, stats: Array) -> Self:
         """Fit the variance outside, and what the centre is worth there, to groups of rows.
 
-        The variance of a row within its group is that of the mean of n rows times n. What the
-        means scatter beyond that is the variance of the prior, which `outer_kappa` expresses.
+        What the means of the groups scatter beyond chance is the variance of the prior, which
+        `outer_kappa` expresses as a share of the variance within. Groups were made of rows that
+        are alike, so they overstate it, and most so where they differ little: hence the square.
         """
         count, first, square = self._outside(stats[stats[:, 0] > 0])
         n_dims, total = self.outside.n_dims, float(count.sum())
@@ -407,9 +410,19 @@ class Subspace(Family):
         between = max((between - spent * within) / total, 1e-9 * within)
         return replace(
             self,
-            outer_kappa=float(np.clip(within / between, *_KAPPAS)),
+            outer_kappa=float(np.clip((within / between) ** 2 / _TRUSTED_KAPPA, *_KAPPAS)),
             outer_variance=_ROUNDNESS * within / n_dims,
         )
+
+
+def _common_scale(stds: Array) -> Array:  # (D,)
+    """Return one scale for all columns, more only for columns that dwarf the others.
+
+    Standardised columns would make those that hardly vary as important as the others.
+    """
+    most = _WIDEST * float(np.median(stds))
+    typical = np.sqrt(np.mean(np.square(np.minimum(stds, most))))
+    return np.asarray(typical * np.maximum(stds / most, 1.0))
 
 
 def _turned(scatter: Array, variance: Array, turn: Array) -> Array:  # (G, q, q), (G,), (q, q)
