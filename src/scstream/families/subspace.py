@@ -276,7 +276,12 @@ class Subspace(Family):
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
-        """Find the leading directions; inside expect what `gaussian` expects."""
+        """Find the leading directions; expect clusters narrower there than the rows together.
+
+        Leading directions are those in which clusters differ, and outside rows vary as they do
+        within clusters. So the variance expected inside is the geometric mean of what `gaussian`
+        expects, half the whole spread, and of the variance outside.
+        """
         centre, stds = feature_scales(X, weight)
         scale = _common_scale(stds)
         Z = (np.asarray(X, dtype=np.float64) - centre) / scale
@@ -286,14 +291,18 @@ class Subspace(Family):
         sketch = Sketch((Z * np.sqrt(weights)[:, None]).T, rank).compressed()
         basis = sketch.basis(n_inside)
         inside = Gaussian.weak_prior(Z @ basis, weight)
+        n_outside = len(centre) - n_inside
         rest = float(weights @ np.square(Z).sum(axis=1)) - sketch.captured(basis)
-        rest /= max(float(weights.sum()) * (len(centre) - n_inside), _TINY)
+        rest /= max(float(weights.sum()), _TINY) * max(n_outside, 1)
         rest = max(rest, _NARROWEST)  # also where all rows are alike
+        psi = np.diag(inside.psi)
+        if n_outside:
+            psi = np.sqrt(np.maximum(psi, 0.25 * rest) * rest)
         return cls(
             mean=centre,
             kappa=inside.kappa,
             nu=inside.nu,
-            psi=np.maximum(inside.psi, 0.25 * rest * np.eye(n_inside)),
+            psi=np.diag(psi),
             basis=basis,
             outer_kappa=_FIRST_KAPPA,
             outer_variance=_ROUNDNESS * rest,
