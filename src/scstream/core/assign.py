@@ -37,6 +37,7 @@ class AssignmentParams:
     single: bool = False  # compare in float32, if the kernels can
     pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2)
     unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R)
+    typical: Array | None = None  # (1, R) rows that fit worse than this stay without a cluster
 
     def log_density(self, family: Family, tables: Array, X: Rows) -> Array:  # (N, G)
         """Log density of every row under every table."""
@@ -127,6 +128,7 @@ def assign_block(
     drawn_by = None if chance is None or params.map_labels else chance[:, 0]
     label, log_density = _choose(scores, drawn_by)
     label = np.where(label == len(params.clusters), NOVEL, label)
+    label = _without_bad_fits(family, params, X, scores, label)
     subclusters = _subcluster_scores(family, params, X, label)
     # The right sub-cluster is chosen with probability 1 / (1 + exp(-log odds)).
     threshold = 0.0 if chance is None else np.log(chance[:, 1]) - np.log1p(-chance[:, 1])
@@ -196,6 +198,7 @@ def _most_probable(
     """Most probable label and side of every row."""
     label = chosen.scores.argmax(axis=1)
     label = np.where(label == len(params.clusters), NOVEL, label)
+    label = _without_bad_fits(family, params, chosen.X, chosen.scores, label)
     other = np.flatnonzero(label != chosen.label)
     subclusters = chosen.subscores.copy()
     subclusters[other] = _subcluster_scores(family, params, chosen.X[other], label[other])
@@ -208,6 +211,17 @@ def _scores(family: Family, params: AssignmentParams, X: Rows) -> Array:  # (N, 
         return scores
     new = family.log_predictive(params.prior, X) + params.log_new
     return np.concatenate([scores, new], axis=1)
+
+
+def _without_bad_fits(
+    family: Family, params: AssignmentParams, X: Rows, scores: Array, label: Labels
+) -> Labels:  # (N,)
+    """Take the label from rows that are less dense in their cluster than rows typically are."""
+    if params.typical is None or not len(params.clusters):
+        return label
+    own = scores[np.arange(len(label)), label] - params.log_weight[label]
+    typical = family.log_predictive(params.typical, X)[:, 0]
+    return np.where(own < typical, NOVEL, label)
 
 
 def _choose(scores: Array, chance: Array | None) -> tuple[Labels, Array]:

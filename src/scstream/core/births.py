@@ -8,13 +8,14 @@ from scstream.core.archive import recognise
 from scstream.core.assign import LoadedRows
 from scstream.core.cluster_edits import EditRules, add_clusters, max_added, subclusters_of
 from scstream.core.config import Config
-from scstream.core.ratios import log_joint
+from scstream.core.ratios import log_joint, log_merge_ratio
 from scstream.core.rng import key_for
 from scstream.core.segment import segment
 from scstream.core.state import State, Transition
 from scstream.families.base import Array, Family, Labels, Rows
 
 _MAX_POOL = 5_000  # rows of a pool that are grouped
+MAX_COMPARED = 1_000  # the same where all rows are compared with each other
 _ROWS_PER_CELL = 4
 _MAX_CELLS = 400
 _MAX_NUMBERS = 1 << 25  # statistics of all cells together: a quarter of a gigabyte
@@ -29,10 +30,13 @@ def propose_births(
     room = config.max_clusters if first else max_added(config, state)
     if room <= 0:
         return transition
-    pool, weight = rows.novel(_MAX_POOL, _key(config, state, "pool"))
+    max_pool = MAX_COMPARED if family.collapsed else _MAX_POOL
+    pool, weight = rows.novel(max_pool, _key(config, state, "pool"))
     groups = group_rows(family, config, pool, weight, _key(config, state, "seeds"))
     if first:
         groups = one_or_many(family, config, groups)
+    elif family.collapsed:
+        groups = groups[log_birth_ratio(family, config.alpha, state.cluster_stats, groups) > 0]
     large = np.flatnonzero(groups[:, 0] >= config.min_birth_weight)
     if first and not len(large):
         groups, large = groups.sum(axis=0, keepdims=True), np.array([0])
@@ -63,6 +67,17 @@ def group_labels(
     max_cells = min(_MAX_CELLS, max(1, _MAX_NUMBERS // family.n_stats))
     n_cells = int(np.clip(pool.shape[0] // _ROWS_PER_CELL, 1, max_cells))
     return segment(family, config, pool, weight, n_cells=n_cells, key=key)
+
+
+def log_birth_ratio(family: Family, alpha: float, clusters: Array, groups: Array) -> Array:  # (G,)
+    """Log odds of a group as a new cluster against its union with the best cluster."""
+    k, g = len(clusters), len(groups)
+    if not (k and g):
+        return np.full(g, np.inf)
+    both = np.concatenate([clusters, groups])
+    pairs = np.tile(np.arange(k), g), k + np.repeat(np.arange(g), k)
+    ratio = log_merge_ratio(family, alpha, both, pairs).reshape(g, k)
+    return np.asarray(-ratio.max(axis=1))
 
 
 def one_or_many(family: Family, config: Config, groups: Array) -> Array:  # (G, P)

@@ -6,6 +6,8 @@ It follows Algorithm 1 of Dinari and Freifeld (2022) with the changes that
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from scstream.core.assign import AssignmentParams, Executor, LoadedRows
@@ -63,7 +65,9 @@ def step(
     before = float(log_density / max(batch.total_weight, _TINY) - log_total)
     n_sweeps = max(config.n_sweeps, _BIRTH_SWEEPS if sampled.events else 0)
     patience = None
-    if first:
+    if family.collapsed:
+        n_sweeps = config.n_sweeps
+    elif first:
         n_sweeps, patience = _START_SWEEPS, _START_PATIENCE
     sampled, sweep = gibbs_sweeps(family, config, sampled, rows, n=n_sweeps, patience=patience)
     transition = assign_rows(family, config, sampled.state, rows, sweep=sweep + 1).after(sampled)
@@ -90,6 +94,8 @@ def initial_assignment(
     sample, scale = rows.sample(_MAX_SAMPLED, key)
     params = predictive_params(family, config, state, sweep=0, collect_evidence=True)
     state, params = watch_merge_pairs(family, config, state, params)
+    if config.births:
+        params = replace(params, typical=family.typical_params)
     found = sample.assign(params)
     if state.n_clusters == 0:
         first = propose_births(family, config, RULES.edits, Transition.of(state), sample)

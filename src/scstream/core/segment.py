@@ -5,6 +5,8 @@ The first batch and the rows that no cluster explains are grouped here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from scstream.core.config import Config
@@ -25,7 +27,9 @@ def segment(
 ) -> Labels:  # (N,)
     """Label the rows by agglomerated groups 0 .. G-1."""
     weight = unit_weight(X, weight)
-    cell = seed_cells(family.kernels, family.coordinates(X), weight, n_cells=n_cells, key=key)
+    points = family.coordinates(X)
+    make_cells = nearest_seeds if family.collapsed else seed_cells
+    cell = make_cells(family.kernels, points, weight, n_cells=n_cells, key=key)
     for _ in range(2):
         cell = reassign_cells(family, config.alpha, X, weight, cell)
         stats = family.stats(X, cell, int(cell.max()) + 1, weight)
@@ -58,7 +62,9 @@ def seed_cells(
     kernels: Kernels, points: Array, weight: Array, *, n_cells: int, key: int
 ) -> Labels:  # (N,)
     """Partition points into at most `n_cells` non-empty cells: k-means++, then Lloyd."""
-    centres = _plus_plus(kernels, points, weight, n_cells, key)
+    chance = kernels.uniforms(key, np.arange(n_cells))[:, 0]
+    chosen = _plus_plus(lambda seed: _distances_to(points, seed), weight, chance)
+    centres = points[chosen]
     for _ in range(_LLOYD_ROUNDS):
         cell = square_distances(points, centres).argmin(axis=1)
         used, cell = np.unique(cell, return_inverse=True)
@@ -66,6 +72,17 @@ def seed_cells(
         share[cell, np.arange(len(points))] = weight
         centres = (share @ points) / np.maximum(share.sum(axis=1), 1e-300)[:, None]
     return np.asarray(cell, dtype=np.int64)
+
+
+def nearest_seeds(
+    kernels: Kernels, points: Array, weight: Array, *, n_cells: int, key: int
+) -> Labels:  # (N,)
+    """Partition points by the nearest k-means++ seed; all distances are computed at once."""
+    distances = square_distances(points, points)
+    chance = kernels.uniforms(key, np.arange(n_cells))[:, 0]
+    chosen = _plus_plus(lambda seed: distances[seed], weight, chance)
+    cell = distances[:, chosen].argmin(axis=1)
+    return np.unique(cell, return_inverse=True)[1]
 
 
 def agglomerate(family: Family, alpha: float, stats: Array) -> Labels:  # (G, P) -> (G,)
@@ -88,19 +105,22 @@ def agglomerate(family: Family, alpha: float, stats: Array) -> Labels:  # (G, P)
 
 
 def _plus_plus(
-    kernels: Kernels, points: Array, weight: Array, n_cells: int, key: int
-) -> Array:  # (C, D)
+    distances_to: Callable[[int], Array], weight: Array, chance: Array
+) -> list[int]:  # at most as many as chances
     """k-means++ seeds, fewer where the points coincide."""
-    chance = kernels.uniforms(key, np.arange(n_cells))[:, 0]
     chosen = [_pick(weight, chance[0])]
-    nearest = square_distances(points, points[chosen])[:, 0]
+    nearest = distances_to(chosen[0])
     for u in chance[1:]:
         mass = nearest * weight
         if not mass.sum() > 0:
             break
         chosen.append(_pick(mass, u))
-        nearest = np.minimum(nearest, square_distances(points, points[chosen[-1:]])[:, 0])
-    return points[chosen]
+        nearest = np.minimum(nearest, distances_to(chosen[-1]))
+    return chosen
+
+
+def _distances_to(points: Array, seed: int) -> Array:  # (N,)
+    return square_distances(points, points[seed : seed + 1])[:, 0]
 
 
 def _pick(mass: Array, chance: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from scstream.core.births import group_rows, one_or_many
+from scstream.core.births import MAX_COMPARED, group_rows, one_or_many
 from scstream.core.config import Config
 from scstream.core.ratios import log_joint
 from scstream.core.rng import key_for, sample_rows
@@ -32,6 +32,8 @@ def data_driven_prior(family: Family, config: Config, X: Rows, weight: Array | N
     weak, explained = family, log_joint(family, config.alpha, groups)
     for round_ in range(1, _MAX_ROUNDS + 1):
         fitted = _most_probable(weak.prior_grid(groups), groups)
+        if family.collapsed:
+            return fitted
         regrouped = group_rows(fitted, config, X, weight, _key(config, round_))
         gain = log_joint(fitted, config.alpha, regrouped) - explained
         least = _WORTH_A_ROUND * n_entries(X) if round_ > 1 else 0.0
@@ -51,7 +53,8 @@ def _subsample(
 ) -> tuple[Rows, Array | None]:
     """A random subset of a large batch, chosen by the rows' addresses."""
     key = key_for(config.seed, batch=0, sweep=0, purpose="pool")
-    rows = sample_rows(family.kernels, key, np.arange(X.shape[0]), _MAX_ROWS)
+    max_rows = MAX_COMPARED if family.collapsed else _MAX_ROWS
+    rows = sample_rows(family.kernels, key, np.arange(X.shape[0]), max_rows)
     return X[rows], None if weight is None else weight[rows]
 
 

@@ -57,6 +57,7 @@ class Family(ABC):
     handles_missing: ClassVar[bool] = False
     accepts_sparse: ClassVar[bool] = False
     supports_translation: ClassVar[bool] = False
+    collapsed: ClassVar[bool] = False  # learn by predictives and by groups of rows, without draws
 
     kernels: Kernels = field(default=REFERENCE, kw_only=True, repr=False)
 
@@ -137,6 +138,15 @@ class Family(ABC):
     def prior_predictive(self) -> Array:  # (1, R)
         """Predictive table of a group without rows."""
         return self.predictive_params(np.zeros((1, self.n_stats)))
+
+    @property
+    def typical_params(self) -> Array | None:  # (1, R)
+        """Predictive table with the density that rows of a cluster typically have in it.
+
+        Rows that fit their cluster worse may form new clusters. None: only rows that are more
+        probable in a new cluster than in any other.
+        """
+        return None
 
     @accelerated
     def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:

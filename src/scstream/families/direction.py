@@ -2,13 +2,17 @@
 
 Given its concentration kappa, a cluster has the mean direction mu ~ vMF(`centre`, `strength`), and
 its rows are vMF(mu, kappa). The concentration takes one of a few values with the probabilities
-`shares`. Both are integrated out. With A of `scstream.families.sphere`, the marginal likelihood of
-n rows with the sum s is
+`shares`. Both are integrated out. With A of `scstream.families.sphere` and q = `power`, the
+marginal likelihood of n rows with the sum s is
 
-    sum over kappa of share * exp(A(|strength * centre + kappa s|) - A(strength) - n A(kappa)),
+    sum over kappa of share * exp(A(|strength centre + q kappa s|) - A(strength) - n q A(kappa)),
 
 so that the count and the sum are sufficient. Densities are with respect to the uniform distribution
 on the sphere.
+
+Embeddings vary in fewer directions than they have columns. A likelihood that counts every column as
+new evidence is too sure of itself, and cuts topics into pieces. It is therefore raised to a power q
+that is learned from the rows: one if they vary in all directions alike.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy import sparse
+from scipy.special import ndtr
 
 from scstream.errors import InputError
 from scstream.families.base import (
@@ -30,17 +35,34 @@ from scstream.families.base import (
     Rows,
     unit_weight,
 )
-from scstream.families.sphere import concentration, log_mgf, sample_direction
+from scstream.families.sphere import (
+    concentration,
+    effective_share,
+    log_mgf,
+    mean_cosine,
+    sample_direction,
+    unit_rows,
+)
 
 _TINY = float(np.finfo(np.float64).tiny)
-_RESULTANTS = np.sqrt([0.05, 0.1, 0.17, 0.25, 0.33, 0.42, 0.51, 0.6, 0.7, 0.8, 0.9, 0.96])
-_PSEUDO_CLUSTERS = 3.0
-_MAX_COSINE = 0.5
+_RESULTANTS = np.sqrt([0.1, 0.2, 0.35, 0.5, 0.7, 0.9])  # mean resultant lengths before any row
+_MIN_POWER = 0.25  # with less, five equal rows could not found a cluster
+_UNKNOWN_POWER = 0.5
+_POWER_PER_SHARE = 0.8  # neighbours differ in more directions than clusters do
+_ENOUGH_ROWS = 2000.0  # rows after which the power is no longer learned
+_MIN_COUNT = 5.0  # rows of a cluster whose spread counts
+_ALIKE = 0.6  # standard deviation of log spreads up to which all clusters are alike
+_NODE_DISTANCE = 0.4  # between log spreads of the prior, at most
+_MAX_NODES = 6  # on either side
+_MAX_COSINE = 0.5  # between mean directions, on average
 
 
 @dataclass(frozen=True, eq=False)
 class Direction(Family):
-    """Clusters of directions; rows are scaled to unit length.
+    """Clusters of directions, such as embeddings; rows are scaled to unit length.
+
+    `ScStream(family="direction")` learns all parameters from the stream. Log densities are those
+    of the likelihood to the power: compare them with each other, not with other families.
 
     Parameters
     ----------
@@ -48,10 +70,14 @@ class Direction(Family):
         Unit vector around which the mean directions of clusters lie.
     strength : float
         Concentration of the mean directions around the centre; zero for anywhere on the sphere.
-    kappa : array of shape (G,)
+    kappa : array of shape (C,)
         Concentrations that a cluster may have, all positive.
-    shares : array of shape (G,)
+    shares : array of shape (C,)
         Prior probabilities of these concentrations.
+    power : float
+        Power of the likelihood, above zero and at most one.
+    n_power : float
+        Number of rows from which the power was learned.
 
     Examples
     --------
@@ -67,8 +93,11 @@ class Direction(Family):
     strength: float
     kappa: Array
     shares: Array
+    power: float = 1.0
+    n_power: float = 0.0
 
     name = "direction"
+    collapsed = True
 
     def __post_init__(self) -> None:
         centre = np.atleast_1d(np.asarray(self.centre, dtype=np.float64))
@@ -77,6 +106,8 @@ class Direction(Family):
             raise InputError("centre must be a vector of at least two finite numbers, not all 0.")
         if not (np.isfinite(self.strength) and self.strength >= 0):
             raise InputError(f"strength must be zero or positive, got {self.strength}.")
+        if not 0 < self.power <= 1:
+            raise InputError(f"power must be above zero and at most one, got {self.power}.")
         kappa, shares = (np.asarray(v, dtype=np.float64) for v in (self.kappa, self.shares))
         for name, value in (("kappa", kappa), ("shares", shares)):
             if value.ndim != 1 or not len(value) or not (np.isfinite(value) & (value > 0)).all():
@@ -97,129 +128,140 @@ class Direction(Family):
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
-        weight = unit_weight(X, weight)
         keep = np.flatnonzero(group >= 0)
-        member = np.zeros((n_groups, len(keep)))
-        member[group[keep], np.arange(len(keep))] = weight[keep]
-        return np.column_stack([member.sum(axis=1), member @ _unit(X[keep])])
+        weight = unit_weight(X, weight)[keep]
+        member = sparse.csr_array((weight, (group[keep], keep)), shape=(n_groups, X.shape[0]))
+        return np.column_stack([member.sum(axis=1), member @ unit_rows(X)])
 
     def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
-        along, square = stats[..., 1:] @ self.centre, np.square(stats[..., 1:]).sum(axis=-1)
-        return self._log_marginal(stats[..., 0], along, square)
+        return _log_sum(self._log_terms(stats))
 
     def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
         count, sums = stats[:, 0], stats[:, 1:]
-        along = sums @ self.centre
-        products = sums @ sums.T
+        along, products = sums @ self.centre, sums @ sums.T
         square = products[first, first] + products[second, second] + 2.0 * products[first, second]
-        return self._log_marginal(
-            count[first] + count[second], along[first] + along[second], square
-        )
+        both = count[first] + count[second], along[first] + along[second], square
+        return _log_sum(self._terms(*both))
 
     def log_leave_one_out(
         self, X: Rows, weight: Array, group: Labels, stats: Array
     ) -> Array:  # (N,)
-        X, count, sums = _unit(X), stats[:, 0], stats[:, 1:]
+        X, count, sums = unit_rows(X), stats[:, 0], stats[:, 1:]
         along, square = sums @ self.centre, np.square(sums).sum(axis=1)
-        with_row = np.einsum("nd,nd->n", X, sums[group])
-        without = self._log_marginal(
+        product = np.einsum("nd,nd->n", X, sums[group])
+        without = self._terms(
             np.maximum(count[group] - weight, _TINY),
             along[group] - weight * (X @ self.centre),
-            np.maximum(square[group] - 2.0 * weight * with_row + np.square(weight), 0.0),
+            np.maximum(square[group] - 2.0 * weight * product + np.square(weight), 0.0),
         )
-        return np.asarray(self._log_marginal(count, along, square)[group] - without)
+        return np.asarray(_log_sum(self._terms(count, along, square))[group] - _log_sum(without))
 
     def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, 1 + D)
-        """Draw kappa, and mu given kappa; the parameters are -A(kappa) and kappa mu."""
+        """Draw kappa, and mu given kappa; the parameters are -q A(kappa) and q kappa mu."""
         normals = draws.normal(self.n_features + 2)
-        return self.parameters(stats, normals)
-
-    def parameters(self, stats: Array, normals: Array) -> Array:  # (G, 1 + D)
-        """Make a draw of standard normals (G, D + 2)."""
-        log_terms = self._log_terms(stats)
-        share = np.exp(log_terms - logsumexp(log_terms, axis=1, keepdims=True)).cumsum(axis=1)
-        index = (share < (ndtr(normals[:, 0]) * share[:, -1])[:, None]).sum(axis=1)
-        kappa = self.kappa[np.minimum(index, len(self.kappa) - 1)]
-        natural = self.strength * self.centre + kappa[:, None] * stats[:, 1:]
+        terms = self._log_terms(stats)
+        share = np.exp(terms - _log_sum(terms)[:, None]).cumsum(axis=1)
+        below = (share < (ndtr(normals[:, 0]) * share[:, -1])[:, None]).sum(axis=1)
+        chosen = np.minimum(below, len(self.kappa) - 1)
+        scale = self._scales[chosen, None]
+        natural = self.strength * self.centre + scale * stats[:, 1:]
         length = np.sqrt(np.square(natural).sum(axis=1))
-        mean = np.where(
-            length[:, None] > 0, natural / np.maximum(length, _TINY)[:, None], self.centre
-        )
+        mean = np.where(length[:, None] > 0, unit_rows(natural), self.centre)
         mu = sample_direction(mean, length, normals[:, 1:])
-        constant = -log_mgf(np.square(kappa), self.n_features)
-        return np.concatenate([constant[:, None], kappa[:, None] * mu], axis=1)
+        return np.concatenate([-self._log_constants[chosen, None], scale * mu], axis=1)
 
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, 1 + D), (N, D) -> (N, G)
-        return np.asarray(_unit(X) @ params[:, 1:].T + params[:, 0])
+        return np.asarray(unit_rows(X) @ params[:, 1:].T + params[:, 0])
 
     def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, D + 2C)
         """The sum, and for each concentration |natural parameter|^2 and the log of its factor."""
-        log_terms, square = self._log_terms(stats), self._squares(stats)
-        constant = (
-            log_terms
-            - logsumexp(log_terms, axis=1, keepdims=True)
-            - log_mgf(square, self.n_features)
-            - self._log_constant
-        )
-        return np.concatenate([stats[:, 1:], square, constant], axis=1)
+        terms = self._log_terms(stats)
+        square = self._natural_square(*self._products(stats))
+        factor = terms - _log_sum(terms)[:, None] - log_mgf(square, self.n_features)
+        return np.concatenate([stats[:, 1:], square, factor - self._log_constants], axis=1)
 
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, D + 2C), (N, D) -> (N, G)
-        """A row x adds 2 kappa (strength centre.x + kappa sum.x) + kappa^2 to the square."""
+        """A row x adds 2 k (strength centre.x + k sum.x) + k^2 to the square, k = q kappa."""
         d, c = self.n_features, len(self.kappa)
-        X = _unit(X)
+        X = unit_rows(X)
         with_sum, with_centre = X @ table[:, :d].T, self.strength * (X @ self.centre)[:, None]
-        terms = np.empty((c, *with_sum.shape))
-        for index, kappa in enumerate(self.kappa):
-            square = with_sum * (2.0 * kappa * kappa)
-            square += (2.0 * kappa) * with_centre + kappa * kappa
+        terms = np.empty((*with_sum.shape, c))
+        for index, scale in enumerate(self._scales):
+            square = with_sum * (2.0 * scale * scale)
+            square += (2.0 * scale) * with_centre + scale * scale
             square += table[:, d + index]
-            terms[index] = log_mgf(np.maximum(square, 0.0, out=square), d)
-            terms[index] += table[:, d + c + index]
-        top = terms.max(axis=0)
-        terms -= top
-        return np.asarray(top + np.log(np.exp(terms, out=terms).sum(axis=0)))
+            np.maximum(square, 0.0, out=square)
+            terms[..., index] = log_mgf(square, d) + table[:, d + c + index]
+        return _log_sum(terms)
+
+    @property
+    def typical_params(self) -> Array:  # (1, D + 2C)
+        """A table with one density everywhere: the mean density of rows of a cluster."""
+        d, c = self.n_features, len(self.kappa)
+        own = self._scales * mean_cosine(self.kappa, d) - self._log_constants
+        table = np.zeros((1, d + 2 * c))
+        table[0, d : d + c] = -np.inf
+        table[0, d + c :] = self.shares @ own - np.log(c)
+        return table
 
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         """Mean direction of each group; the centre for a group without rows."""
-        total = stats[:, 1:] + _TINY * self.centre
-        length = np.sqrt(np.square(total).sum(axis=1, keepdims=True))
-        return np.where(length > 1e-150, total / np.maximum(length, 1e-150), self.centre)
+        empty = ~stats[:, 1:].any(axis=1, keepdims=True)
+        return np.where(empty, self.centre, unit_rows(stats[:, 1:]))
 
     def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        """Root mean square distance from the mean along one axis."""
-        count = np.maximum(stats[:, :1], _TINY)
-        square = np.square(stats[:, 1:] / count).sum(axis=1, keepdims=True)
+        """Root mean square distance of rows from their mean along one axis."""
+        square = np.square(stats[:, 1:] / np.maximum(stats[:, :1], _TINY)).sum(axis=1)
         spread = np.sqrt(np.maximum(1.0 - square, 1e-12) / self.n_features)
-        return np.broadcast_to(spread, (len(stats), self.n_features)).copy()
+        return np.repeat(spread[:, None], self.n_features, axis=1)
 
     def coordinates(self, X: Rows) -> Array:  # (N, D)
-        return _unit(X)
+        return unit_rows(X)
 
     def check(self, X: Rows) -> None:
         super().check(X)
-        zero = np.flatnonzero(~np.square(np.asarray(X, dtype=np.float64)).any(axis=1))
+        zero = np.flatnonzero(~np.asarray(X).any(axis=1))
         if len(zero):
             raise InputError(
-                f"row {zero[0]} is all zeros and has no direction; leave such rows out "
-                "(an embedding of an empty text, for example)."
+                f"row {zero[0]} is all zeros and has no direction; leave out such rows "
+                "(embeddings of empty texts, for example)."
             )
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
-        """Expect clusters anywhere on the sphere, every concentration alike."""
-        d = X.shape[1]
-        centre = np.zeros(d)
-        centre[0] = 1.0
-        shares = np.full(len(_RESULTANTS), 1.0 / len(_RESULTANTS))
-        return cls(centre=centre, strength=0.0, kappa=concentration(_RESULTANTS, d), shares=shares)
+        """Expect clusters anywhere on the sphere, broad and narrow ones alike."""
+        d, c = X.shape[1], len(_RESULTANTS)
+        weak = cls(
+            centre=np.eye(1, d)[0],
+            strength=0.0,
+            kappa=concentration(_RESULTANTS, d),
+            shares=np.full(c, 1.0 / c),
+            power=_UNKNOWN_POWER,
+        )
+        return weak._with_power(X)
 
     def prior_grid(self, stats: Array) -> list[Self]:
         """Return the prior that these groups show."""
-        return [self._learned(stats)]
+        return [self.adapted(stats, np.zeros((0, self.n_features)))]
 
     def adapted(self, stats: Array, X: Rows, weight: Array | None = None) -> Self:
-        """Learn the shares of the concentrations, and where mean directions lie, from clusters."""
-        return self._learned(stats)
+        """Learn where mean directions lie and how concentrations differ, and at first the power."""
+        family = self._with_power(X) if self.n_power < _ENOUGH_ROWS else self
+        stats = stats[stats[:, 0] > 0]
+        if len(stats) < 2:
+            return family
+        kappa, shares = family._concentrations(stats)
+        total = self.means(stats).sum(axis=0)
+        n, square = len(stats), float(total @ total)
+        # The mean cosine between two mean directions is the square of their mean resultant.
+        cosine = np.clip((square - n) / (n * (n - 1)), 0.0, _MAX_COSINE)
+        return replace(
+            family,
+            centre=total / np.sqrt(square) if cosine > 0 else self.centre,
+            strength=float(concentration(np.sqrt(cosine), self.n_features)),
+            kappa=kappa,
+            shares=shares,
+        )
 
     def hyperparameters(self) -> Hyperparameters:
         return {
@@ -227,59 +269,71 @@ class Direction(Family):
             "strength": float(self.strength),
             "kappa": self.kappa,
             "shares": self.shares,
+            "power": float(self.power),
+            "n_power": float(self.n_power),
         }
 
     @cached_property
-    def _log_constant(self) -> Array:  # (C,)
-        """A(kappa) of every concentration."""
-        return log_mgf(np.square(self.kappa), self.n_features)
+    def _scales(self) -> Array:  # (C,)
+        return np.asarray(self.power * self.kappa)
 
-    def _squares(self, stats: Array) -> Array:  # (G, P) -> (G, C)
-        along, square = stats[..., 1:] @ self.centre, np.square(stats[..., 1:]).sum(axis=-1)
-        return self._natural_square(along, square)
+    @cached_property
+    def _log_constants(self) -> Array:  # (C,)
+        """The log constants q A(kappa) of every concentration."""
+        return np.asarray(self.power * log_mgf(np.square(self.kappa), self.n_features))
+
+    def _products(self, stats: Array) -> tuple[Array, Array]:  # (...), (...)
+        """Return centre.s and |s|^2."""
+        return stats[..., 1:] @ self.centre, np.square(stats[..., 1:]).sum(axis=-1)
 
     def _natural_square(self, along: Array, square: Array) -> Array:  # (...), (...) -> (..., C)
-        """|strength centre + kappa s|^2 by centre.s and |s|^2."""
-        mixed = 2.0 * self.strength * along[..., None] * self.kappa
-        total = self.strength**2 + mixed + square[..., None] * np.square(self.kappa)
+        """|strength centre + q kappa s|^2 by centre.s and |s|^2."""
+        mixed = 2.0 * self.strength * along[..., None] * self._scales
+        total = self.strength**2 + mixed + square[..., None] * np.square(self._scales)
         return np.asarray(np.maximum(total, 0.0))
 
-    def _log_terms(self, stats: Array) -> Array:  # (G, P) -> (G, C)
-        """Log of the summands of the marginal likelihood."""
-        along, square = stats[..., 1:] @ self.centre, np.square(stats[..., 1:]).sum(axis=-1)
-        return self._terms(stats[..., 0], along, square)
+    def _log_terms(self, stats: Array) -> Array:  # (..., P) -> (..., C)
+        return self._terms(stats[..., 0], *self._products(stats))
 
     def _terms(self, count: Array, along: Array, square: Array) -> Array:  # (..., C)
         """Log of the summands of the marginal likelihood, by n, centre.s and |s|^2."""
         mgf = log_mgf(self._natural_square(along, square), self.n_features)
         prior = np.log(self.shares) - log_mgf(np.asarray(self.strength**2), self.n_features)
-        return np.asarray(prior + mgf - count[..., None] * self._log_constant)
+        return np.asarray(prior + mgf - count[..., None] * self._log_constants)
 
-    def _log_marginal(self, count: Array, along: Array, square: Array) -> Array:
-        return np.asarray(logsumexp(self._terms(count, along, square), axis=-1))
-
-    def _learned(self, stats: Array) -> Self:
-        """Empirical Bayes: shares and base measure from groups."""
-        stats = stats[stats[:, 0] > 0]
-        if not len(stats):
+    def _with_power(self, X: Rows) -> Self:
+        """Return this family with the power learned from these rows, too."""
+        share = effective_share(X)
+        if share is None:
             return self
-        log_terms = self._log_terms(stats)
-        member = np.exp(log_terms - logsumexp(log_terms, axis=1, keepdims=True))
-        even = _PSEUDO_CLUSTERS / len(self.kappa)
-        shares = (member.sum(axis=0) + even) / (len(stats) + _PSEUDO_CLUSTERS)
-        mean = self.means(stats)
-        n, total = len(mean), mean.sum(axis=0)
-        length = float(np.sqrt(total @ total))
-        cosine = (length**2 - n) / max(n * (n - 1), 1)
-        if n < 2 or cosine <= 0:
-            return replace(self, shares=shares / shares.sum(), strength=0.0)
-        resultant = np.sqrt(np.clip(cosine, 0.0, _MAX_COSINE))
-        strength = float(concentration(resultant, self.n_features))
-        return replace(self, centre=total / length, strength=strength, shares=shares / shares.sum())
+        n_old, n_new = self.n_power, float(X.shape[0])
+        found = max(_POWER_PER_SHARE * share, _MIN_POWER)
+        power = (n_old * self.power + n_new * found) / (n_old + n_new)
+        return replace(self, power=power, n_power=n_old + n_new)
+
+    def _concentrations(self, stats: Array) -> tuple[Array, Array]:  # (C,), (C,)
+        """Return concentrations and shares by median and quartiles of the clusters' spreads.
+
+        The spread is log(1 - R^2) with the mean resultant length R. Where spreads differ little
+        all clusters get one concentration: a broad one would attract every unusual row.
+        """
+        stats = stats[stats[:, 0] >= _MIN_COUNT]
+        if len(stats) < 2:
+            return self.kappa, self.shares
+        count, (_, length_square) = stats[:, 0], self._products(stats)
+        square = (length_square - count) / (count * (count - 1.0))
+        low, middle, high = np.quantile(np.log1p(-np.clip(square, 0.01, 0.995)), [0.25, 0.5, 0.75])
+        std = np.sqrt(max(((high - low) / 1.35) ** 2 - _ALIKE**2, 0.0))
+        half = min(int(np.ceil(2.0 * std / _NODE_DISTANCE)), _MAX_NODES)
+        nodes = np.linspace(-2.0, 2.0, 2 * half + 1) if half else np.zeros(1)
+        resultant = np.sqrt(np.clip(-np.expm1(middle + std * nodes), 0.01, 0.995))
+        shares = np.exp(-0.5 * np.square(nodes))
+        return concentration(resultant, self.n_features), shares / shares.sum()
 
 
-def _unit(X: Rows) -> Array:  # (N, D)
-    """Return the rows scaled to unit length."""
-    X = np.asarray(X, dtype=np.float64)
-    length = np.sqrt(np.einsum("nd,nd->n", X, X))
-    return np.asarray(X / np.maximum(length, _TINY)[:, None])
+def _log_sum(terms: Array) -> Array:  # (..., C) -> (...)
+    """Logarithm of the sum of exponentials over the last axis."""
+    if terms.shape[-1] == 1:
+        return np.asarray(terms[..., 0])
+    top = terms.max(axis=-1, keepdims=True)
+    return np.asarray(top[..., 0] + np.log(np.exp(terms - top).sum(axis=-1)))

@@ -11,11 +11,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, ive, ndtr
 
-from scstream.families.base import Array
+from scstream.families.base import Array, Rows
 
 _LARGE_ORDER = 24.0  # from here on the expansion for large orders is used
 _N_NODES = 257  # of the distribution function of the cosine
 _N_STDS = 9.0  # how far the nodes reach
+_MAX_COMPARED = 512  # rows whose nearest neighbours are looked for
+_MIN_PAIRS = 20
+_EQUAL = 1e-6  # rows with a cosine of one minus this are equal
 _SMALL = 1e-12  # t^2 below which A(t) is its first term
 
 
@@ -36,12 +39,15 @@ def _expansion(square: Array, order: float) -> Array:
     r = np.sqrt(square + order * order)
     w = 1.0 / r
     y = np.square(order * w)
-    third = w * (
-        (375.0 / 5760.0) + y * (y * (9945.0 / 5760.0 - y * (5525.0 / 5760.0)) - 4779.0 / 5760.0)
+    third = ((9945.0 - 5525.0 * y) * y - 4779.0) * y + 375.0
+    second = (y - 1.0) * (5.0 * y - 1.0)
+    out = w * (
+        (w * (w * third * (1.0 / 5760.0) + second * (1.0 / 16.0))) + 0.125 - y * (5.0 / 24.0)
     )
-    second = w * (third + (y - 1.0) * (y * (5.0 / 16.0) - 1.0 / 16.0))
-    first = w * (second + 0.125 - y * (5.0 / 24.0))
-    return np.asarray(first + r - order * np.log(order + r) - 0.5 * np.log(r))
+    out += r
+    out -= order * np.log(order + r)
+    out -= 0.5 * np.log(r)
+    return np.asarray(out)
 
 
 def _by_bessel_function(square: Array, order: float) -> Array:
@@ -56,6 +62,44 @@ def concentration(resultant: Array, n_features: int) -> Array:
     """Return the kappa whose mean resultant length is about this (Banerjee et al., 2005)."""
     square = np.square(resultant)
     return np.asarray(resultant * (n_features - square) / (1.0 - square))
+
+
+def mean_cosine(kappa: Array, n_features: int) -> Array:
+    """Return the mean resultant length A'(kappa), by a central difference."""
+    step = 1e-4 * kappa
+    high, low = (log_mgf(np.square(kappa + sign * step), n_features) for sign in (1.0, -1.0))
+    return np.asarray((high - low) / (2.0 * step))
+
+
+def unit_rows(X: Rows) -> Array:  # (N, D)
+    """Return the rows scaled to unit length; rows of zeros stay."""
+    X = np.asarray(X, dtype=np.float64)
+    length = np.sqrt(np.einsum("nd,nd->n", X, X))
+    return np.asarray(X / np.where(length > 0, length, 1.0)[:, None])
+
+
+def effective_share(X: Rows) -> float | None:
+    """Return the share of directions in which neighbouring rows differ; None for too few rows.
+
+    One if differences between nearest neighbours point everywhere alike. Otherwise it is the
+    participation ratio of their covariance over its largest value: the mean square cosine
+    between two differences is one over the number of directions. Differences that share a row
+    are not compared.
+    """
+    X = unit_rows(X[:: max(1, -(-X.shape[0] // _MAX_COMPARED))])
+    cosine = X @ X.T
+    cosine[cosine > 1.0 - _EQUAL] = -np.inf  # the row itself, and equal ones
+    row = np.flatnonzero(np.isfinite(cosine).any(axis=1)) if len(X) else np.zeros(0, np.int64)
+    if len(row) < _MIN_PAIRS:
+        return None
+    near = cosine[row].argmax(axis=1)
+    difference = unit_rows(X[row] - X[near])
+    apart = (near[:, None] != near) & (near[:, None] != row) & (row[:, None] != near)
+    np.fill_diagonal(apart, False)
+    if not apart.any():
+        return None
+    square = float(np.square(difference @ difference.T)[apart].mean())
+    return min(1.0 / (square * (len(X[0]) - 1.0)), 1.0)
 
 
 def sample_direction(mean: Array, kappa: Array, normals: Array) -> Array:  # (G, D)
