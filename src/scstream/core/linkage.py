@@ -27,11 +27,11 @@ from scstream.families.base import Array, Family, Labels
 
 _NEIGHBOURS = 8  # clusters that a cluster is compared with
 _VALLEY = float(np.log(10.0))  # log prominence at which groups are cut by default
-_CHAIN = 6  # fewer clusters may overlap by chance
+_CHAIN = 8  # fewer clusters may overlap by chance
 _COMMON = 0.75  # unless that many of all clusters overlap with others
 _LIGHT = 0.5  # times P: weight of a cluster whose overlap is believed to one half
 _FEW = 10.0  # rows of a set that is not joined in the coarsened posterior
-_COARSE = 25.0  # rows that a very heavy cluster counts as in the coarsened posterior
+_COARSE = 200.0  # rows that a very heavy cluster counts as in the coarsened posterior
 
 
 class Edge(NamedTuple):
@@ -96,7 +96,7 @@ def log_saddles(
 def deferred(n_clusters: int, edges: list[Edge]) -> list[Edge]:
     """Return sorted edges with joins of few clusters deferred.
 
-    Two or three clusters may overlap by chance. They are joined when they are part of a larger set,
+    A few clusters may overlap by chance. They are joined when they are part of a larger set,
     or at the height at which most clusters overlap with others. A peak without any valley, of
     height zero or less, is joined at once.
     """
