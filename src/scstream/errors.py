@@ -8,6 +8,7 @@ __all__ = [
     "AlreadyRunning",
     "CheckpointCorrupt",
     "CheckpointTooNew",
+    "DataWarning",
     "EngineError",
     "Fenced",
     "InputError",
@@ -47,6 +48,17 @@ class InputError(ScStreamError, ValueError):
     ... except ValueError as error:
     ...     print(error)
     column 3 holds -1: counts must not be negative
+    """
+
+
+class DataWarning(UserWarning):
+    """Rows or settings with which a model learns less than its user expects; it says what to do.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from scstream.errors import DataWarning
+    >>> warnings.simplefilter("ignore", DataWarning)
     """
 
 

@@ -14,7 +14,7 @@ from scstream.families.base import Labels
 from scstream.fitted import FittedModel
 from scstream.io.estimator_input import validate_rows
 from scstream.io.parameters import family_kind
-from scstream.model import PARAMETERS, Model, Settings
+from scstream.model import PARAMETERS, Settings
 
 
 class ScStream(FittedModel, ClusterMixin, BaseEstimator):
@@ -42,7 +42,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         Concentration of the Dirichlet process. Larger values create clusters more easily; change it
         by factors of 10.
     half_life : float or None
-        Time after which a row counts half. None never forgets.
+        Time after which a row counts half, in the unit of `time`; without times, in thousands of
+        rows. None never forgets.
     kernel : Kernel, callable or None
         Another way to forget: `scstream.Box`, `scstream.Windowed`, or a function that takes an
         array of ages and returns weights that fall from 1 at age 0. It replaces `half_life`.
@@ -71,6 +72,10 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         Smallest number of rows of a new cluster.
     min_weight : float
         A cluster without rows in a batch is removed below this weight.
+    min_batch : int
+        Rows that are learned together. The rows of smaller batches get the labels that the model
+        predicts, and are learned when so many are there; until then the model contains them. 1
+        learns every batch at once.
     coarseness : float
         How much better (log-likelihood per row) two halves must fit before a cluster of many
         thousand rows splits.
@@ -164,6 +169,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         archive: bool = False,
         min_birth_weight: float = 5.0,
         min_weight: float = 1.0,
+        min_batch: int = 100,
         coarseness: float = 0.3,
         precision: str = "float64",
         config: Config | None = None,
@@ -186,6 +192,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         self.archive = archive
         self.min_birth_weight = min_birth_weight
         self.min_weight = min_weight
+        self.min_batch = min_batch
         self.coarseness = coarseness
         self.precision = precision
         self.config = config
@@ -219,7 +226,7 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         >>> ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]]).labels_
         array([0, 0, 0, 0, 0, 0])
         """
-        return self._update(X, first=True)
+        return self._update(X, first=True, complete=True)
 
     def partial_fit(
         self, X: Any, y: Any = None, *, time: Any = None, sample_weight: Any = None
@@ -233,8 +240,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         y : None
             Ignored.
         time : number, datetime or numpy.datetime64, optional
-            Time of the batch in the unit of `half_life`; dates count in seconds. By default one
-            later than the last batch, from zero.
+            Time of the batch in the unit of `half_life`; dates count in seconds. By default a
+            thousand rows are one unit, and so is a larger batch.
         sample_weight : array of shape (N,), optional
             How much each row counts.
 
@@ -263,18 +270,21 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         tags.input_tags.positive_only = kind.name in ("multinomial", "poisson")
         return tags
 
-    def _update(self, X: Any, time: Any = None, weight: Any = None, *, first: bool) -> Self:
+    def _update(
+        self, X: Any, time: Any = None, weight: Any = None, *, first: bool, complete: bool = False
+    ) -> Self:
         """Learn a batch; nothing of this estimator changes if that raises."""
         if first:
             checked = copy(self)
             rows = validate_rows(checked, X, family_kind(self.family), first=True)
             parameters = {name: getattr(self, name) for name in PARAMETERS}
             column_names = getattr(checked, "feature_names_in_", None)
-            learner: Settings | Model = Settings.of(parameters, column_names)
+            settings = Settings.of(parameters, column_names)
+            update = settings.update(rows, time=time, weight=weight, complete=complete)
         else:
             rows = validate_rows(self, X, self.model_.family, first=False)
-            learner = self._current()
-        update = learner.update(rows, time=time, weight=weight)
+            update = self._learn(rows, time, weight)
         self.labels_ = update.labels
         self._keep(update.model, rows)
+        self._advise(rows, first=first)
         return self

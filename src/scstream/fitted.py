@@ -13,14 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 from scstream.core.config import Config
 from scstream.core.groups import Groups
 from scstream.core.predictor import Predictor
-from scstream.core.state import Event, Info, State
+from scstream.core.state import NOVEL, Event, Info, State
 from scstream.errors import InputError
 from scstream.families import Diagonal, Family, Gaussian
 from scstream.families.base import Array, Labels, Rows
+from scstream.families.scales import TooFar
+from scstream.io.advice import Advisor
 from scstream.io.clusters import ClusterTable
 from scstream.io.disk import write_atomically
 from scstream.io.estimator_input import rows_to_predict
-from scstream.model import Model, load_model, thread_executor
+from scstream.io.schema import read_weight
+from scstream.model import Model, Update, load_model, thread_executor
 from scstream.posterior import Chain, PosteriorSamples
 
 T = TypeVar("T")
@@ -34,6 +37,7 @@ class FittedModel:
     model_: Model
     labels_: Labels
     _chain: Chain
+    _advisor: Advisor
 
     def _fitted(self) -> Model:
         if "model_" not in vars(self):  # the check itself is slow
@@ -43,6 +47,36 @@ class FittedModel:
     def _current(self) -> Model:
         """Return the model with the current values of the parameters that every batch reads."""
         return self._fitted().with_parameters(**{name: getattr(self, name) for name in _EVERY})
+
+    def _learn(self, rows: Rows, time: Any, weight: Any) -> Update:
+        """Learn a batch; rows that lie too far from all others are left out with a warning."""
+        model = self._current()
+        try:
+            return model.update(rows, time=time, weight=weight)
+        except TooFar:
+            if not isinstance(rows, np.ndarray):
+                raise
+        far = model.family.far_rows(rows)
+        self._advisor.of_far_rows(int(far.sum()))
+        weight = read_weight(weight, rows.shape[0])
+        near = None if weight is None else weight[~far]
+        update = model.update(rows[~far], time=time, weight=near)
+        labels = np.full(len(far), NOVEL)
+        labels[~far] = update.labels
+        return update._replace(labels=labels)
+
+    def _advise(self, rows: Rows, *, first: bool) -> None:
+        """Warn if rows or parameters make the model learn less than its user may expect."""
+        model = self.model_
+        if first:
+            self._advisor = Advisor()
+            self._advisor.of_first_rows(model.family, rows, model.feature_names)
+            return
+        used = model.settings.parameters()
+        changed = [name for name, value in used.items() if not _same(getattr(self, name), value)]
+        self._advisor.of_changed(changed)
+        n_held = 0 if model.held is None else len(model.held)
+        self._advisor.of_batch(model.state, model.info, n_held)
 
     @property
     def family_(self) -> Family:
@@ -360,6 +394,8 @@ class FittedModel:
         `rows` are those of `labels_`; a file has none.
         """
         self.model_ = model
+        if not hasattr(self, "_advisor"):
+            self._advisor = Advisor()
         if rows is not None and model.config.algorithm == "exact":
             self._chain = Chain.after(model, rows, self.labels_)
         self.n_features_in_ = model.family.n_features
@@ -384,3 +420,8 @@ class FittedModel:
 
     def __sklearn_is_fitted__(self) -> Any:
         return hasattr(self, "model_")
+
+
+def _same(now: Any, then: Any) -> bool:
+    """Return True if a parameter has not been changed."""
+    return now is then or type(now) is not type(then) or bool(np.all(now == then))

@@ -20,12 +20,15 @@ from scstream.core.adapt import adapt
 from scstream.core.assign import Executor
 from scstream.core.config import Config
 from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_events
-from scstream.core.predictor import Predictor
-from scstream.core.state import Batch, Event, Info, State
+from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
+from scstream.core.inherit import inherit_ids, shared_weight
+from scstream.core.predictor import Prediction, Predictor
+from scstream.core.state import NOVEL, Batch, Event, Info, Moves, State
 from scstream.core.trial import Choice
 from scstream.core.window import Exponential
-from scstream.errors import CheckpointCorrupt, InputError, TimeError
-from scstream.families.base import Array, Family, Labels, Rows
+from scstream.errors import CheckpointCorrupt, DataWarning, InputError, TimeError
+from scstream.families.base import Array, Family, Labels, Rows, unit_weight
+from scstream.families.scales import TooFar
 from scstream.io.column_types import Auto, Levels, column_types
 from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
@@ -98,9 +101,9 @@ class Settings:
     ----------
     family, prior, alpha, half_life, kernel, n_sweeps, algorithm, max_clusters, late : object
         As in `scstream.ScStream`.
-    births, motion, archive, min_birth_weight, min_weight, coarseness, precision : object
+    births, motion, archive, min_birth_weight, min_weight, min_batch : object
         As in `scstream.ScStream`.
-    config, n_jobs, executor, max_events, random_state : object
+    coarseness, precision, config, n_jobs, executor, max_events, random_state : object
         As in `scstream.ScStream`.
     feature_names : tuple of str or None
         Names of the columns.
@@ -130,6 +133,7 @@ class Settings:
     archive: bool = False
     min_birth_weight: float = 5.0
     min_weight: float = 1.0
+    min_batch: int = 100
     coarseness: float = 0.3
     precision: str = "float64"
     config: Config | None = None
@@ -173,13 +177,15 @@ class Settings:
         """Return the settings of the algorithm; raise `InputError` for a value that cannot work."""
         return read_config(self.parameters(), defaults=PARAMETERS)
 
-    def start(self, rows: Rows, weight: Array | None = None) -> Model:
+    def start(
+        self, rows: Rows, weight: Array | None = None, *, config: Config | None = None
+    ) -> Model:
         """Return a model without clusters, whose prior fits the rows of the first batch."""
         if weight is not None and not weight.sum() > 0:
             raise InputError("every row of the first batch has weight zero; give some a weight.")
         if isinstance(rows, RemoteRows) and not isinstance(self.family_kind, Family):
             rows = rows.gathered()  # the prior is fitted to them
-        config = self.to_config()
+        config = config or self.to_config()
         family, choice = self.family, None
         if self.family_kind is Auto:
             if isinstance(self.prior, Mapping):
@@ -199,14 +205,20 @@ class Settings:
         )
         return Model(family, config, State.empty(family), settings=self, choice=choice)
 
-    def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
-        """Learn the first batch; see `Model.update`."""
+    def update(
+        self, rows: Rows, *, time: Any = None, weight: Any = None, complete: bool = False
+    ) -> Update:
+        """Learn the first batch; see `Model.update`.
+
+        With `complete` the rows are a whole table: a model of few rows does not hold them in order
+        to start again when more arrive.
+        """
         check_rows(rows, partial(check_entries, family=self.family_kind))
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.executor, self.n_jobs)
         with one_blas_thread, choose_kernels().threads(executor.n_threads):
-            model = self.start(rows, weight)
-            return model.learn(rows, weight, time, executor)
+            update = self.start(rows, weight).learn(rows, weight, time, executor)
+            return update._replace(model=replace(update.model, held=None)) if complete else update
 
 
 PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
@@ -234,6 +246,8 @@ class Model:
         The parameters that the model was made with.
     choice : Choice or None
         Why it has its family, if that was chosen by ``family="auto"``.
+    held : Held or None
+        Rows of small batches that are not learned yet.
 
     Examples
     --------
@@ -252,6 +266,12 @@ class Model:
     events: tuple[Event, ...] = ()
     settings: Settings = field(default_factory=Settings)
     choice: Choice | None = None
+    held: Held | None = None
+
+    @property
+    def time(self) -> float:
+        """Time of the newest row; minus infinity before the first."""
+        return self.state.time if self.held is None else float(self.held.time.max())
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -296,7 +316,7 @@ class Model:
         rows : array or CSR array of shape (N, D)
             The rows, float64.
         time : number, datetime or numpy.datetime64, optional
-            Time of the batch; by default one later than the last.
+            Time of the batch; by default a thousand rows are one unit, and so is a larger batch.
         weight : array of shape (N,), optional
             How much each row counts.
 
@@ -305,7 +325,8 @@ class Model:
         Update
             The new model, the id of the cluster of every row, and an `Info` record.
         """
-        check_rows(rows, partial(check_entries, family=self.family))
+        family = self.settings.family_kind if self._is_young else self.family
+        check_rows(rows, partial(check_entries, family=family))
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.settings.executor, self.settings.n_jobs)
         with one_blas_thread, self.family.kernels.threads(executor.n_threads):
@@ -313,18 +334,132 @@ class Model:
 
     def learn(self, rows: Rows, weight: Array | None, time: Any, executor: Executor) -> Update:
         """Learn a batch whose entries and weights are checked; `update` is the public method."""
-        check_rows(rows, self.family.check)
         batch = self._batch(rows, weight, time)
+        try:
+            if self._is_young:  # the entries were checked for any family
+                check_rows(rows, partial(check_entries, family=self.family))
+            check_rows(rows, self.family.check)
+        except InputError as error:
+            return self._learn_unsuitable(batch, error, executor)
+        return self._learn_suitable(batch, executor)
+
+    @property
+    def _is_young(self) -> bool:
+        """Whether more rows may still show another family or prior."""
+        return self.held is not None and self.held.young
+
+    def _learn_suitable(self, batch: Batch, executor: Executor) -> Update:
+        """Learn or hold rows that the family accepts."""
+        if isinstance(batch.rows, RemoteRows):
+            model = self
+            if self.held is not None:
+                model = self._learn_held(self.held, batch.time, executor).model
+            return model.step(batch, executor)
+        if self.state.is_new:
+            update = self.step(batch, executor)
+            if not is_young(self.config, batch):
+                return update
+            held = Held.of(batch, update.labels, n_tried=batch.n_rows, young=True)
+            return update._replace(model=replace(update.model, held=held))
+        if self.held is None and not holds(self.config, batch):
+            return self.step(batch, executor)
+        return self._learn_small(batch, executor)
+
+    def _learn_unsuitable(self, batch: Batch, error: InputError, executor: Executor) -> Update:
+        """Learn rows that the family does not accept, if it can be changed."""
+        if isinstance(batch.rows, RemoteRows) or batch.rows.shape[1] != self.family.n_features:
+            raise error
+        if self.held is not None and self.held.young:
+            held = self.held.joined(Held.of(batch, np.full(batch.n_rows, NOVEL)))
+            return self._restarted(held, batch, executor)
+        if isinstance(error, TooFar):
+            return self._widened(batch.rows)._learn_suitable(batch, executor)
+        raise error
+
+    def _widened(self, rows: Rows) -> Model:
+        """Return this model for columns that hardly varied in the first rows, but do now."""
+        family = self.family.widened(rows)
+        family.check(rows)
+        warnings.warn(
+            "some columns vary ten million times as much as in the first rows; the prior is wider "
+            "in them from now on. Start with rows that are typical of the stream, or leave a "
+            "column out until it varies.",
+            DataWarning,
+            stacklevel=2,
+        )
+        return replace(self, family=family)
+
+    def step(self, batch: Batch, executor: Executor) -> Update:
+        """Learn a batch now."""
         family = executor.with_kernels(self.family)
         step = ALGORITHMS[self.config.algorithm].step
         state, labels, info = step(family, self.config, self.state, batch, executor)
         adapted, state = adapt(self.family, state, batch)
+        return self._updated(adapted, state, labels, info)
+
+    def _updated(self, family: Family, state: State, labels: Labels, info: Info) -> Update:
+        """Return the model after a batch."""
         events = (*self.events, *info.events)
         kept = events[max(len(events) - read_count("max_events", self.settings.max_events), 0) :]
-        model = Model(
-            adapted, self.config, read_only(state), info, kept, self.settings, self.choice
-        )
+        model = Model(family, self.config, read_only(state), info, kept, self.settings, self.choice)
         return Update(model, labels, info)
+
+    def _learn_small(self, batch: Batch, executor: Executor) -> Update:
+        """Hold the rows of a small batch, or learn them with those that were held before."""
+        if not batch.n_rows:
+            update = self.step(batch, executor)
+            return update._replace(model=replace(update.model, held=self.held))
+        near = batch.time <= self.state.time + self.state.batch_interval
+        found = self.at(None if near else batch.time).predict(batch.rows)
+        held = Held.of(batch, found.label)
+        if self.held is not None:
+            held = self.held.joined(held)
+        if held.young and held.may_start(self.config):
+            return self._restarted(held, batch, executor)
+        if held.must_learn(self.config, batch.time):
+            return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
+        return self._hold(held, found)
+
+    def _hold(self, held: Held, found: Prediction) -> Update:
+        """Keep rows for later; they have the labels that the clusters predict."""
+        density = float(found.log_density.mean())
+        n_novel = int((found.label == NOVEL).sum())
+        info = Info((), n_novel, density, Moves(), density, n_novel / len(found.label))
+        state = self.state.replace(n_batches=self.state.n_batches + 1)
+        model = replace(self, state=read_only(state), info=info, held=held)
+        vars(model)["_ready"] = vars(self)["_ready"]  # the clusters have not changed
+        return Update(model, found.label, info)
+
+    def _learn_held(self, held: Held, time: float, executor: Executor) -> Update:
+        """Learn the rows that are held; keep those that no cluster explains."""
+        if held.young:  # the first rows are learned already
+            held = held.take(slice(held.n_tried, None))
+        update = self.step(held.as_batch(self.config, time), executor)
+        state = update.model.state
+        keep = held.unexplained(self.config, time, update.labels)
+        if not keep.any():
+            return update
+        waiting = replace(held, label=update.labels).take(keep, n_tried=int(keep.sum()))
+        lost = float(waiting.as_batch(self.config, time).total_weight)
+        state = state.replace(unassigned_now=max(state.unassigned_now - lost, 0.0))
+        return update._replace(model=replace(update.model, state=state, held=waiting))
+
+    def _restarted(self, held: Held, batch: Batch, executor: Executor) -> Update:
+        """Start a young model again with all rows; clusters keep the ids of their rows."""
+        n_rows, batch = batch.n_rows, held.as_batch(self.config, batch.time)
+        fresh = self.settings.start(batch.rows, batch.weight, config=self.config)
+        model, labels, info = fresh.step(batch, executor)
+        old, new = self.state, model.state
+        weight = unit_weight(batch.rows, batch.weight)
+        shared = shared_weight(labels, new.ids, held.label, old.ids, weight)
+        state, ids, info = inherit_ids(old, new, info, shared)
+        labels = np.where(labels == NOVEL, NOVEL, ids[np.searchsorted(new.ids, labels)])
+        update = replace(self, choice=model.choice)._updated(model.family, state, labels, info)
+        update = _newest(update, n_rows)
+        if len(held) >= enough_rows(self.config):
+            return update
+        held = replace(held, label=labels, n_tried=len(held))
+        return update._replace(model=replace(update.model, held=held))
 
     def at(self, time: Any = None, *, level: str = "cluster", resolution: float = 1.0) -> Predictor:
         """Return the mixture at a time, by default when the next batch is due, to predict with.
@@ -386,6 +521,7 @@ class Model:
             self.events,
             parameters=self.settings.parameters(),
             feature_names=self.settings.feature_names,
+            held=self.held,
             levels=self.settings.levels,
             choice=self.choice,
             pipeline=pipeline or {},
@@ -408,9 +544,9 @@ class Model:
 
     def _batch(self, rows: Rows, weight: Array | None, time: Any) -> Batch:
         """Return the rows as a batch at its own time, or at the model's time if it is late."""
-        now = self.state.time
+        now = self.time
         if time is None:
-            return Batch(rows, 0.0 if self.state.is_new else now + 1.0, weight)
+            return Batch(rows, 0.0 if self.state.is_new else now + self._elapsed(rows), weight)
         time = read_time(time)
         if time >= now:
             return Batch(rows, time, weight)
@@ -421,6 +557,19 @@ class Model:
             )
         left = self.config.kernel.weight(np.array([now - time]))
         return Batch(rows, now, left * (np.ones(rows.shape[0]) if weight is None else weight))
+
+    def _elapsed(self, rows: Rows) -> float:
+        """Time that a batch without a time takes: one, or less for less than a thousand rows."""
+        if self.config.algorithm != "default":
+            return 1.0
+        return elapsed(rows.shape[0])
+
+
+def _newest(update: Update, n_rows: int) -> Update:
+    """Return an update with the labels of the last rows only."""
+    labels = update.labels[-n_rows:]
+    info = replace(update.info, n_novel=int((labels == NOVEL).sum()))
+    return Update(replace(update.model, info=info), labels, info)
 
 
 def load_model(path: Path, *, kernel: Any = None) -> Model:
@@ -466,7 +615,8 @@ def read_checkpoint(
         parts.info,
         parts.events,
         settings,
-        choice=parts.choice,
+        parts.choice,
+        parts.held,
     )
     return model, parts.pipeline
 

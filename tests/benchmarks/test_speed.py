@@ -64,7 +64,7 @@ def test_a_matrix_product_in_blocks_leaves_nothing_out(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["gaussian", "dense", "sparse"])
 def test_a_model_in_the_middle_of_a_stream(kind):
-    work = Workload(500, 10, 5, kind, n_batches=20)
+    work = Workload(1000, 10, 5, kind, n_batches=20)
     weight = work.state.weight
     learner = engines.Learner(work.model(), work)
     learner()

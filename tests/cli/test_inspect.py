@@ -48,7 +48,7 @@ def test_the_text_has_all_sections(fitted: Path) -> None:
     assert lines[0].startswith("model       m.scstream, ")
     assert lines[1] == "family      gaussian, 2 features: x, y"
     assert lines[2].startswith("choice      gaussian, chosen by family='auto'")
-    assert lines[3] == "learned     2,050 rows in 21 batches, up to time 20"
+    assert lines[3] == "learned     2,050 rows in 21 batches, up to time 1.9"
     assert lines[4] == "levels      4 groups of 4 clusters"
     assert "clusters, all 4" in lines
     heading = lines.index("clusters, all 4") + 1

@@ -68,6 +68,8 @@ def test_groups_are_those_of_the_estimator(fitted: Path) -> None:
 
 
 def test_the_newest_valid_checkpoint_is_used(fitted: Path) -> None:
+    pipeline = (fitted / "pipeline.toml").read_text() + "\n[model]\nmin_batch = 1\n"
+    (fitted / "pipeline.toml").write_text(pipeline)
     sound("run", "pipeline.toml", folder=fitted)
     own = sound("predict", "state", "rows.csv", folder=fitted)
     newest = max((fitted / "state").glob("version-*"))

@@ -144,7 +144,7 @@ def test_json_of_a_folder(ran: Path) -> None:
     assert found["rows"] == 2050
     assert found["job"] == "demo"
     assert found["n_clusters"] == len(found["clusters"]) == 4
-    assert sum(each["share"] for each in found["clusters"]) == pytest.approx(1.0)
+    assert 0.99 < sum(each["share"] for each in found["clusters"]) <= 1.0  # of no cluster: the rest
     assert set(found["changes"]) == {str(each["id"]) for each in found["clusters"]}
 
 

@@ -64,8 +64,8 @@ def named(function: Callable[..., Run]) -> Callable[..., Run]:
 
 
 def learn(items: Iterable[Any], *, reload_at: int | None = None, **params: Any) -> Run:
-    """Learn batches one by one, then ask about the first, now and later."""
-    params = {"random_state": 7, "n_jobs": 1} | params
+    """Learn batches one by one, one unit of time apart, then ask about the first, now and later."""
+    params = {"random_state": 7, "n_jobs": 1, "min_batch": 1} | params
     items = [item if isinstance(item, Item) else Item(item) for item in items]
     run, model = Run(), ScStream(**params)
     for i, item in enumerate(items):
@@ -73,7 +73,7 @@ def learn(items: Iterable[Any], *, reload_at: int | None = None, **params: Any) 
             with tempfile.TemporaryDirectory() as folder:
                 model.save(Path(folder, "model"))
                 model = ScStream.load(Path(folder, "model"))
-        run.after(model.partial_fit(item.rows, **item.options))
+        run.after(model.partial_fit(item.rows, **({"time": float(i)} | item.options)))
     run.ask(items[0].rows)
     if not items[-1].options:
         run.ask(items[0].rows[:20], time=len(items) + 3.0)
@@ -262,6 +262,22 @@ def all_at_once() -> Run:
 
 
 # Faces --------------------------------------------------------------------------------------------
+
+
+@named
+def small_batches() -> Run:
+    """Batches of seven rows, saved and read while rows are held."""
+    rows = np.concatenate(clouds(44, batches=5))[:700]
+    run = learn([Item(rows[:7])], min_batch=100)
+    model = run.model
+    for start in range(7, len(rows), 7):
+        if start == 630:
+            with tempfile.TemporaryDirectory() as folder:
+                model.save(Path(folder, "model"))
+                model = ScStream.load(Path(folder, "model"))
+        run.after(model.partial_fit(rows[start : start + 7]))
+    run.ask(rows[:50])
+    return run
 
 
 @named

@@ -151,9 +151,9 @@ def test_a_constant_column_gets_the_median_scale_of_the_others():
     np.testing.assert_allclose(feature_scales(np.full((5, 2), [40.0, 0.0]))[1], [4.0, 1.0])
 
 
-def test_a_column_is_constant_below_a_billionth_of_its_size():
-    rows = 1.0 + np.outer([1.0, -1.0], [1.5e-9, 0.5e-9, 1.0])
-    assert feature_scales(rows)[1][0] == pytest.approx(1.5e-9, rel=1e-3)
+def test_a_column_is_constant_if_only_rounding_varies():
+    rows = 1.0 + np.outer([1.0, -1.0], [1e-14, 1e-15, 1.0])
+    assert feature_scales(rows)[1][0] == pytest.approx(1e-14, rel=1e-1)
     assert feature_scales(rows)[1][1] == pytest.approx(0.5, rel=1e-3)
 
 

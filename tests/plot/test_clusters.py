@@ -105,7 +105,7 @@ def test_an_ellipse_has_the_axes_of_the_covariance() -> None:
 
 def test_rows_of_no_cluster_are_hollow_and_silent_clusters_dashed() -> None:
     rows = rows_for("gaussian")[:, :2]
-    model = ScStream(random_state=0).fit(rows)
+    model = ScStream(min_batch=1, random_state=0).fit(rows)
     heard = rows[model.labels_ == 0]
     model.partial_fit(heard)
     ax = plot.clusters(model, [[1e3, 1e3], heard[0]], ax=new_axes())

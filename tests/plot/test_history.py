@@ -25,8 +25,8 @@ def run() -> tuple[History, ScStream]:
     stream = births_and_deaths(
         3, weight=0.2, birth_every=4, deaths=True, n_batches=20, batch_size=300, random_state=3
     )
-    for batch in stream:
-        history.record(model.partial_fit(batch.X))
+    for time, batch in enumerate(stream):
+        history.record(model.partial_fit(batch.X, time=time))
     return history, model
 
 
@@ -67,7 +67,7 @@ def test_a_history_holds_what_the_model_said(run: tuple[History, ScStream]) -> N
 
 def test_memory_is_bounded_and_the_newest_stays() -> None:
     history, model = History(max_batches=3, max_events=2), ScStream(random_state=0)
-    for batch in stationary_gaussians(4, n_batches=6, batch_size=200, random_state=0):
+    for batch in stationary_gaussians(4, n_batches=6, batch_size=1000, random_state=0):
         history.record(model.partial_fit(batch.X))
     assert history.time.tolist() == [3.0, 4.0, 5.0]
     assert len(history.events) == 2
@@ -101,7 +101,7 @@ def test_a_history_belongs_to_one_model() -> None:
 def test_a_batch_without_rows_has_no_novelty() -> None:
     history, model = History(), ScStream(random_state=0)
     history.record(model.partial_fit(rows_for("gaussian")))
-    history.record(model.partial_fit(rows_for("gaussian")[:0]))
+    history.record(model.partial_fit(rows_for("gaussian")[:0], time=1.0))
     assert np.isnan(history.novelty).tolist() == [False, True]
     for draw in OVER_TIME:
         draw(history, ax=new_axes()).get_figure().draw_without_rendering()
@@ -182,7 +182,7 @@ def test_tracks_left_out_are_counted(run: tuple[History, ScStream]) -> None:
 
 
 def test_novelty_shows_shares_and_densities(run: tuple[History, ScStream]) -> None:
-    history, model = History(), ScStream(random_state=0)
+    history, model = History(), ScStream(min_batch=1, random_state=0)
     rows = rows_for("gaussian")
     history.record(model.partial_fit(rows))
     odd = np.array([[500.0, 0, 0], [0, 700.0, 0]])

@@ -97,7 +97,7 @@ def test_the_same_stream_gives_the_same_film(n_features: int, tmp_path: Path) ->
 
 def test_axes_of_a_film_stay_and_hold_everything() -> None:
     model, frames = ScStream(random_state=0), []
-    for batch in drifting_gaussians(3, 4, n_batches=3, batch_size=200, random_state=0):
+    for batch in drifting_gaussians(3, 4, n_batches=3, batch_size=1000, random_state=0):
         frames.append(plot.frame(model.partial_fit(batch.X), batch.X, labels=model.labels_))
     ax = Figure().subplots()
     movie = plot.animate(frames, ax=ax)

@@ -49,7 +49,7 @@ def settings_of(folder: Path, name: str) -> dict[str, Any]:
         "job": "alarmed",
         "source": {"kind": "file", "path": str(folder / "rows.jsonl")},
         "batch": {"rows": BATCH_ROWS},
-        "model": {"random_state": 7, "n_jobs": 1},
+        "model": {"random_state": 7, "n_jobs": 1, "half_life": 0.5},
         "checkpoint": {"folder": str(folder / f"{name}-state"), "batches": 3},
         "alerts": {**ALERTS, "sink": {"kind": "file", "path": str(folder / f"{name}.jsonl")}},
     }

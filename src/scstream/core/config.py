@@ -62,6 +62,9 @@ class Config:
         A cluster without rows in the batch is removed below this weight.
     min_birth_weight : float
         Smallest weight of a new cluster.
+    min_batch : int
+        Rows that are learned together. Smaller batches are held until so many rows are there; 1
+        learns every batch at once, and then a model never contains rows.
     births : bool
         Let rows that no cluster explains form new clusters.
     motion : bool
@@ -95,6 +98,7 @@ class Config:
     precision: Literal["float64", "float32"] = "float64"
     min_weight: float = 1.0
     min_birth_weight: float = 5.0
+    min_batch: int = 100
     births: bool = True
     motion: bool = True
     archive: bool = False
@@ -123,8 +127,9 @@ def check_config(config: Config) -> None:
     for name in ("n_sweeps", "coarseness"):
         if not getattr(config, name) >= 0:
             raise InputError(f"{name} must not be negative, got {getattr(config, name)!r}.")
-    if config.max_clusters < 1:
-        raise InputError(f"max_clusters must be at least 1, got {config.max_clusters!r}.")
+    for name in ("max_clusters", "min_batch"):
+        if getattr(config, name) < 1:
+            raise InputError(f"{name} must be at least 1, got {getattr(config, name)!r}.")
     for name, known in (
         ("algorithm", ALGORITHM_NAMES),
         ("late", ("error", "add")),

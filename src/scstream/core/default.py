@@ -38,6 +38,7 @@ _START_SWEEPS = 15  # most sweeps on the first batch
 _START_PATIENCE = 10  # sweeps without a split, merge or removal that end the first batch
 _BIRTH_SWEEPS = 2  # least number of sweeps on a batch in which clusters were born
 _TINY = np.finfo(float).tiny
+_UNKNOWN = float("nan"), float("nan")
 _MAX_SAMPLED = 1 << 14  # rows of a batch that are compared with clusters before they are learned
 
 
@@ -57,12 +58,12 @@ def step(
     first = state.n_clusters == 0
     elapsed = 0.0 if state.is_new else batch.time - state.time
     state = forget(family, config, state, batch.time, motion=config.motion)
-    log_total = np.log(state.weight.sum() + config.alpha)
+    log_total = float(np.log(state.weight.sum() + config.alpha))
     if batch.n_rows == 0:
         return skip_batch(state)
     rows = executor.load(family, batch)
-    sampled, log_density = initial_assignment(family, config, state, rows)
-    before = float(log_density / max(batch.total_weight, _TINY) - log_total)
+    sampled, found = initial_assignment(family, config, state, rows)
+    before = found[0] - log_total, found[1]
     n_sweeps = max(config.n_sweeps, _BIRTH_SWEEPS if sampled.events else 0)
     patience = None
     if family.collapsed:
@@ -81,15 +82,16 @@ def step(
 
 def initial_assignment(
     family: Family, config: Config, state: State, rows: LoadedRows
-) -> tuple[Transition, float]:
-    """Compare the rows with the clusters before they are learned; return their log density, too.
+) -> tuple[Transition, tuple[float, float]]:
+    """Compare the rows with the clusters before they are learned.
 
-    Rows get a first label; rows that no cluster explains may form new clusters; the comparison is
+    Returns also their mean log density, weights not normalised, and the share of novel rows. Rows
+    get a first label; rows that no cluster explains may form new clusters; the comparison is
     evidence for splits and merges. Of large batches only a random sample of rows takes part.
     """
     evidence = config.split_evidence is not None or config.merge_evidence is not None
     if state.n_clusters and not config.births and not evidence:
-        return Transition.of(state), float("nan")
+        return Transition.of(state), _UNKNOWN
     key = key_for(config.seed, batch=state.n_batches, sweep=0, purpose="sample")
     sample, scale = rows.sample(_MAX_SAMPLED, key)
     params = predictive_params(family, config, state, sweep=0, collect_evidence=True)
@@ -99,11 +101,12 @@ def initial_assignment(
     found = sample.assign(params)
     if state.n_clusters == 0:
         first = propose_births(family, config, RULES.edits, Transition.of(state), sample)
-        return first, float("nan")
+        return first, _UNKNOWN
     transition = with_statistics(accumulate_evidence(config, state, found), found, scale)
     if found.novel_weight >= config.min_birth_weight:
         transition = propose_births(family, config, RULES.edits, transition, sample)
-    return transition, scale * found.log_density
+    weight = max(found.novel_weight + float(found.stats[:, :, 0].sum()), _TINY)
+    return transition, (found.log_density / weight, found.novel_weight / weight)
 
 
 def gibbs_sweeps(

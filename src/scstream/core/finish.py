@@ -56,22 +56,18 @@ def finish(
     rows: LoadedRows,
     state: State,
     *,
-    before: float = float("nan"),
+    before: tuple[float, float] = (float("nan"), float("nan")),
 ) -> tuple[State, Labels, Info]:
     """Return the result of a batch: `state`, the ids of the rows, and what happened.
 
-    `before` is the mean log density of the rows before they were learned.
+    `before` are the mean log density of the rows and the share of novel ones before learning.
     """
     labels, n_novel = rows.labels(transition.label_ids)
-    density = mean_log_density(config, batch, transition)
-    info = Info(net_events(transition.events), n_novel, density, transition.moves, before)
-    return state.replace(n_batches=state.n_batches + 1), labels, info
-
-
-def mean_log_density(config: Config, batch: Batch, transition: Transition) -> float:
-    """Mean log density of the rows of a batch in the last pass."""
     log_total = np.log(transition.state.weight.sum() + config.alpha)
-    return float(transition.log_density / max(batch.total_weight, _TINY) - log_total)
+    density = transition.log_density / max(batch.total_weight, _TINY) - log_total
+    happened = net_events(transition.events)
+    info = Info(happened, n_novel, float(density), transition.moves, *before)
+    return state.replace(n_batches=state.n_batches + 1), labels, info
 
 
 def net_events(events: tuple[Event, ...]) -> tuple[Event, ...]:

@@ -268,6 +268,8 @@ class Info:
     log_density_before : float
         The mean log density before the rows were learned, NaN for a first batch. It drops when
         the stream changes. Of large batches it is estimated from a sample of the rows.
+    novel_before : float
+        Share of the rows that no cluster explained before they were learned, NaN for a first batch.
 
     Examples
     --------
@@ -281,6 +283,7 @@ class Info:
     mean_log_density: float = float("nan")
     moves: Moves = Moves()
     log_density_before: float = float("nan")
+    novel_before: float = float("nan")
 
 
 def _locked(array: Array) -> Array:

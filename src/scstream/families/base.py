@@ -231,6 +231,14 @@ class Family(ABC):
         """Logarithm of the base measure of each row, which is common to all groups."""
         return np.zeros(X.shape[0])
 
+    def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
+        """Return which rows lie too far from all earlier ones to be learned."""
+        return np.zeros(X.shape[0], dtype=np.bool_)
+
+    def widened(self, X: Rows) -> Self:
+        """Return this family for columns that vary much more than the first rows did."""
+        return self
+
     def check(self, X: Rows) -> None:
         """Raise `InputError` with a sentence if a row lies outside the family's domain."""
         if X.shape[1] != self.n_features:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from scstream.errors import InputError
@@ -28,10 +29,11 @@ from scstream.families.base import (
     unit_weight,
 )
 from scstream.families.columns import observed, positive
-from scstream.families.scales import feature_scales, spread_out
+from scstream.families.scales import far_rows, feature_scales, spread_out, widening
 from scstream.kernels.reference import accelerated
 
 _LOG_PI = float(np.log(np.pi))
+_WEAK_KAPPA = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +203,21 @@ class Diagonal(Family):
         super().check(X)
         spread_out(X, self._origin, np.sqrt(self.psi))
 
+    def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
+        return far_rows(X, self._origin, np.sqrt(self.psi))
+
+    def widened(self, X: Rows) -> Self:
+        factor = widening(X, self._origin, np.sqrt(self.psi))
+        if not (factor > 1.0).any():
+            return self
+        kappa = np.where(factor > 1.0, _WEAK_KAPPA, self.kappa)
+        return replace(self, kappa=kappa, psi=self.psi * np.square(factor))
+
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
         """Expect clusters of half the whole spread, anywhere in a region ten times as large."""
         centre, scale = feature_scales(X, weight)
-        return cls(mean=centre, kappa=0.01, nu=4.0, psi=(0.5 * scale) ** 2, origin=centre)
+        return cls(mean=centre, kappa=_WEAK_KAPPA, nu=4.0, psi=(0.5 * scale) ** 2, origin=centre)
 
     def prior_grid(self, stats: Array) -> list[Self]:
         """Priors around the groups' pooled variances and the scatter of their means."""

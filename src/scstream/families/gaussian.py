@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.special import gammaln
 
@@ -26,7 +27,7 @@ from scstream.families.base import (
     group_sums,
     unit_weight,
 )
-from scstream.families.scales import feature_scales, spread_out
+from scstream.families.scales import far_rows, feature_scales, spread_out, widening
 from scstream.kernels.reference import accelerated
 
 _LOG_PI = float(np.log(np.pi))
@@ -292,6 +293,15 @@ class Gaussian(Family):
     def check(self, X: Rows) -> None:
         super().check(X)
         spread_out(X, self._origin, self._prior_scale)
+
+    def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
+        return far_rows(X, self._origin, self._prior_scale)
+
+    def widened(self, X: Rows) -> Self:
+        factor = widening(X, self._origin, self._prior_scale)
+        if not (factor > 1.0).any():
+            return self
+        return replace(self, psi=self.psi * np.multiply.outer(factor, factor))
 
     def compiled_by(self, native: ModuleType) -> Any:
         """Return the compiled form of this family."""

@@ -265,7 +265,20 @@ class Product(Family):
             try:
                 family.check(rows[keep])
             except InputError as error:
-                raise InputError(f"in {place}: {error}") from error
+                raise type(error)(f"in {place}: {error}") from error
+
+    def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
+        far = np.zeros(X.shape[0], dtype=np.bool_)
+        for family, rows, keep in self._parts_of(X):
+            far[keep] |= family.far_rows(rows)
+        return far
+
+    def widened(self, X: Rows) -> Self:
+        widened = [family.widened(rows) for family, rows, _ in self._parts_of(X)]
+        if all(new is old for new, (old, _) in zip(widened, self.parts, strict=True)):
+            return self
+        columns = (columns for _, columns in self.parts)
+        return replace(self, parts=tuple(zip(widened, columns, strict=True)))
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:

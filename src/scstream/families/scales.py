@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scstream.errors import InputError
-from scstream.families.base import Array, Rows, unit_weight
+from scstream.families.base import Array, Labels, Rows, unit_weight
 
 _SMALLEST = 1e-100  # a scale whose square is still a number
+_DIGITS = 16 * np.finfo(float).eps  # a spread of less than this share of the centre is rounding
+_FEW_DIGITS = 1e-9  # a spread of less than this share of the centre has lost most of its digits
+_MANY = 20  # rows that show that a column varies
 _FARTHEST = 1e7  # prior standard deviations; beyond it second moments lose all their digits
+
+
+class TooFar(InputError):
+    """A row lies too far from all earlier ones."""
 
 
 def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:  # (D,), (D,)
@@ -29,7 +37,7 @@ def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:
     centre = anchor + (weights * shifted).sum(axis=0) / total
     residual = np.where(present, filled - centre, 0.0)
     scale = np.sqrt((weights * residual**2).sum(axis=0) / total)
-    constant = scale <= np.maximum(1e-9 * np.abs(centre), _SMALLEST)
+    constant = scale <= np.maximum(_DIGITS * np.abs(centre), _SMALLEST)
     size = np.where(np.abs(centre) <= _SMALLEST, 1.0, 0.1 * np.abs(centre))
     if not constant.all():
         size = np.full_like(scale, np.median(scale[~constant]))
@@ -38,17 +46,44 @@ def feature_scales(X: Rows, weight: Array | None = None) -> tuple[Array, Array]:
 
 def spread_out(X: Rows, origin: Array, scale: Array) -> None:
     """Raise if a row lies so far out that the moments about `origin` would lose their digits."""
-    with np.errstate(over="ignore"):
-        if _all_near(X, origin, scale):
-            return
-        farthest = np.nan_to_num(np.abs(np.asarray(X) - origin) / scale)  # a missing entry is near
+    if _all_near(X, origin, scale):
+        return
+    farthest = _distance(X, origin, scale)
     if farthest.max(initial=0.0) > _FARTHEST:
         row, column = np.unravel_index(farthest.argmax(), farthest.shape)
-        raise InputError(
+        raise TooFar(
             f"row {row}, column {column} lies {farthest[row, column]:.0e} prior standard "
             f"deviations from the first batch, beyond the {_FARTHEST:.0e} that float64 can carry; "
             "rescale or clip that column, or drop the row."
         )
+
+
+def far_rows(X: Rows, origin: Array, scale: Array) -> NDArray[np.bool_]:  # (N,)
+    """Return which rows `spread_out` refuses."""
+    return np.asarray((_distance(X, origin, scale) > _FARTHEST).any(axis=1))
+
+
+def widening(X: Rows, origin: Array, scale: Array) -> Array:  # (D,)
+    """Factors of the scales of columns that the first batch did not show, one for the others.
+
+    A column was nearly constant in the first batch if most of many rows are too far out in it now.
+    Single rows that are far out are errors, and widen nothing.
+    """
+    far = _distance(X, origin, scale) > _FARTHEST
+    wrong = (far.mean(axis=0) > 0.5) & (far.sum(axis=0) >= _MANY)
+    now = 0.25 * np.nanstd(np.asarray(X), axis=0)  # clusters are narrower than all rows together
+    return np.where(wrong, np.maximum(now / scale, 1.0), 1.0)
+
+
+def few_digits(X: Rows) -> Labels:
+    """Return the columns whose distance from zero takes most digits of what varies."""
+    centre, scale = feature_scales(X)
+    return np.flatnonzero((scale < _FEW_DIGITS * np.abs(centre)) & (np.ptp(X, axis=0) > 0))
+
+
+def _distance(X: Rows, origin: Array, scale: Array) -> Array:  # (N, D)
+    with np.errstate(over="ignore"):  # a missing entry is near
+        return np.nan_to_num(np.abs(np.asarray(X) - origin) / scale)
 
 
 def _all_near(X: Rows, origin: Array, scale: Array) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import deserialize
 from safetensors.numpy import save
+from scipy import sparse
 
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, family_from
@@ -70,6 +71,10 @@ def pack(value: Any, place: str, tensors: Tensors) -> Any:
         dtype = np.int64 if np.issubdtype(value.dtype, np.integer) else np.float64
         tensors[place] = np.ascontiguousarray(value, dtype=np.dtype(dtype))
         return {"$tensor": place}
+    if sparse.issparse(value):
+        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
+        shape = [int(size) for size in value.shape]
+        return {"$csr": pack(parts | {"shape": shape}, place, tensors)}
     if isinstance(value, Family):
         return {"$family": pack(describe(value), place, tensors)}
     if is_dataclass(value) and not isinstance(value, type):
@@ -103,9 +108,18 @@ def unpack(value: Any, tensors: Tensors) -> Any:
         return tensors.pop(value["$tensor"])
     if set(value) == {"$float"}:
         return float(value["$float"])
-    if set(value) == {"$family"}:
-        return rebuild(unpack(value["$family"], tensors))
+    for tag, build in (("$csr", _csr), ("$family", rebuild)):
+        if set(value) == {tag}:
+            return build(unpack(value[tag], tensors))
     return {key: unpack(entry, tensors) for key, entry in value.items()}
+
+
+def _csr(parts: Json) -> Any:
+    rows = sparse.csr_array(
+        (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
+    )
+    rows.check_format()
+    return rows
 
 
 def describe(family: Family) -> Json:
@@ -158,7 +172,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, np.ndarray) and value.dtype == get_args(kinds[1])[0]
     if isinstance(value, bool):
         return hint is bool
-    return isinstance(value, int | float if hint is float else origin or hint)
+    return hint is Any or isinstance(value, int | float if hint is float else origin or hint)
 
 
 def _digest(values: NDArray[Any]) -> Json:

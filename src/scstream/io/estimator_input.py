@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from scstream.compute.rows import RemoteRows, canonical
 from scstream.errors import InputError
 from scstream.families.base import Family, Rows
+from scstream.families.scales import TooFar
 from scstream.io.schema import check_entries
 
 
@@ -47,7 +49,10 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
 
 
 def rows_to_predict(estimator: Any, X: Any, family: Family) -> Rows:
-    """Return rows as float64; raise `InputError` if the family cannot compare them."""
+    """Return rows as float64; raise `InputError` if the family cannot compare them.
+
+    A row that lies too far out to be learned can be compared: it belongs to no cluster.
+    """
     if isinstance(X, RemoteRows):
         raise InputError(
             "a model can learn rows on a cluster but not predict them; predict some of them, "
@@ -55,7 +60,8 @@ def rows_to_predict(estimator: Any, X: Any, family: Family) -> Rows:
         )
     rows = validate_rows(estimator, X, family, first=False)
     check_entries(rows, family)
-    family.check(rows)
+    with suppress(TooFar):
+        family.check(rows)
     return rows
 
 

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 
 from scstream import __version__
 from scstream.core.config import Config, check_config
+from scstream.core.held import Held
 from scstream.core.state import Archive, Event, Info, Moves, State
 from scstream.core.trial import Choice
 from scstream.core.window import Box, Exponential, Kernel, Windowed
@@ -83,6 +84,7 @@ class Parts(NamedTuple):
     events: tuple[Event, ...]
     parameters: Json  # of the estimator
     feature_names: tuple[str, ...] | None
+    held: Held | None
     levels: Levels | None
     choice: Choice | None
     pipeline: PipelineState
@@ -97,6 +99,7 @@ def pack_model(
     *,
     parameters: Parameters,
     feature_names: tuple[str, ...] | None,
+    held: Held | None,
     levels: Levels | None,
     choice: Choice | None,
     pipeline: PipelineState,
@@ -111,6 +114,7 @@ def pack_model(
         "events": events,
         "params": _parameter_values(parameters, config),
         "feature_names": feature_names,
+        "held": held,
         "levels": levels,
         "choice": choice,
         "pipeline": pipeline,
@@ -174,7 +178,9 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         name: unpack(header[name], tensors)
         for name in ("family", "config", "state", "info", "events", "params", "feature_names")
     }
-    levels, choice = (unpack(header.get(name), tensors) for name in ("levels", "choice"))
+    held, levels, choice = (
+        unpack(header.get(name), tensors) for name in ("held", "levels", "choice")
+    )
     pipeline: PipelineState = unpack(header.get("pipeline", {}), tensors)
     if type(pipeline) is not dict:
         raise ValueError("its pipeline is not a mapping")
@@ -203,8 +209,21 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     names = None if names is None else tuple(names)
     choice = None if choice is None else record(Choice, choice)
     levels = None if levels is None else _levels(levels, family)
-    parts = Parts(family, config, state, info, events, parameters, names, levels, choice, pipeline)
+    held = None if held is None else _held(held, family)
+    parts = Parts(
+        family, config, state, info, events, parameters, names, held, levels, choice, pipeline
+    )
     return parts, kernel
+
+
+def _held(values: Json, family: Family) -> Held:
+    """Return the rows that a model holds."""
+    held = record(Held, values)
+    lengths = {held.rows.shape[0], *map(len, (held.weight, held.time, held.label))}
+    if len(lengths) != 1 or held.rows.shape[1] != family.n_features or held.n_tried < 0:
+        raise ValueError("the rows that it holds do not fit together")
+    family.check(held.rows)
+    return held
 
 
 def _levels(values: Any, family: Family) -> Levels:

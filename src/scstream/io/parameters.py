@@ -36,6 +36,7 @@ def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
     for name in ("alpha", "min_birth_weight", "min_weight", "coarseness"):
         if not isinstance(parameters[name], Real) or isinstance(parameters[name], bool):
             raise InputError(f"{name} must be a number, got {parameters[name]!r}.")
+    read_whole("min_batch", parameters["min_batch"])
     for name in ("births", "motion", "archive"):
         if not isinstance(parameters[name], bool | np.bool_):
             raise InputError(f"{name} must be True or False, got {parameters[name]!r}.")

@@ -94,7 +94,7 @@ METRICS = (
     MetricInfo(
         "scstream_mean_log_density",
         "gauge",
-        "Mean log density of the rows of the last batch, under the model that has learned them.",
+        "Mean log density of the rows of the last batch before they were learned.",
     ),
     MetricInfo(
         "scstream_lag_messages",

@@ -66,7 +66,7 @@ class BatchSummary(RunEvent):
     clusters : int
         Number of clusters after the batch.
     log_density : float
-        Mean log density of the rows.
+        Mean log density of the rows before they were learned, NaN for a first batch.
     events : mapping of str to int
         Number of events of clusters, by kind.
 

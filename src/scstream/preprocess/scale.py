@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, TypedDict, cast
 import numpy as np
 from scipy import sparse
 
+from scstream.core.held import elapsed
 from scstream.core.window import Exponential
 from scstream.errors import InputError
 from scstream.families.base import Array, Rows
@@ -102,7 +103,7 @@ class Standardise(Step):
         if self.mode == "frozen":
             return self
         now = self.learned["time"]
-        time = now + 1.0 if time is None else time
+        time = now + elapsed(X.shape[0]) if time is None else time
         # A late batch gets the weight that it would have now if it had arrived in time.
         age = np.array([time - now, now - time]).clip(0)
         old_weight, new_weight = Exponential(self.half_life).weight(age).tolist()

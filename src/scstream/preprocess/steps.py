@@ -90,7 +90,7 @@ class Steps:
 
         Return the steps for the next block, and the block with the model's columns; rows that a
         step made unusable are among its rejects. A block without a valid row changes nothing.
-        `time` is on the clock of the model; by default it is one later than the last.
+        `time` is on the clock of the model; by default a thousand rows are one unit.
         """
         if not self.steps or not len(block.row):
             return self, block

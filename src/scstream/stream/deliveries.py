@@ -58,7 +58,7 @@ def batch_summary(batch: int, learned: Learned) -> BatchSummary:
         rejected=len(block.rejects),
         clusters=learned.n_clusters,
         novel=info.n_novel,
-        log_density=info.mean_log_density,
+        log_density=info.log_density_before,
         events=Counter(event.kind for event in info.events),
     )
 

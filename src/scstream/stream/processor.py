@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import fsum, nan
+from math import fsum, isnan, nan
 from typing import Protocol
 
 import numpy as np
@@ -47,13 +47,20 @@ class Learned:
             (event for _, info in self.infos for event in info.events),
             key=lambda event: (event.time, event.kind, event.id, event.weight),
         )
-        n_rows = sum(n for n, _ in self.infos)
-        total = fsum(n * info.mean_log_density for n, info in self.infos)
         return Info(
             events=tuple(events),
             n_novel=sum(info.n_novel for _, info in self.infos),
-            mean_log_density=total / n_rows if n_rows else nan,
+            mean_log_density=self._mean("mean_log_density"),
+            log_density_before=self._mean("log_density_before"),
+            novel_before=self._mean("novel_before"),
         )
+
+    def _mean(self, name: str) -> float:
+        """Mean of a number over the rows of the models that have it."""
+        values = [(n, getattr(info, name)) for n, info in self.infos]
+        known = [(n, value) for n, value in values if not isnan(value)]
+        n_rows = sum(n for n, _ in known)
+        return fsum(n * value for n, value in known) / n_rows if n_rows else nan
 
 
 class Processor(Protocol):
