@@ -29,10 +29,13 @@ _SHA256 = {
     "flights_2001h1.npz": "6c6446f6bc144ae761ab7acebd7effc8e947904630938985dce25216d123f600",
     "kddcup.data_10_percent.gz": "8045aca0d84e70e622d1148d7df782496f6333bf6eb979a1b0837c42a9fd9561",
     "keystroke.npz": "617224959190bd473d9340856f548f6351559089e3548acee14445f496508632",
-    "minilm_news_t.npz": "d093372c98de58a49e502af933daf04adc90020838c849a4a9d1313dc04049f4",
     "minilm_20news_bodies_bydate.npz": (
         "61d40b5c8b56d8e096dc3f3b13966cd8dce620ce7b88720198cda3507795ef0d"
     ),
+    "minilm_clinc150.npz": "817826439b8276df4667c18320b9d84f1fb04f2860915c7d50b4e80ebd64bb16",
+    "minilm_loghub.npz": "7decfd701cc303f5dc624f0b1116016e35b0842d892e18e28a143a0539b846a6",
+    "minilm_news_t.npz": "d093372c98de58a49e502af933daf04adc90020838c849a4a9d1313dc04049f4",
+    "minilm_tweets_t.npz": "218937911fbafcb5c9d32426b3a77f885b24af13964f94d88df8c2e5ae660dfa",
     "mstream_News-T.jsonl.gz": "576d89f52c77fd4444670bac054406734ef0032557d07cc21298fdf8f7b6529d",
     "mstream_Tweets-T.jsonl.gz": "fb7945e181f0020aa150a60dc27098cce0ba076f9e79dc37ec38b5616abd2c71",
     "nab.tar.xz": "7e1e79cd2ae838ae2a577d3d6928d4ea7657aa5f40e2251f30eb8dcde0995db9",

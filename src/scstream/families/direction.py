@@ -53,7 +53,8 @@ _ENOUGH_ROWS = 2000.0  # rows after which the power is no longer learned
 _MIN_COUNT = 5.0  # rows of a cluster whose spread counts
 _ALIKE = 0.6  # standard deviation of log spreads up to which all clusters are alike
 _NODE_DISTANCE = 0.4  # between log spreads of the prior, at most
-_MAX_NODES = 6  # on either side
+_MAX_NODES = 4  # on either side
+_SPREADS = np.log([0.005, 0.99])  # least and largest log(1 - R^2) of a cluster
 _MAX_COSINE = 0.5  # between mean directions, on average
 
 
@@ -185,14 +186,14 @@ class Direction(Family):
         d, c = self.n_features, len(self.kappa)
         X = unit_rows(X)
         with_sum, with_centre = X @ table[:, :d].T, self.strength * (X @ self.centre)[:, None]
-        terms = np.empty((*with_sum.shape, c))
+        terms = np.empty((c, *with_sum.shape))
         for index, scale in enumerate(self._scales):
             square = with_sum * (2.0 * scale * scale)
             square += (2.0 * scale) * with_centre + scale * scale
             square += table[:, d + index]
             np.maximum(square, 0.0, out=square)
-            terms[..., index] = log_mgf(square, d) + table[:, d + c + index]
-        return _log_sum(terms)
+            terms[index] = log_mgf(square, d) + table[:, d + c + index]
+        return _log_sum(np.moveaxis(terms, 0, -1))
 
     @property
     def typical_params(self) -> Array:  # (1, D + 2C)
@@ -322,13 +323,16 @@ class Direction(Family):
             return self.kappa, self.shares
         count, (_, length_square) = stats[:, 0], self._products(stats)
         square = (length_square - count) / (count * (count - 1.0))
-        low, middle, high = np.quantile(np.log1p(-np.clip(square, 0.01, 0.995)), [0.25, 0.5, 0.75])
+        low, middle, high = np.quantile(
+            np.clip(np.log1p(-np.minimum(square, 0.999)), *_SPREADS), [0.25, 0.5, 0.75]
+        )
         std = np.sqrt(max(((high - low) / 1.35) ** 2 - _ALIKE**2, 0.0))
         half = min(int(np.ceil(2.0 * std / _NODE_DISTANCE)), _MAX_NODES)
         nodes = np.linspace(-2.0, 2.0, 2 * half + 1) if half else np.zeros(1)
-        resultant = np.sqrt(np.clip(-np.expm1(middle + std * nodes), 0.01, 0.995))
-        shares = np.exp(-0.5 * np.square(nodes))
-        return concentration(resultant, self.n_features), shares / shares.sum()
+        spreads, node = np.unique(np.clip(middle + std * nodes, *_SPREADS), return_inverse=True)
+        shares = np.bincount(node, np.exp(-0.5 * np.square(nodes)))
+        kappa = concentration(np.sqrt(-np.expm1(spreads)), self.n_features)
+        return kappa, shares / shares.sum()
 
 
 def _log_sum(terms: Array) -> Array:  # (..., C) -> (...)
