@@ -237,6 +237,8 @@ def test_events_of_groups() -> None:
         ("born", 5, None, 7.0),
         ("died", 4, None, 7.0),
     ]
+    # The id stays with the oldest cluster, also if the other part is heavier.
+    assert events(groups(g0=[0, 1, 2]), groups(g0=[0], g1=[1, 2])) == [("split", 0, 1, 7.0)]
     # Cluster 2 was absorbed by cluster 3, which gives its group a new id.
     absorbed = Event("merged", 7.0, 3, 9.0, 2)
     assert events(before, groups(g0=[0, 1], g3=[3], g4=[4]), absorbed) == [("merged", 3, 2, 7.0)]
