@@ -279,7 +279,8 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
             rows = validate_rows(checked, X, family_kind(self.family), first=True)
             parameters = {name: getattr(self, name) for name in PARAMETERS}
             column_names = getattr(checked, "feature_names_in_", None)
-            settings = Settings.of(parameters, column_names)
+            levels = getattr(checked, "_levels", None)
+            settings = Settings.of(parameters, column_names, levels)
             update = settings.update(rows, time=time, weight=weight, complete=complete)
         else:
             rows = validate_rows(self, X, self.model_.family, first=False)

@@ -414,7 +414,7 @@ class FittedModel:
     ) -> T:
         """Compute a prediction for rows that are checked, on `n_jobs` threads."""
         model = self._fitted()
-        rows = rows_to_predict(self, X, model.family)
+        rows = rows_to_predict(self, X, model.family, typed=model.choice is not None)
         predictor = model.at(time, level=level, resolution=resolution)
         return compute(predictor, rows, run=thread_executor(self.n_jobs).map)
 

@@ -16,15 +16,17 @@ import numpy as np
 from scstream.compute.rows import RemoteRows
 from scstream.compute.threads import ThreadExecutor, one_blas_thread
 from scstream.core import default, exact, paper, printed
-from scstream.core.adapt import adapt
 from scstream.core.assign import Executor
 from scstream.core.config import Config
+from scstream.core.dither import dithered
 from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_events
 from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
 from scstream.core.inherit import inherit_ids, shared_weight
 from scstream.core.predictor import Prediction, Predictor
+from scstream.core.retype import retyped
+from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, Event, Info, Moves, State
-from scstream.core.trial import Choice
+from scstream.core.trial import MAX_ROWS, SAMPLE, Choice, Learned, Rival, judge, learn
 from scstream.core.window import Exponential
 from scstream.errors import CheckpointCorrupt, DataWarning, InputError, TimeError
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
@@ -183,27 +185,50 @@ class Settings:
         """Return a model without clusters, whose prior fits the rows of the first batch."""
         if weight is not None and not weight.sum() > 0:
             raise InputError("every row of the first batch has weight zero; give some a weight.")
-        if isinstance(rows, RemoteRows) and not isinstance(self.family_kind, Family):
+        is_remote = isinstance(rows, RemoteRows)
+        if is_remote and not isinstance(self.family_kind, Family):
             rows = rows.gathered()  # the prior is fitted to them
         config = config or self.to_config()
-        family, choice = self.family, None
-        if self.family_kind is Auto:
-            if isinstance(self.prior, Mapping):
-                choice = Choice("the prior is given by hyperparameters of the gaussian family")
-                family = "gaussian"
-            else:
-                types = column_types(rows, self.levels)
-                family, choice = types.spec(*types.families[:1]), Choice(types.reason)
-        family = first_family(
+        if self.family_kind is not Auto:
+            family = self._first_family(self.family, config, rows, weight)
+            return Model(family, config, State.empty(family), settings=self)
+        return self._start_auto(config, rows, weight, may_dither=not is_remote)
+
+    def _start_auto(
+        self, config: Config, rows: Rows, weight: Array | None, *, may_dither: bool
+    ) -> Model:
+        """Choose the family by the columns of the first batch."""
+        if isinstance(self.prior, Mapping):
+            choice = Choice("gaussian", "the prior, which names hyperparameters of this family")
+            family = self._first_family("gaussian", config, rows, weight)
+            return Model(family, config, State.empty(family), settings=self, choice=choice)
+        types = column_types(rows, self.levels)
+        widths = types.widths if may_dither else None
+        if widths is not None:
+            rows = dithered(choose_kernels(), config, Batch(rows, 0.0), widths, number=0).rows
+        names = types.families if config.algorithm == "default" else types.families[:1]
+        families = [self._first_family(types.spec(n), config, rows, weight) for n in names]
+        name, family = names[0], families[0]
+        rivals = tuple(
+            Rival(names[rank], families[rank], State.empty(families[rank]), rank)
+            for rank in range(1, len(names))
+        )
+        choice = Choice(name, types.reason, rivals=rivals, widths=widths)
+        return Model(family, config, State.empty(family), settings=self, choice=choice)
+
+    def _first_family(
+        self, family: Any, config: Config, rows: Rows, weight: Array | None
+    ) -> Family:
+        return first_family(
             family,
             self.prior,
             config,
             rows,
             weight,
             column_names=self.feature_names,
+            levels=self.levels,
             kernels=choose_kernels(),
         )
-        return Model(family, config, State.empty(family), settings=self, choice=choice)
 
     def update(
         self, rows: Rows, *, time: Any = None, weight: Any = None, complete: bool = False
@@ -283,7 +308,7 @@ class Model:
         """Why the model has its family, in a sentence."""
         if self.choice is None:
             return f"{self.family.name}, as the parameter family says."
-        return f"{self.family.name}, chosen by family='auto': {self.choice.reason}."
+        return f"{self.family.name}, {self.choice.sentence}."
 
     @property
     def shapes(self) -> Array:  # (K, P)
@@ -326,7 +351,13 @@ class Model:
             The new model, the id of the cluster of every row, and an `Info` record.
         """
         family = self.settings.family_kind if self._is_young else self.family
-        check_rows(rows, partial(check_entries, family=family))
+        try:
+            check_rows(rows, partial(check_entries, family=family))
+        except InputError:
+            model = self._retyped(rows)
+            if model is self:
+                raise
+            return model.update(rows, time=time, weight=weight)
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.settings.executor, self.settings.n_jobs)
         with one_blas_thread, self.family.kernels.threads(executor.n_threads):
@@ -374,7 +405,10 @@ class Model:
             return self._restarted(held, batch, executor)
         if isinstance(error, TooFar):
             return self._widened(batch.rows)._learn_suitable(batch, executor)
-        raise error
+        model = self._retyped(batch.rows)
+        if model is self:
+            raise error
+        return model.learn(batch.rows, batch.weight, batch.time, executor)
 
     def _widened(self, rows: Rows) -> Model:
         """Return this model for columns that hardly varied in the first rows, but do now."""
@@ -387,21 +421,76 @@ class Model:
             DataWarning,
             stacklevel=2,
         )
-        return replace(self, family=family)
+        choice = self.choice
+        if choice is not None:
+            wider = (replace(r, family=r.family.widened(rows)) for r in choice.rivals)
+            choice = replace(choice, rivals=tuple(wider))
+        return replace(self, family=family, choice=choice)
+
+    def _retyped(self, rows: Rows) -> Model:
+        """Return this model for columns that are not of the type that "auto" found."""
+        choice = self.choice
+        if choice is None or not isinstance(rows, np.ndarray):
+            return self
+        if rows.shape[1] != self.family.n_features:
+            return self
+        family, state = retyped(self.family, self.state, rows)
+        if family is self.family:
+            return self
+        warnings.warn(
+            "some columns have values or gaps that they did not have in the first rows; "
+            "family='auto' describes them as independent numbers from now on.",
+            DataWarning,
+            stacklevel=2,
+        )
+        rivals = []
+        for rival in choice.rivals:
+            other, clusters = retyped(rival.family, rival.state, rows)
+            if other.name != family.name or other.n_stats != family.n_stats:
+                rivals.append(replace(rival, family=other, state=clusters))
+        was_full = choice.name == "gaussian" and np.isnan(rows).any()
+        name = "diagonal" if was_full else choice.name
+        choice = replace(choice, name=name, rivals=tuple(rivals))
+        return replace(self, family=family, state=read_only(state), choice=choice)
 
     def step(self, batch: Batch, executor: Executor) -> Update:
-        """Learn a batch now."""
-        family = executor.with_kernels(self.family)
-        step = ALGORITHMS[self.config.algorithm].step
-        state, labels, info = step(family, self.config, self.state, batch, executor)
-        adapted, state = adapt(self.family, state, batch)
-        return self._updated(adapted, state, labels, info)
+        """Learn a batch now; families that are on trial learn it too."""
+        choice = self.choice
+        if choice is None:
+            return self._updated(self._learned(self.family, self.state, batch, executor))
+        if choice.rivals and self.state.is_new and batch.n_rows > MAX_ROWS:
+            return self._decided(batch, executor).step(batch, executor)
+        if choice.widths is not None and not isinstance(batch.rows, RemoteRows):
+            number = self.state.n_batches
+            batch = dithered(self.family.kernels, self.config, batch, choice.widths, number=number)
+        own = self._learned(self.family, self.state, batch, executor)
+        if choice.rivals:
+            others = [self._learned(r.family, r.state, batch, executor) for r in choice.rivals]
+            own, choice = judge(self.config, choice, own, others, batch)
+        return self._updated(own, choice)
 
-    def _updated(self, family: Family, state: State, labels: Labels, info: Info) -> Update:
+    def _learned(self, family: Family, state: State, batch: Batch, executor: Executor) -> Learned:
+        step = ALGORITHMS[self.config.algorithm].step
+        return learn(step, family, self.config, state, batch, executor)
+
+    def _decided(self, batch: Batch, executor: Executor) -> Model:
+        """Return this new model with the family that a sample of a large first batch chooses."""
+        assert self.choice is not None
+        key = key_for(self.config.seed, batch=0, sweep=0, purpose="sample")
+        sample, _ = batch.sample(self.family.kernels, SAMPLE, key)
+        chosen = self.step(sample, executor).model.choice
+        assert chosen is not None
+        families = {rival.name: rival.family for rival in self.choice.rivals}
+        family = families.get(chosen.name, self.family)
+        choice = replace(chosen, rivals=(), n_rows=batch.n_rows)
+        return replace(self, family=family, state=State.empty(family), choice=choice)
+
+    def _updated(self, learned: Learned, choice: Choice | None = None) -> Update:
         """Return the model after a batch."""
+        family, state, labels, info = learned
         events = (*self.events, *info.events)
         kept = events[max(len(events) - read_count("max_events", self.settings.max_events), 0) :]
-        model = Model(family, self.config, read_only(state), info, kept, self.settings, self.choice)
+        model = Model(family, self.config, read_only(state), info, kept, self.settings, choice)
         return Update(model, labels, info)
 
     def _learn_small(self, batch: Batch, executor: Executor) -> Update:
@@ -454,7 +543,7 @@ class Model:
         shared = shared_weight(labels, new.ids, held.label, old.ids, weight)
         state, ids, info = inherit_ids(old, new, info, shared)
         labels = np.where(labels == NOVEL, NOVEL, ids[np.searchsorted(new.ids, labels)])
-        update = replace(self, choice=model.choice)._updated(model.family, state, labels, info)
+        update = self._updated(Learned(model.family, state, labels, info), model.choice)
         update = _newest(update, n_rows)
         if len(held) >= enough_rows(self.config):
             return update
@@ -615,7 +704,7 @@ def read_checkpoint(
         parts.info,
         parts.events,
         settings,
-        parts.choice,
+        parts.choice and parts.choice.with_kernels(choose_kernels()),
         parts.held,
     )
     return model, parts.pipeline

@@ -234,3 +234,12 @@ def test_a_stream_is_saved_and_goes_on_the_same_way(tmp_path):
     model.save(tmp_path / "model")
     other = ScStream.load(tmp_path / "model").partial_fit(X[300:])
     assert (other.predict(X) == model.partial_fit(X[300:]).predict(X)).all()
+
+
+def test_rows_that_may_form_a_cluster_are_not_novel_before_learning():
+    X, _ = _drawn(900, 3, 40, seed=0)
+    model = ScStream("direction", random_state=0).partial_fit(X[:300]).partial_fit(X[300:600])
+    expected = model.score_samples(X[600:]).mean()
+    info = model.partial_fit(X[600:]).info_
+    assert info.log_density_before == pytest.approx(expected, rel=0.01)
+    assert info.novel_before < 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from scstream.core.state import Batch, State
@@ -18,9 +19,11 @@ def adapt(family: Family, state: State, batch: Batch) -> tuple[Family, State]:
     if adapted is family or type(family).transported is Family.transported:
         return adapted, state
 
-    def transported(stats: Array) -> Array:
-        return adapted.transported(stats, family) if stats.size else stats
+    return adapted, map_stats(state, lambda stats: adapted.transported(stats, family))
 
-    layers = {name: transported(getattr(state, name)) for name in _LAYERS}
-    archive = replace(state.archive, stats=transported(state.archive.stats))
-    return adapted, state.replace(**layers, archive=archive)
+
+def map_stats(state: State, function: Callable[[Array], Array]) -> State:
+    """Return the state with all of its statistics (..., P) converted."""
+    layers = {name: function(getattr(state, name)) for name in _LAYERS}
+    archive = replace(state.archive, stats=function(state.archive.stats))
+    return state.replace(**layers, archive=archive)

@@ -51,7 +51,7 @@ class AssignmentStats:
     """The results of a pass: sums over its rows."""
 
     stats: Array  # (K, 2, P)
-    novel_weight: float
+    novel_weight: float  # of rows that are more probable in a new cluster
     log_density: float  # log of the mixture density, weights not normalised
     split_evidence: Array  # (K,) log density under the sub-clusters minus that under the cluster
     merge_evidence: Array  # (M,) log density under the union minus that under the pair
@@ -128,6 +128,7 @@ def assign_block(
     drawn_by = None if chance is None or params.map_labels else chance[:, 0]
     label, log_density = _choose(scores, drawn_by)
     label = np.where(label == len(params.clusters), NOVEL, label)
+    novel = label == NOVEL
     label = _without_bad_fits(family, params, X, scores, label)
     subclusters = _subcluster_scores(family, params, X, label)
     # The right sub-cluster is chosen with probability 1 / (1 + exp(-log odds)).
@@ -136,7 +137,7 @@ def assign_block(
     chosen = _Chosen(X, unit_weight(X, weight), scores, subclusters, label, side)
     stats = AssignmentStats(
         stats=_subcluster_stats(family, params, chosen),
-        novel_weight=float(chosen.weight[label == NOVEL].sum()),
+        novel_weight=float(chosen.weight[novel].sum()),
         log_density=float(log_density @ chosen.weight),
         split_evidence=_split_evidence(params, chosen),
         merge_evidence=_merge_evidence(family, params, chosen),

@@ -62,7 +62,7 @@ def step(
     if batch.n_rows == 0:
         return skip_batch(state)
     rows = executor.load(family, batch)
-    sampled, found = initial_assignment(family, config, state, rows)
+    sampled, found = initial_assignment(family, config, state, rows, batch.total_weight)
     before = found[0] - log_total, found[1]
     n_sweeps = max(config.n_sweeps, _BIRTH_SWEEPS if sampled.events else 0)
     patience = None
@@ -81,13 +81,14 @@ def step(
 
 
 def initial_assignment(
-    family: Family, config: Config, state: State, rows: LoadedRows
+    family: Family, config: Config, state: State, rows: LoadedRows, total: float
 ) -> tuple[Transition, tuple[float, float]]:
     """Compare the rows with the clusters before they are learned.
 
     Returns also their mean log density, weights not normalised, and the share of novel rows. Rows
     get a first label; rows that no cluster explains may form new clusters; the comparison is
     evidence for splits and merges. Of large batches only a random sample of rows takes part.
+    `total` is the weight of the batch.
     """
     evidence = config.split_evidence is not None or config.merge_evidence is not None
     if state.n_clusters and not config.births and not evidence:
@@ -103,9 +104,11 @@ def initial_assignment(
         first = propose_births(family, config, RULES.edits, Transition.of(state), sample)
         return first, _UNKNOWN
     transition = with_statistics(accumulate_evidence(config, state, found), found, scale)
-    if found.novel_weight >= config.min_birth_weight:
-        transition = propose_births(family, config, RULES.edits, transition, sample)
     weight = max(found.novel_weight + float(found.stats[:, :, 0].sum()), _TINY)
+    if params.typical is not None:
+        weight = max(total / scale, _TINY)  # also of rows that stay without a cluster
+    if params.typical is not None or found.novel_weight >= config.min_birth_weight:
+        transition = propose_births(family, config, RULES.edits, transition, sample)
     return transition, (found.log_density / weight, found.novel_weight / weight)
 
 

@@ -31,6 +31,7 @@ PURPOSES = (
     "pairs",
     "launch",
     "singles",
+    "dither",
 )
 
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from scstream.compute.rows import RemoteRows, canonical
+from scstream.core.retype import known_entries
 from scstream.errors import InputError
 from scstream.families.base import Family, Rows
 from scstream.families.scales import TooFar
@@ -20,8 +21,8 @@ from scstream.io.schema import check_entries
 def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first: bool) -> Rows:
     """Return rows as float64, in CSR if they are sparse and the family accepts sparse rows.
 
-    With `first`, set `n_features_in_` and `feature_names_in_` of the estimator; otherwise check
-    the columns against them. The entries are not checked: `Model.update` does that.
+    With `first`, set `n_features_in_`, `feature_names_in_` and `_levels` of the estimator;
+    otherwise check the columns against them. The entries are not checked: `Model.update` does that.
     """
     if not first and _is_plain(estimator, X):
         return X
@@ -35,10 +36,13 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
     }
     try:
         if _is_table(X):
-            from scstream.io.frames import table_rows
+            from scstream.io.frames import table_levels, table_rows
 
             validate_data(estimator, X, reset=first, skip_check_array=True)
-            rows = check_array(table_rows(X), estimator=estimator, input_name="X", **how)
+            levels = table_levels(X) if first else estimator.model_.settings.levels
+            rows = check_array(table_rows(X, levels), estimator=estimator, input_name="X", **how)
+            if first:
+                estimator._levels = levels
         else:
             rows = validate_data(estimator, X, reset=first, **how)
     except InputError:
@@ -48,10 +52,12 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
     return canonical(rows) if sparse.issparse(rows) else rows
 
 
-def rows_to_predict(estimator: Any, X: Any, family: Family) -> Rows:
+def rows_to_predict(estimator: Any, X: Any, family: Family, *, typed: bool = False) -> Rows:
     """Return rows as float64; raise `InputError` if the family cannot compare them.
 
-    A row that lies too far out to be learned can be compared: it belongs to no cluster.
+    A row that lies too far out to be learned can be compared: it belongs to no cluster. With
+    `typed` the types of the columns were found by "auto": a value that a binary column did not
+    have before says nothing yet, and is missing.
     """
     if isinstance(X, RemoteRows):
         raise InputError(
@@ -59,6 +65,8 @@ def rows_to_predict(estimator: Any, X: Any, family: Family) -> Rows:
             "rows[places], or rows.gathered()."
         )
     rows = validate_rows(estimator, X, family, first=False)
+    if typed and isinstance(rows, np.ndarray):
+        rows = known_entries(family, rows)
     check_entries(rows, family)
     with suppress(TooFar):
         family.check(rows)

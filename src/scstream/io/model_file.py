@@ -17,7 +17,7 @@ from scstream import __version__
 from scstream.core.config import Config, check_config
 from scstream.core.held import Held
 from scstream.core.state import Archive, Event, Info, Moves, State
-from scstream.core.trial import Choice
+from scstream.core.trial import Choice, Lead, Rival
 from scstream.core.window import Box, Exponential, Kernel, Windowed
 from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError
 from scstream.families import Gaussian
@@ -187,8 +187,7 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     if tensors:
         raise ValueError(f"it holds an unknown tensor {min(tensors)!r}")
     family = rebuild(found["family"])
-    archive = record(Archive, found["state"].pop("archive"))
-    state = record(State, found["state"], archive=archive)
+    state = _state(found["state"])
     _check_state(state, family)
     sizes = (state.n_clusters, family.n_features, state.n_batches)
     if sizes != tuple(header[name] for name in ("n_clusters", "n_features", "n_batches")):
@@ -207,13 +206,29 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         parameters["config"] = config
     info = record(Info, found["info"], events=happened, moves=moves)
     names = None if names is None else tuple(names)
-    choice = None if choice is None else record(Choice, choice)
+    choice = None if choice is None else _choice(choice)
     levels = None if levels is None else _levels(levels, family)
     held = None if held is None else _held(held, family)
     parts = Parts(
         family, config, state, info, events, parameters, names, held, levels, choice, pipeline
     )
     return parts, kernel
+
+
+def _choice(values: Json) -> Choice:
+    """Return how the family was chosen, with the families that are on trial."""
+    rivals = []
+    for each in values.pop("rivals"):
+        state, family = _state(each.pop("state")), each.pop("family")
+        _check_state(state, family)
+        lead = record(Lead, each.pop("lead"))
+        rivals.append(record(Rival, each, family=family, state=state, lead=lead))
+    return record(Choice, values, rivals=tuple(rivals))
+
+
+def _state(values: Json) -> State:
+    archive = record(Archive, values.pop("archive"))
+    return record(State, values, archive=archive)
 
 
 def _held(values: Json, family: Family) -> Held:

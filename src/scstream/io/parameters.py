@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, TypeAlias
@@ -15,9 +15,9 @@ from scstream.core.config import Config, check_config
 from scstream.core.start import data_driven_prior
 from scstream.core.window import Exponential, Kernel, Windowed
 from scstream.errors import InputError
-from scstream.families import FAMILIES, Family, Product, family_class
+from scstream.families import FAMILIES, Categorical, Family, Product, family_class
 from scstream.families.base import Array, Rows
-from scstream.io.column_types import AUTO, Auto
+from scstream.io.column_types import AUTO, BOOLEAN, Auto, Levels
 from scstream.kernels import REFERENCE, Kernels
 
 Names: TypeAlias = Sequence[str] | None
@@ -177,6 +177,7 @@ def first_family(
     weight: Array | None,
     *,
     column_names: Names = None,
+    levels: Levels | None = None,
     kernels: Kernels = REFERENCE,
 ) -> Family:
     """Return the family of a stream with the prior that the first batch and `prior` determine."""
@@ -189,9 +190,17 @@ def first_family(
             )
         return kind.with_kernels(kernels)
     if kind is Product:
-        weak: Family = Product.from_spec(X, read_parts(choice, column_names), weight=weight)
+        parts = read_parts(choice, column_names)
+        if levels is not None:
+            parts = [
+                (_with_levels(k, columns, levels, column_names), columns) for k, columns in parts
+            ]
+        weak: Family = Product.from_spec(X, parts, weight=weight)
     else:
-        weak = kind.weak_prior(X, weight)
+        known: Any = kind
+        if levels is not None:
+            known = _with_levels(kind, range(X.shape[1]), levels, column_names)
+        weak = known if isinstance(known, Family) else known.weak_prior(X, weight)
     weak = weak.with_kernels(kernels)
     if isinstance(prior, Mapping):
         return with_prior(weak, prior).with_kernels(kernels)
@@ -201,6 +210,23 @@ def first_family(
         )
     weak.check(X)
     return data_driven_prior(weak, config, X, weight) if prior == "auto" else weak
+
+
+def _with_levels(kind: Any, columns: Iterable[int], levels: Levels, column_names: Names) -> Any:
+    """Return the categorical family of columns whose levels are known, others as they are."""
+    known = {column: levels[column] for column in columns}
+    if isinstance(kind, Categorical):
+        return kind
+    if kind in (Categorical, Categorical.name) and None not in known.values():
+        return Categorical(n_levels=tuple(len(each or ()) + 1 for each in known.values()))
+    for column, each in known.items():
+        if each not in (None, BOOLEAN):
+            name = column if column_names is None else repr(column_names[column])
+            raise InputError(
+                f"column {name} holds categories, which are not numbers; leave it out, or describe "
+                "it by family='auto' or family='categorical'."
+            )
+    return kind
 
 
 def with_prior(family: Family, prior: Mapping[str, ArrayLike]) -> Family:
