@@ -13,6 +13,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from scipy.cluster.hierarchy import dendrogram
+from sklearn.datasets import make_moons
 
 from scstream import ScStream
 
@@ -190,11 +192,40 @@ def weights_over_time() -> Figure:
     return drawing
 
 
+def levels() -> Figure:
+    """Draw the clusters of two moons, their groups, and the tree of all joins."""
+    rows, _ = make_moons(6000, noise=0.06, random_state=0)
+    model = ScStream(random_state=0)
+    for start in range(0, 6000, 500):
+        model.partial_fit(rows[start : start + 500])
+    drawing, panels = figure(3, limit=None)
+    X, groups = rows[-1500:], model.groups_
+    titles = f"{model.n_clusters_} clusters", f"{len(groups)} groups"
+    for panel, label, title in zip(
+        panels, (model.predict(X), model.predict(X, level="group")), titles, strict=False
+    ):
+        colour = [COLOURS[i % len(COLOURS)] for i in label]
+        panel.scatter(*X.T, s=4, c=colour, linewidths=0, rasterized=True)
+        panel.set(title=title, xticks=[], yticks=[], aspect="equal")
+    tree = dendrogram(model.hierarchy_, labels=model.clusters_.id, no_plot=True)
+    for x, y in zip(tree["icoord"], tree["dcoord"], strict=True):
+        panels[2].plot(x, y, color=GREY, lw=1.2)
+    panels[2].axhline(1.0, color=COLOURS[5], lw=1.2, ls="--")
+    places = 10 * np.arange(model.n_clusters_) + 5
+    panels[2].set_xticks(places, tree["ivl"])
+    for tick, cluster in zip(panels[2].get_xticklabels(), tree["ivl"], strict=True):
+        tick.set_color(COLOURS[groups.group[groups.cluster == cluster][0] % len(COLOURS)])
+    panels[2].set(title="hierarchy_, cut at resolution 1", xlabel="cluster", ylabel="height")
+    panels[2].spines[["top", "right"]].set_visible(False)
+    drawing.set_size_inches(11.0, 3.2)
+    return drawing
+
+
 def main() -> None:
     """Draw all pictures."""
     mpl.rcParams.update({"svg.hashsalt": "scstream", "svg.fonttype": "none", "font.size": 9})
     FOLDER.mkdir(exist_ok=True)
-    for draw in (mixture, forgetting, split, novelty, motion, weights_over_time):
+    for draw in (mixture, forgetting, split, novelty, motion, weights_over_time, levels):
         path = FOLDER / f"{draw.__name__}.svg"
         draw().savefig(path, dpi=150, metadata={"Date": None, "Creator": None})
 

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 _SHARED = Path(__file__).parents[3] / "shared"
 _SHA256 = {
+    "20news_bydate.jsonl.xz": "370842a1711766f9023e2ba1543b334de1dc6e6a6de08dae055c394cb3bec3fa",
     "20news_counts.npz": "496e1d4e0e68deb22508ad8cf6aca9cdc24b7859cfeab923305ff3033bda31e6",
     "covtype.npz": "9844728cb34f6c94596415335829f12200efe7a3c4fe7610d695414675d9abe3",
     "davis_kite-surf_480p.tar": "6202142fae7a2132e06ce8e3444298104268f39e91a8a71d630fcdd71f61bce6",

@@ -28,11 +28,11 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
     ----------
     family : str, Family, or pairs of (family, columns)
         Distribution of the rows of a cluster. "auto" chooses it by the columns of the first batch;
-        `choice_` says why. Others are "gaussian", "diagonal", "direction", "multinomial",
-        "bernoulli", "categorical" and "poisson"; an instance of `scstream.families.Family`, whose
-        prior is then used as it is; or, for a table of mixed columns, a list of pairs or a dict
-        such as ``{"diagonal": ["height", "weight"], "categorical": ["colour"]}``, with columns by
-        name or position.
+        `choice_` says why. Others are "gaussian", "diagonal", "subspace", "direction",
+        "multinomial", "bernoulli", "categorical" and "poisson"; an instance of
+        `scstream.families.Family`, whose prior is then used as it is; or, for a table of mixed
+        columns, a list of pairs or a dict such as ``{"diagonal": ["height", "weight"],
+        "categorical": ["colour"]}``, with columns by name or position.
     prior : {"auto", "weak"} or dict
         "auto" fits the prior to the first batch by maximum marginal likelihood (also with
         ``algorithm="paper"``; the paper sets it by hand). "weak" is a weak prior scaled to the

@@ -36,6 +36,8 @@ def test_json_agrees_with_the_estimator(fitted: Path) -> None:
         )
     assert found["events"] == [vars(event) for event in model.events_]
     assert (found["seed"], found["alpha"], found["half_life"]) == (model.config_.seed, 1.0, 5.0)
+    assert [each["clusters"] for each in found["groups"]] == [[k] for k in table.id.tolist()]
+    assert [each["weight"] for each in found["groups"]] == model.groups_.weight.tolist()
     assert found["pipeline"]["rows"] == 2050
     assert found["bytes"] == (fitted / "m.scstream").stat().st_size
 
@@ -47,6 +49,7 @@ def test_the_text_has_all_sections(fitted: Path) -> None:
     assert lines[1] == "family      gaussian, 2 features: x, y"
     assert lines[2].startswith("choice      gaussian, chosen by family='auto'")
     assert lines[3] == "learned     2,050 rows in 21 batches, up to time 1.9"
+    assert lines[4] == "levels      4 groups of 4 clusters"
     assert "clusters, all 4" in lines
     heading = lines.index("clusters, all 4") + 1
     assert lines[heading].split() == ["id", "share", "weight", "born", "seen", *_UNLIKE]

@@ -56,6 +56,17 @@ def test_predictions_are_those_of_the_estimator(fitted: Path) -> None:
     assert (fitted / "m.scstream").read_bytes() == before
 
 
+def test_groups_are_those_of_the_estimator(fitted: Path) -> None:
+    options = ("--level", "group", "--resolution", "0")
+    text = sound("predict", "m.scstream", "rows.csv", *options, folder=fitted)
+    found = [int(row["group"]) for row in csv.DictReader(io.StringIO(text))]
+    X, model = rows_of(fitted / "rows.csv"), ScStream.load(fitted / "m.scstream")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        assert found == model.predict(X, level="group", resolution=0).tolist()
+    assert set(found) == {0}
+
+
 def test_the_newest_valid_checkpoint_is_used(fitted: Path) -> None:
     pipeline = (fitted / "pipeline.toml").read_text() + "\n[model]\nmin_batch = 1\n"
     (fitted / "pipeline.toml").write_text(pipeline)

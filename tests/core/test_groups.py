@@ -19,7 +19,7 @@ from scstream.errors import InputError
 from scstream.families import Diagonal, Gaussian
 from scstream.model import Model, Settings
 
-RESOLUTIONS = (np.inf, 5.0, 2.0, 1.0, 0.5, 0.1, 0.0)
+RESOLUTIONS = (1000.0, 5.0, 2.0, 1.0, 0.5, 0.1, 0.0)
 
 
 def learned(rows: np.ndarray, size: int, **parameters: object) -> Model:
@@ -53,6 +53,16 @@ def random_clusters(seed: int, n: int = 40) -> tuple[Gaussian, np.ndarray]:
     return family, family.stats(rows.reshape(-1, 2), label, n, rng.uniform(0.2, 1, n)[label])
 
 
+def narrow_clusters(seed: int, n: int = 40) -> tuple[Gaussian, np.ndarray]:
+    """Clusters of fewer rows than features, in pairs that are close together."""
+    rng = np.random.default_rng(seed)
+    centre = rng.standard_normal((n // 2, 50)).repeat(2, axis=0)
+    centre += 0.2 * rng.standard_normal((n, 50))
+    rows = (centre[:, None] + 0.3 * rng.standard_normal((n, 30, 50))).reshape(-1, 50)
+    family = Diagonal.weak_prior(rows)
+    return family, family.stats(rows, np.repeat(np.arange(n), 30), n)
+
+
 def partition(groups: Groups) -> set[frozenset[int]]:
     return {frozenset(groups.members(g).tolist()) for g in groups.id}
 
@@ -83,10 +93,17 @@ def test_overlapping_gaussians_stay_apart() -> None:
     assert len(model.groups()) == model.state.n_clusters == 5
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_groups_do_not_depend_on_the_order_of_clusters(seed: int) -> None:
-    family, stats = random_clusters(seed)
-    order = np.random.default_rng(seed).permutation(len(stats))
+@pytest.fixture(params=[(kind, seed) for kind in (0, 1) for seed in range(3)])
+def clusters(request: pytest.FixtureRequest) -> tuple[Gaussian | Diagonal, np.ndarray]:
+    kind, seed = request.param
+    return (random_clusters, narrow_clusters)[kind](seed)
+
+
+def test_groups_do_not_depend_on_the_order_of_clusters(
+    clusters: tuple[Gaussian | Diagonal, np.ndarray],
+) -> None:
+    family, stats = clusters
+    order = np.random.default_rng(0).permutation(len(stats))
     for resolution in RESOLUTIONS:
         groups = build_hierarchy(family, np.arange(len(stats)), stats).cut(resolution)
         shuffled = build_hierarchy(family, np.arange(len(stats)), stats[order]).cut(resolution)
@@ -94,24 +111,32 @@ def test_groups_do_not_depend_on_the_order_of_clusters(seed: int) -> None:
         assert back == partition(groups)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_coarser_groups_are_unions_of_finer_ones(seed: int) -> None:
-    family, stats = random_clusters(seed)
+def test_coarser_groups_are_unions_of_finer_ones(
+    clusters: tuple[Gaussian | Diagonal, np.ndarray],
+) -> None:
+    family, stats = clusters
     tree = build_hierarchy(family, np.arange(len(stats)), stats)
     for fine, coarse in pairwise(RESOLUTIONS):
         outer = tree.cut(coarse).group
         assert all(len(set(outer[list(part)])) == 1 for part in partition(tree.cut(fine)))
     assert len(tree.cut(0.0)) == 1
-    assert len(tree.cut(np.inf)) > len(tree.cut(1.0)) > 1
+    assert len(tree.cut(1000.0)) > len(tree.cut(1.0)) > 1
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_hierarchy_is_a_linkage_table(seed: int) -> None:
-    family, stats = random_clusters(seed)
+def test_hierarchy_is_a_linkage_table(clusters: tuple[Gaussian | Diagonal, np.ndarray]) -> None:
+    family, stats = clusters
     tree = build_hierarchy(family, np.arange(len(stats)), stats)
     assert is_valid_linkage(tree.linkage)
     assert is_monotonic(tree.linkage)
     assert tree.linkage[-1, 3] == len(stats)
+
+
+def test_light_clusters_of_many_features_stay_apart() -> None:
+    """Halves of a cluster are joined if they have 30 rows, and not if they have 6."""
+    family, stats = narrow_clusters(0)
+    for weight, expected in ((30, 20), (6, 40)):
+        scaled = stats * (weight / 30)
+        assert len(build_hierarchy(family, np.arange(40), scaled).cut()) == expected
 
 
 def test_a_group_has_the_id_of_its_oldest_cluster(
@@ -162,6 +187,8 @@ def test_hierarchy_of_few_clusters() -> None:
     model = Settings(random_state=0).update(np.array([[0.1], [0.2], [0.3]])).model
     assert model.hierarchy.linkage.shape == (0, 4)
     assert model.groups(0.0).members(0).tolist() == [0]
+    empty = build_hierarchy(model.family, np.zeros(0, np.int64), np.zeros((0, 3)))
+    assert len(empty.cut()) == 0
 
 
 @pytest.mark.parametrize("family", ["multinomial", "poisson", "bernoulli"])
@@ -210,6 +237,8 @@ def test_events_of_groups() -> None:
         ("born", 5, None, 7.0),
         ("died", 4, None, 7.0),
     ]
+    # The id stays with the oldest cluster, also if the other part is heavier.
+    assert events(groups(g0=[0, 1, 2]), groups(g0=[0], g1=[1, 2])) == [("split", 0, 1, 7.0)]
     # Cluster 2 was absorbed by cluster 3, which gives its group a new id.
     absorbed = Event("merged", 7.0, 3, 9.0, 2)
     assert events(before, groups(g0=[0, 1], g3=[3], g4=[4]), absorbed) == [("merged", 3, 2, 7.0)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scstream.cli.load import LoadedModel
+from scstream.core.groups import Groups
 from scstream.core.state import Event
 from scstream.errors import InputError
 from scstream.families import Gaussian
@@ -123,9 +124,18 @@ def describe_model(loaded: LoadedModel) -> dict[str, object]:
         "steps": loaded.version.steps.options(),
         "pipeline": progress and {name: progress.to_dict()[name] for name in fields},
         "clusters": [vars(each) for each in table],
+        "groups": describe_groups(model.groups()),
         "events": [vars(event) for event in model.events],
         "health": [vars(finding) for finding in check_health(loaded)],
     }
+
+
+def describe_groups(groups: Groups) -> list[dict[str, object]]:
+    """Return the id, the weight and the clusters of every group, for JSON."""
+    return [
+        {"id": g, "weight": weight, "clusters": groups.members(g).tolist()}
+        for g, weight in zip(groups.id.tolist(), groups.weight.tolist(), strict=True)
+    ]
 
 
 def describe_cluster(loaded: LoadedModel, cluster: int) -> dict[str, object]:

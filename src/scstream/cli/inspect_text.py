@@ -122,6 +122,8 @@ def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
     refused = f", {progress.rejected:,} refused" if progress and progress.rejected else ""
     batches = _count(state.n_batches, "batch")
     yield "learned", f"{rows}{batches}, up to time {format_time(state.time)}{refused}"
+    groups = _count(len(model.groups()), "group")
+    yield "levels", f"{groups} of {_count(state.n_clusters, 'cluster')}"
     density = model.info.mean_log_density
     if math.isfinite(density):
         yield "last batch", f"mean log density {density:.4g}, {model.info.n_novel} novel rows"

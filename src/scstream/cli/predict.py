@@ -13,7 +13,7 @@ from scstream.cli.render import console
 from scstream.cli.rows import InputSize, explain_os_errors, input_name, read_chunks
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.settings import Tables
-from scstream.core.predictor import Prediction
+from scstream.core.predictor import Prediction, Predictor
 from scstream.core.state import NOVEL
 from scstream.errors import InputError
 from scstream.families.base import Rows
@@ -53,9 +53,16 @@ class PredictResult:
 
 
 def predict_file(
-    loaded: LoadedModel, settings: Tables, sink: Sink, *, show_bar: bool = True
+    loaded: LoadedModel,
+    settings: Tables,
+    sink: Sink,
+    *,
+    level: str = "cluster",
+    resolution: float = 1.0,
+    show_bar: bool = True,
 ) -> PredictResult:
     """Predict all rows of a source and write the predictions to a sink, chunk by chunk."""
+    predictor = loaded.model.at(level=level, resolution=resolution)
     result, size = PredictResult(), InputSize.of(settings)
     schema = _input_schema(loaded, settings.get("schema", {}))
     source = connectors.source(**settings["source"])
@@ -68,9 +75,10 @@ def predict_file(
                     _check_width(loaded, reader.schema)
                     sink.open(None)
                 start = result.rows
-                block, prediction = predict_block(loaded.version, rows)
+                block, prediction = predict_block(loaded.version, predictor, rows)
                 result.count(block, prediction)
-                sink.write(Delivery("predict", number, _columns(start, block, prediction, schema)))
+                columns = _columns(start, block, prediction, schema, level=level)
+                sink.write(Delivery("predict", number, columns))
                 if labels is None:
                     sink.flush()  # the reader of standard output waits for it
                 bar.update(size.before(after), f"{result.rows:,} rows")
@@ -82,7 +90,9 @@ def predict_file(
     return result
 
 
-def predict_block(version: ModelVersion, block: Block) -> tuple[Block, Prediction]:
+def predict_block(
+    version: ModelVersion, predictor: Predictor, block: Block
+) -> tuple[Block, Prediction]:
     """Preprocess rows, reject those that the pipeline would reject, and predict the others."""
     family = version.model.family
     if len(block.row):
@@ -97,7 +107,7 @@ def predict_block(version: ModelVersion, block: Block) -> tuple[Block, Predictio
 
     refused = unsuitable(check, block.X)
     block = block.reject([Reject(int(block.row[i]), why) for i, why in refused])
-    return block, version.model.at().predict(block.X, run=thread_executor(-1).map)
+    return block, predictor.predict(block.X, run=thread_executor(-1).map)
 
 
 def _input_schema(loaded: LoadedModel, given: Tables) -> Schema:
@@ -119,11 +129,13 @@ def _check_width(loaded: LoadedModel, schema: Schema) -> None:
         )
 
 
-def _columns(start: int, block: Block, prediction: Prediction, schema: Schema) -> Columns:
+def _columns(
+    start: int, block: Block, prediction: Prediction, schema: Schema, *, level: str
+) -> Columns:
     return {
         "index": start + block.row,
         **{name: block.extra[name] for name in schema.keep if name in block.extra},
-        "cluster": prediction.label,
+        level: prediction.label,
         "probability": prediction.probability,
         "novelty": prediction.novelty,
         "log_density": prediction.log_density,

@@ -1,13 +1,7 @@
 """Groups of clusters: shapes that no single cluster of the family can have.
 
-Clusters are the peaks of a density, and two peaks are joined if the valley between them is shallow
-compared with the lower peak: persistence-based clustering (Chazal, Guibas, Oudot and Skraba, 2013)
-with the clusters in place of rows. With p for the height of a peak and B for the overlap of two
-clusters, the saddle between them is ``B * sqrt(p_i * p_j)``, and the prominence of the lower of two
-peaks is its height divided by the saddle at which it joins a higher one. Nothing is learned: groups
-are a function of the statistics of the clusters. Record 0026 has the measurements.
-
-Shapes: K clusters, G groups, M pairs of clusters.
+Nothing is learned: groups are a function of the statistics of the clusters. `core/linkage.py`
+decides which clusters belong together. Shapes: K clusters, G groups.
 """
 
 from __future__ import annotations
@@ -15,27 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from scstream.core.ratios import nearest_pairs
+from scstream.core.linkage import DisjointSets, tree_edges
 from scstream.core.state import Event, Kind
 from scstream.families.base import Array, Family, Labels
-
-_NEIGHBOURS = 8  # clusters that a cluster is compared with
-_VALLEY = float(np.log(10.0))  # log prominence at which groups are cut by default
-_CHAIN = 4  # two or three clusters that overlap may do so by chance, so many may not
-_COMMON = 0.75  # unless that many of all clusters overlap with others
-_LIGHT = 0.5  # times P: weight of a cluster whose overlap is believed to one half
-
-
-class Edge(NamedTuple):
-    """A pair of clusters at whose saddle two sets of clusters meet."""
-
-    height: float  # log prominence of the lower peak
-    first: int
-    second: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +105,7 @@ class Hierarchy:
     def cut(self, resolution: float = 1.0) -> Groups:
         """Return the groups that are joined up to the height ``1 / resolution``."""
         highest = np.inf if resolution == 0 else 1.0 / resolution
-        sets = _Sets(len(self.cluster))
+        sets = DisjointSets(len(self.cluster))
         oldest = list(range(len(self.cluster)))  # cluster of each part
         for left, right, height, _ in self.linkage.tolist():
             low, high = sorted((oldest[int(left)], oldest[int(right)]))
@@ -138,93 +117,18 @@ class Hierarchy:
 
 
 def build_hierarchy(family: Family, ids: Labels, stats: Array) -> Hierarchy:
-    """Return the tree of clusters with increasing ids and these statistics (K, P).
-
-    Heights are multiples of the default cut.
-    """
-    edges = sorted(spanning_edges(family, stats))
-    heights = _deferred(len(ids), edges)
-    lines, label = [], list(range(len(ids)))
-    sets = _Sets(len(ids))
-    for n, height in sorted(enumerate(heights), key=lambda item: item[1]):
-        left, right = sets.find(edges[n].first), sets.find(edges[n].second)
-        low, high = sorted((label[left], label[right]))
+    """Return the tree of clusters with increasing ids and these statistics (K, P)."""
+    lines: list[tuple[float, ...]] = []
+    part = list(range(len(ids)))  # of the linkage table, by root
+    sets = DisjointSets(len(ids))
+    for edge in tree_edges(family, stats):
+        left, right = sets.find(edge.first), sets.find(edge.second)
+        low, high = sorted((part[left], part[right]))
         root = sets.join(left, right)
-        lines.append((low, high, height / _VALLEY, sets.size[root]))
-        label[root] = len(ids) + len(lines) - 1
+        lines.append((low, high, edge.height, sets.size[root]))
+        part[root] = len(ids) + len(lines) - 1
     table = np.array(lines, dtype=np.float64).reshape(-1, 4)
     return Hierarchy(ids, stats[:, 0], table)
-
-
-def spanning_edges(family: Family, stats: Array) -> Iterator[Edge]:
-    """Yield the K - 1 pairs at which peaks meet while the level falls.
-
-    Sets that have no neighbours in common are joined through their highest peaks in further rounds.
-    """
-    peak = log_peaks(family, stats)
-    sets = _Sets(len(stats))
-    tops = np.arange(len(stats))
-    while len(tops) > 1:
-        first, second = (tops[side] for side in nearest_pairs(family, stats[tops], _NEIGHBOURS))
-        saddle = log_saddles(family, stats, peak, first, second)
-        for m in np.argsort(-saddle, kind="stable").tolist():
-            left, right = sets.find(int(first[m])), sets.find(int(second[m]))
-            if left != right:
-                lower = min(peak[left], peak[right])
-                yield Edge(float(lower - saddle[m]), int(first[m]), int(second[m]))
-                sets.join(*((left, right) if peak[left] >= peak[right] else (right, left)))
-        tops = np.array([k for k in tops.tolist() if sets.find(k) == k])
-
-
-def log_peaks(family: Family, stats: Array) -> Array:  # (K,)
-    """Log of the height of each cluster's peak, per two features.
-
-    The height is the weight of the cluster times its mean density. In many features densities
-    differ by large factors; the power 2 / D keeps them comparable.
-    """
-    power = min(1.0, 2.0 / family.n_features)
-    return np.asarray(power * (np.log(stats[:, 0]) + family.mean_log_density(stats)))
-
-
-def log_saddles(
-    family: Family, stats: Array, peak: Array, first: Labels, second: Labels
-) -> Array:  # (M,)
-    """Log of the density at the saddle between pairs of clusters.
-
-    The shape of a light cluster is mostly the prior's, and so would be its overlap.
-    """
-    lighter = np.minimum(stats[first, 0], stats[second, 0])
-    known = np.log(lighter / (lighter + _LIGHT * family.n_stats))
-    overlap = family.log_overlap(stats, first, second)
-    return np.asarray(overlap + known + 0.5 * (peak[first] + peak[second]))
-
-
-def _deferred(n_clusters: int, edges: list[Edge]) -> list[float]:
-    """Return the heights of sorted edges, with joins of few clusters deferred.
-
-    Two or three clusters may overlap by chance. They are joined when they are part of a larger set,
-    or at the height at which most clusters overlap with others. A peak without any valley, of
-    height zero or less, is joined at once.
-    """
-    sets = _Sets(n_clusters)
-    joined, common = 0, np.inf
-    waiting: dict[int, list[int]] = {}  # edges of small sets, by their root
-    heights = [max(edge.height, 0.0) for edge in edges]
-    for n, edge in enumerate(edges):
-        left, right = sets.find(edge.first), sets.find(edge.second)
-        joined += (sets.size[left] == 1) + (sets.size[right] == 1)
-        if joined >= _COMMON * n_clusters:
-            common = min(common, heights[n])
-        wait = waiting.pop(left, []) + waiting.pop(right, []) + [n] * (edge.height > 0)
-        root = sets.join(left, right)
-        if sets.size[root] < _CHAIN:
-            waiting[root] = wait
-            continue
-        for early in wait:
-            heights[early] = min(heights[n], max(heights[early], common))
-    for early in (n for wait in waiting.values() for n in wait):
-        heights[early] = max(heights[early], common)
-    return heights
 
 
 def group_events(
@@ -276,23 +180,3 @@ def _survivor(cluster: int, absorbed: Mapping[int, int], alive: Mapping[int, int
     while cluster not in alive and cluster in absorbed:
         cluster = absorbed[cluster]
     return cluster
-
-
-class _Sets:
-    """Disjoint sets with their sizes; the first root of a join stays the root."""
-
-    def __init__(self, n: int) -> None:
-        self.size = [1] * n
-        self._parent = list(range(n))
-
-    def find(self, k: int) -> int:
-        parent = self._parent
-        while parent[k] != k:
-            parent[k] = parent[parent[k]]
-            k = parent[k]
-        return k
-
-    def join(self, root: int, other: int) -> int:
-        self._parent[other] = root
-        self.size[root] += self.size[other]
-        return root

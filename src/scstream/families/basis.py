@@ -10,7 +10,7 @@ from scstream.families.base import Array
 from scstream.kernels import REFERENCE
 
 _HALF_LIFE = 5_000.0  # rows until a row counts half
-_ROUNDS = 2  # power iterations
+_ROUNDS = 1  # power iterations
 _SPARE = 8  # directions that are found but not kept
 _KEY = 0x5CA77E2
 

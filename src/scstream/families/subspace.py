@@ -38,8 +38,10 @@ _N_INSIDE = 24  # dimensions of the subspace, at most
 _RANK = 2  # directions that the sketch follows, per dimension of the subspace
 _FIRST_KAPPA = 50.0  # rows that the common centre is worth outside, before clusters are known
 _KAPPAS = (3.0, 1000.0)
-_ROUNDNESS = 1.5  # variance outside, per mean variance: the largest directions are wider
+_TRUSTED_KAPPA = 10.0
+_ROUNDNESS = 2.0  # variance outside, per mean variance: the largest directions are wider
 _WORTH_A_TURN = 0.02  # share of the captured scatter that a new basis must add
+_WIDEST = 10.0  # standard deviation of a column, in medians, up to which it is not scaled down
 _NARROWEST = 1e-3  # variance outside, in units of the mean variance of the first batch
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -181,7 +183,7 @@ class Subspace(Family):
 
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
         Z, Y, rest = self._split(X)
-        inside, outside = np.split(params, [-self.n_features - 2], axis=1)
+        inside, outside = params[:, : -self.n_features - 2], params[:, -self.n_features - 2 :]
         log_p = self.inside.log_likelihood(inside, Y)
         return log_p + (self.outside.log_density(outside, rest, Z) - self._log_scale)
 
@@ -192,7 +194,7 @@ class Subspace(Family):
 
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         Z, Y, rest = self._split(X)
-        inside, outside = np.split(table, [-self.n_features - 2], axis=1)
+        inside, outside = table[:, : -self.n_features - 2], table[:, -self.n_features - 2 :]
         log_p = self.inside.log_predictive(inside, Y)
         return log_p + (self.outside.log_density(outside, rest, Z) - self._log_scale)
 
@@ -274,9 +276,14 @@ class Subspace(Family):
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
-        """Find the leading directions; inside expect what `gaussian` expects."""
+        """Find the leading directions; expect clusters narrower there than the rows together.
+
+        Leading directions are those in which clusters differ, and outside rows vary as they do
+        within clusters. So the variance expected inside is the geometric mean of what `gaussian`
+        expects, half the whole spread, and of the variance outside.
+        """
         centre, stds = feature_scales(X, weight)
-        scale = np.full_like(stds, np.sqrt(np.mean(stds**2)))
+        scale = _common_scale(stds)
         Z = (np.asarray(X, dtype=np.float64) - centre) / scale
         n_inside = min(_N_INSIDE, len(centre))
         rank = min(_RANK * n_inside, len(centre))
@@ -284,14 +291,18 @@ class Subspace(Family):
         sketch = Sketch((Z * np.sqrt(weights)[:, None]).T, rank).compressed()
         basis = sketch.basis(n_inside)
         inside = Gaussian.weak_prior(Z @ basis, weight)
+        n_outside = len(centre) - n_inside
         rest = float(weights @ np.square(Z).sum(axis=1)) - sketch.captured(basis)
-        rest /= max(float(weights.sum()) * (len(centre) - n_inside), _TINY)
+        rest /= max(float(weights.sum()), _TINY) * max(n_outside, 1)
         rest = max(rest, _NARROWEST)  # also where all rows are alike
+        psi = np.diag(inside.psi)
+        if n_outside:
+            psi = np.sqrt(np.maximum(psi, 0.25 * rest) * rest)
         return cls(
             mean=centre,
             kappa=inside.kappa,
             nu=inside.nu,
-            psi=np.maximum(inside.psi, 0.25 * rest * np.eye(n_inside)),
+            psi=np.diag(psi),
             basis=basis,
             outer_kappa=_FIRST_KAPPA,
             outer_variance=_ROUNDNESS * rest,
@@ -343,6 +354,10 @@ class Subspace(Family):
         return np.asarray((self.mean - self._origin) / self.scale)
 
     @cached_property
+    def _inverse_scale(self) -> Array:  # (D,)
+        return 1.0 / np.asarray(self.scale)
+
+    @cached_property
     def _log_scale(self) -> float:
         return float(np.log(self.scale).sum())
 
@@ -353,7 +368,9 @@ class Subspace(Family):
         return 2 + self.n_features + np.flatnonzero(i == j)
 
     def _scaled(self, X: Rows) -> Array:  # (N, D)
-        return np.asarray((np.asarray(X, dtype=np.float64) - self._origin) / self.scale)
+        Z = np.asarray(X, dtype=np.float64) - self._origin
+        Z *= self._inverse_scale
+        return np.asarray(Z)
 
     def _split(self, X: Rows) -> tuple[Array, Array, Array]:  # (N, D), (N, q), (N,)
         """Return the scaled rows, their coordinates inside, and their square lengths outside."""
@@ -386,8 +403,9 @@ class Subspace(Family):
     def _fitted_outside(self, stats: Array) -> Self:
         """Fit the variance outside, and what the centre is worth there, to groups of rows.
 
-        The variance of a row within its group is that of the mean of n rows times n. What the
-        means scatter beyond that is the variance of the prior, which `outer_kappa` expresses.
+        What the means of the groups scatter beyond chance is the variance of the prior, which
+        `outer_kappa` expresses as a share of the variance within. Groups were made of rows that
+        are alike, so they overstate it, and most so where they differ little: hence the square.
         """
         count, first, square = self._outside(stats[stats[:, 0] > 0])
         n_dims, total = self.outside.n_dims, float(count.sum())
@@ -401,9 +419,19 @@ class Subspace(Family):
         between = max((between - spent * within) / total, 1e-9 * within)
         return replace(
             self,
-            outer_kappa=float(np.clip(within / between, *_KAPPAS)),
+            outer_kappa=float(np.clip((within / between) ** 2 / _TRUSTED_KAPPA, *_KAPPAS)),
             outer_variance=_ROUNDNESS * within / n_dims,
         )
+
+
+def _common_scale(stds: Array) -> Array:  # (D,)
+    """Return one scale for all columns, more only for columns that dwarf the others.
+
+    Standardised columns would make those that hardly vary as important as the others.
+    """
+    most = _WIDEST * float(np.median(stds))
+    typical = np.sqrt(np.mean(np.square(np.minimum(stds, most))))
+    return np.asarray(typical * np.maximum(stds / most, 1.0))
 
 
 def _turned(scatter: Array, variance: Array, turn: Array) -> Array:  # (G, q, q), (G,), (q, q)

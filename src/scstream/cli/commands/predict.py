@@ -27,6 +27,12 @@ def predict(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Copy this column to the output; repeatable."),
     ] = None,
+    level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="Predict each row's cluster or group.")
+    ] = "cluster",
+    resolution: Annotated[
+        float, typer.Option(help="Of groups: larger values give more and finer groups.")
+    ] = 1.0,
     format: Format = None,
     sets: Sets = None,
     strict: Annotated[
@@ -38,9 +44,10 @@ def predict(
     """Predict the clusters of the rows of a file.
 
     The output has, for each row, its cluster (-1 if it belongs to none), the probability of that
-    cluster, the probability of a cluster not seen yet, and the log density. Nothing is learned, and
-    memory does not grow with the file. A row that cannot be used is skipped, counted and reported;
-    `index` is the number of the row in the file, from 0.
+    cluster, the probability of a cluster not seen yet, and the log density; `--level group` gives
+    its group of clusters instead. Nothing is learned, and memory does not grow with the file. A row
+    that cannot be used is skipped, counted and reported; `index` is the number of the row in the
+    file, from 0.
     """
     from scstream.cli.load import load_model, skip_reporter
     from scstream.cli.predict import predict_file, print_result
@@ -56,6 +63,8 @@ def predict(
         loaded,
         settings,
         sink(**settings["sink"]),
+        level=level,
+        resolution=resolution,
         show_bar=not as_json and not (labels == STDIN and sys.stdout.isatty()),
     )
     shows_file = labels != STDIN and sys.stderr.isatty()
