@@ -59,7 +59,7 @@ def test_a_row_that_is_far_out_is_left_out() -> None:
 
 
 def test_other_errors_stay_errors() -> None:
-    model = ScStream(random_state=0).fit(X)
+    model = ScStream("gaussian", random_state=0).fit(X)
     with pytest.raises(InputError, match="1 features"):
         model.partial_fit(X[:, :1])
     with pytest.raises(InputError, match="NaN"):
