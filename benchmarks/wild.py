@@ -1,8 +1,10 @@
 """Rows as people have them, nothing set: predict a batch, then learn it.
 
 ``python -m benchmarks.wild`` runs all streams with five seeds and writes the table; ``--quick``
-runs one seed of the drawn streams. Choices were made on the development streams only; labels of
-the held-out streams decided nothing. A stream is a function of a seed that returns batches of rows
+runs one seed of the drawn streams. Record 0027 says which choices looked at which streams, and that
+Electricity and Shuttle are not fully held out. `before` is ``family="gaussian"`` on the same stream
+(three seeds for noise, seed 0 for telling binary columns and integers); for the other streams it is
+what was measured before, in the case of the small tables and digits on another seed or order. A stream is a function of a seed that returns batches of rows
 and labels: add it to `STREAMS` with its bar.
 """
 
@@ -115,7 +117,7 @@ STREAMS: dict[str, Stream] = {
     "Gaussian K8 D5": Stream(plain, None, 1.0, quick=True),
     "8 binary columns beside 5 Gaussian": Stream(binary, 0.95, 0.001, quick=True),
     "8 telling binary columns": Stream(telling_binary, 0.95, 0.385, quick=True),
-    "40 noise columns": Stream(noise, 0.80, 0.329, quick=True),
+    "40 noise columns": Stream(noise, 0.80, 0.783, quick=True),
     "integers, width 3": Stream(partial(integers, width=3.0), 0.75, 0.307, quick=True),
     "integers, width 4": Stream(partial(integers, width=4.0), 0.75, 0.309, quick=True),
     "digits": Stream(digits, 0.75, 0.221),
