@@ -4,8 +4,10 @@
 runs one seed of the drawn streams. Record 0027 says which choices looked at which streams, and that
 Electricity and Shuttle are not fully held out. `before` is ``family="gaussian"`` on the same stream
 (three seeds for noise, seed 0 for telling binary columns and integers); for the other streams it is
-what was measured before, in the case of the small tables and digits on another seed or order. A stream is a function of a seed that returns batches of rows
-and labels: add it to `STREAMS` with its bar.
+what was measured before, in the case of the small tables and digits on another seed or order.
+
+A stream is a function of a seed that returns batches of rows and labels: add it to `STREAMS` with
+its bar.
 """
 
 from __future__ import annotations
