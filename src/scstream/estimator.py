@@ -202,7 +202,11 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Start again and learn all rows as one first batch.
+        """Start again and learn all rows as one table.
+
+        Of a table of less than 1,000 rows, five starts are tried and the most probable partition
+        is kept. A larger one is learned in two random halves: the second half shows which clusters
+        overlap, and which are one.
 
         It takes no `sample_weight`: scikit-learn requires of `fit` that a weight of two gives
         exactly the result of a row given twice, which a method that draws labels cannot promise.

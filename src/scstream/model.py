@@ -24,6 +24,7 @@ from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_event
 from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
 from scstream.core.inherit import inherit_ids, shared_weight
 from scstream.core.predictor import Prediction, Predictor
+from scstream.core.ratios import log_joint
 from scstream.core.retype import retyped
 from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, Event, Info, Moves, State
@@ -45,6 +46,9 @@ from scstream.io.parameters import (
 from scstream.io.schema import check_entries, read_time, read_weight
 from scstream.kernels import choose_kernels
 from scstream.machine import usable_cores
+
+_LARGE_TABLE = 1000  # rows of a table that is learned in two halves
+_STARTS = 5  # for a smaller table
 
 
 class Algorithm(Protocol):
@@ -236,15 +240,56 @@ class Settings:
     ) -> Update:
         """Learn the first batch; see `Model.update`.
 
-        With `complete` the rows are a whole table: a model of few rows does not hold them in order
-        to start again when more arrive.
+        With `complete` the rows are a whole table: the model is the most probable one of several
+        starts, or learns the rows in two halves, and does not hold them.
         """
         check_rows(rows, partial(check_entries, family=self.family_kind))
         weight = read_weight(weight, rows.shape[0])
         executor = choose_executor(self.executor, self.n_jobs)
         with one_blas_thread, choose_kernels().threads(executor.n_threads):
-            update = self.start(rows, weight).learn(rows, weight, time, executor)
-            return update._replace(model=replace(update.model, held=None)) if complete else update
+            if not complete:
+                return self.start(rows, weight).learn(rows, weight, time, executor)
+            update = self._fit(rows, weight, time, executor)
+            return update._replace(model=replace(update.model, held=None))
+
+    def _fit(self, rows: Rows, weight: Array | None, time: Any, executor: Executor) -> Update:
+        """Learn a whole table.
+
+        Of a small table several starts are tried, and the most probable partition is kept. A large
+        one is learned in two random halves, so that the second half is evidence for splits and
+        merges of clusters that overlap.
+        """
+        config = self.to_config()
+        if config.algorithm != "default" or isinstance(rows, RemoteRows):
+            return self.start(rows, weight, config=config).learn(rows, weight, time, executor)
+        if rows.shape[0] < _LARGE_TABLE:
+            starts = [replace(config, seed=(config.seed + i) % 2**63) for i in range(_STARTS)]
+            found = [
+                self.start(rows, weight, config=start).learn(rows, weight, time, executor)
+                for start in starts
+            ]
+            best = max(found, key=lambda update: _log_posterior(update, rows, weight))
+            return best._replace(model=replace(best.model, config=config))
+        model = self.start(rows, weight, config=config)
+        key = key_for(config.seed, batch=0, sweep=0, purpose="pool")
+        half = np.argsort(model.family.kernels.uniforms(key, np.arange(rows.shape[0]))[:, 0])
+        for part in np.array_split(half, 2):
+            shares = None if weight is None else weight[np.sort(part)]
+            update = model.learn(rows[np.sort(part)], shares, time or 0.0, executor)
+            model = replace(update.model, held=None)
+        labels = model.at().labels(rows)
+        info = replace(update.info, n_novel=int((labels == NOVEL).sum()))
+        return Update(replace(model, info=info), labels, info)
+
+
+def _log_posterior(update: Update, rows: Rows, weight: Array | None) -> float:
+    """Log of the probability of a partition, up to a constant; a novel row is a cluster alone."""
+    family, state = update.model.family, update.model.state
+    novel = update.labels == NOVEL
+    group = np.searchsorted(state.ids, update.labels)
+    group[novel] = state.n_clusters + np.arange(novel.sum())
+    stats = family.stats(rows, group, state.n_clusters + int(novel.sum()), weight)
+    return log_joint(family, update.model.config.alpha, stats[stats[:, 0] > 0])
 
 
 PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
