@@ -20,7 +20,7 @@ from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Labels, Rows, unit_weight
 
 _UNIT_ROWS = 1000.0
-_ENOUGH = 5  # times `min_batch`: rows to fit a prior to
+_ENOUGH = 2  # times `min_batch`: rows to fit a prior to
 _GROWTH = 1.5  # of the rows of a young model, after which it is started again
 _LEAST_LEFT = 0.9  # share of a row's weight below which forgetting does not wait for more rows
 _NOVEL_BIRTHS = 2.0  # times `min_birth_weight`: rows without a cluster that do not wait
