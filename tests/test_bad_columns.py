@@ -58,6 +58,16 @@ def test_a_row_that_is_far_out_is_left_out() -> None:
     assert model.predict(rows[1200:1300])[3] == -1
 
 
+def test_a_stray_row_does_not_spoil_a_young_model() -> None:
+    rows = X[:400].copy()
+    rows[60] = 1e14
+    model = ScStream(random_state=0)
+    with pytest.warns(DataWarning, match="1 rows lie"):
+        labels = [model.partial_fit(row[None]).labels_[0] for row in rows]
+    assert labels[60] == -1
+    assert adjusted_rand_score(WHICH[200:400], labels[200:]) > 0.9
+
+
 def test_other_errors_stay_errors() -> None:
     model = ScStream("gaussian", random_state=0).fit(X)
     with pytest.raises(InputError, match="1 features"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from importlib import import_module
@@ -49,6 +50,7 @@ from scstream.machine import usable_cores
 
 _LARGE_TABLE = 1000  # rows of a table that is learned in two halves
 _STARTS = 5  # for a smaller table
+_MANY_ROWS = 20  # of which a few that lie far out are errors
 
 
 class Algorithm(Protocol):
@@ -451,7 +453,12 @@ class Model:
             raise error
         if self.held is not None and self.held.young:
             held = self.held.joined(Held.of(batch, np.full(batch.n_rows, NOVEL)))
-            return self._restarted(held, batch, executor)
+            if isinstance(error, TooFar) and _is_stray(self.family, held):
+                raise error
+            try:
+                return self._restarted(held, batch, executor)
+            except InputError:
+                raise error from None
         if isinstance(error, TooFar):
             return self._widened(batch.rows)._learn_suitable(batch, executor)
         model = self._retyped(batch.rows)
@@ -574,7 +581,9 @@ class Model:
         if self.held is not None:
             held = self.held.joined(held)
         if held.young and held.may_start(self.config):
-            return self._restarted(held, batch, executor)
+            with suppress(InputError):  # rows that have faded are too far out for the others
+                return self._restarted(held, batch, executor)
+            return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
         if held.must_learn(self.config, batch.time):
             return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
         return self._hold(held, found)
@@ -723,6 +732,12 @@ class Model:
         if self.config.algorithm != "default":
             return 1.0
         return elapsed(rows.shape[0])
+
+
+def _is_stray(family: Family, held: Held) -> bool:
+    """Return True if few of many rows lie far out: these are errors and not a wrong prior."""
+    far = family.far_rows(held.rows)
+    return len(far) >= _MANY_ROWS and bool(far.mean() <= 0.5)
 
 
 def _newest(update: Update, n_rows: int) -> Update:

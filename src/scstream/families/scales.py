@@ -71,7 +71,7 @@ def widening(X: Rows, origin: Array, scale: Array) -> Array:  # (D,)
     """
     far = _distance(X, origin, scale) > _FARTHEST
     wrong = (far.mean(axis=0) > 0.5) & (far.sum(axis=0) >= _MANY)
-    now = 0.25 * np.nanstd(np.asarray(X), axis=0)  # clusters are narrower than all rows together
+    now = 0.25 * feature_scales(X)[1]  # clusters are narrower than all rows together
     return np.where(wrong, np.maximum(now / scale, 1.0), 1.0)
 
 
