@@ -201,8 +201,10 @@ def test_running_without_half_life_equals_scaling_by_all_rows_so_far(batches):
 @given(number_batches(least=1), st.floats(0.1, 10))
 def test_running_weights_batches_by_their_age(batches, half_life):
     steps = alone({"step": "standardise", "mode": "running", "half_life": half_life})
-    times = [float(n) if time is None else time for n, (_, time) in enumerate(batches)]
+    times: list[float] = []
     for block, time in batches:
+        next_time = times[-1] + len(block.row) / 1000 if times else 0.0
+        times.append(next_time if time is None else time)
         steps, _ = steps.apply(block, time=time)
     age = times[-1] - np.array(times)
     weight = np.repeat(2.0 ** (-age / half_life), [len(block.row) for block, _ in batches])
