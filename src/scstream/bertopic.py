@@ -77,8 +77,8 @@ class ScStreamTopics(ScStream):
         >>> model = ScStreamTopics(random_state=0).partial_fit(rows)
         >>> model.labels_
         array([-1,  0,  0,  0,  0,  0])
-        >>> model.partial_fit(rows).labels_
-        array([0, 0, 0, 0, 0, 0])
+        >>> model.partial_fit([[0.15], [0.35], [0.55]]).labels_
+        array([0, 0, 0])
         """
         is_first = not hasattr(self, "model_")
         super().partial_fit(X, y, time=time, sample_weight=sample_weight)

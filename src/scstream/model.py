@@ -616,6 +616,9 @@ class Model:
         """Start a young model again with all rows; clusters keep the ids of their rows."""
         n_rows, batch = batch.n_rows, held.as_batch(self.config, batch.time)
         fresh = self.settings.start(batch.rows, batch.weight, config=self.config)
+        kernels = self.family.kernels
+        choice = fresh.choice and fresh.choice.with_kernels(kernels)
+        fresh = replace(fresh, family=fresh.family.with_kernels(kernels), choice=choice)
         model, labels, info = fresh.step(batch, executor)
         old, new = self.state, model.state
         weight = unit_weight(batch.rows, batch.weight)

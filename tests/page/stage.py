@@ -118,6 +118,7 @@ class Show:
         self.batch = 0
 
     def learn(self, X: Any, *, when: Any = None) -> ModelVersion:
+        when = float(self.batch) if when is None else when
         self.learner, labels, _ = self.learner.update(X, time=when)
         self.batch += 1
         model_version = self.model_version()

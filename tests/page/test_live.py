@@ -50,7 +50,7 @@ def messages(text: str) -> dict[str, Any]:
 
 def test_the_history_is_what_the_model_did() -> None:
     live = Live(clock=eager_clock())
-    show = Show(live, half_life=0.18)
+    show = Show(live, half_life=1.5)
     rows = list(play(ACTORS, n_rows=120, n_batches=60))
     model_versions = [show.learn(X) for X in rows]
     changes = live.changes(HistoryCursor())

@@ -48,10 +48,9 @@ class Held:
 
     def joined(self, other: Self) -> Self:
         """Return these rows and then the rows of the other."""
-        stack = sparse.vstack if sparse.issparse(self.rows) else np.concatenate
         return replace(
             self,
-            rows=stack([self.rows, other.rows]),
+            rows=_stacked(self.rows, other.rows),
             weight=np.concatenate([self.weight, other.weight]),
             time=np.concatenate([self.time, other.time]),
             label=np.concatenate([self.label, other.label]),
@@ -86,6 +85,13 @@ class Held:
         too_many = np.flatnonzero(keep)[: -enough_rows(config)]
         keep[too_many] = False
         return np.asarray(keep)
+
+
+def _stacked(first: Rows, second: Rows) -> Rows:
+    """Put rows below others; in CSR if either are sparse."""
+    if sparse.issparse(first) or sparse.issparse(second):
+        return sparse.vstack([sparse.csr_array(first), sparse.csr_array(second)], format="csr")
+    return np.concatenate([first, second])
 
 
 def holds(config: Config, batch: Batch) -> bool:
