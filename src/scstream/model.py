@@ -582,7 +582,7 @@ class Model:
             held = self.held.joined(held)
         if held.young and held.may_start(self.config):
             with suppress(InputError):  # rows that have faded are too far out for the others
-                return self._restarted(held, batch, executor)
+                return _with_density(self._restarted(held, batch, executor), found)
             return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
         if held.must_learn(self.config, batch.time):
             return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
@@ -590,8 +590,7 @@ class Model:
 
     def _hold(self, held: Held, found: Prediction) -> Update:
         """Keep rows for later; they have the labels that the clusters predict."""
-        density = float(found.log_density.mean())
-        n_novel = int((found.label == NOVEL).sum())
+        density, n_novel = float(found.log_density.mean()), int((found.label == NOVEL).sum())
         info = Info((), n_novel, density, Moves(), density, n_novel / len(found.label))
         state = self.state.replace(n_batches=self.state.n_batches + 1)
         model = replace(self, state=read_only(state), info=info, held=held)
@@ -741,6 +740,16 @@ def _is_stray(family: Family, held: Held) -> bool:
     """Return True if few of many rows lie far out: these are errors and not a wrong prior."""
     far = family.far_rows(held.rows)
     return len(far) >= _MANY_ROWS and bool(far.mean() <= 0.5)
+
+
+def _with_density(update: Update, before: Prediction) -> Update:
+    """Return an update that tells how dense and how novel its rows were before."""
+    info = replace(
+        update.info,
+        log_density_before=float(before.log_density.mean()),
+        novel_before=float((before.label == NOVEL).mean()),
+    )
+    return Update(replace(update.model, info=info), update.labels, info)
 
 
 def _newest(update: Update, n_rows: int) -> Update:
