@@ -175,7 +175,7 @@ class Direction(Family):
         return np.asarray(unit_rows(X) @ params[:, 1:].T + params[:, 0])
 
     def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, D + 2C)
-        """The sum, and per concentration the squared natural parameter and the log of its factor."""
+        """The sum; for each concentration its squared natural parameter and log factor."""
         terms = self._log_terms(stats)
         square = self._natural_square(*self._products(stats))
         factor = terms - _log_sum(terms)[:, None] - log_mgf(square, self.n_features)
