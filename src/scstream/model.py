@@ -23,7 +23,7 @@ from scstream.core.config import Config
 from scstream.core.dither import dithered
 from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_events
 from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
-from scstream.core.inherit import inherit_ids, shared_weight
+from scstream.core.inherit import inherit_ids
 from scstream.core.predictor import Prediction, Predictor
 from scstream.core.ratios import log_joint
 from scstream.core.retype import retyped
@@ -274,10 +274,10 @@ class Settings:
             return best._replace(model=replace(best.model, config=config))
         model = self.start(rows, weight, config=config)
         key = key_for(config.seed, batch=0, sweep=0, purpose="pool")
-        half = np.argsort(model.family.kernels.uniforms(key, np.arange(rows.shape[0]))[:, 0])
-        for part in np.array_split(half, 2):
-            shares = None if weight is None else weight[np.sort(part)]
-            update = model.learn(rows[np.sort(part)], shares, time or 0.0, executor)
+        order = np.argsort(model.family.kernels.uniforms(key, np.arange(rows.shape[0]))[:, 0])
+        for half in map(np.sort, np.array_split(order, 2)):
+            half_weight = None if weight is None else weight[half]
+            update = model.learn(rows[half], half_weight, time or 0.0, executor)
             model = replace(update.model, held=None)
         labels = model.at().labels(rows)
         info = replace(update.info, n_novel=int((labels == NOVEL).sum()))
@@ -583,15 +583,15 @@ class Model:
         if held.young and held.may_start(self.config):
             with suppress(InputError):  # rows that have faded are too far out for the others
                 return _with_density(self._restarted(held, batch, executor), found)
-            return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
-        if held.must_learn(self.config, batch.time):
-            return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
-        return self._hold(held, found)
+        elif not held.must_learn(self.config, batch.time):
+            return self._hold(held, found)
+        return _newest(self._learn_held(held, batch.time, executor), batch.n_rows)
 
     def _hold(self, held: Held, found: Prediction) -> Update:
         """Keep rows for later; they have the labels that the clusters predict."""
-        density, n_novel = float(found.log_density.mean()), int((found.label == NOVEL).sum())
-        info = Info((), n_novel, density, Moves(), density, n_novel / len(found.label))
+        density, novel = _density(found)
+        n_novel = int((found.label == NOVEL).sum())
+        info = Info((), n_novel, density, Moves(), density, novel)
         state = self.state.replace(n_batches=self.state.n_batches + 1)
         model = replace(self, state=read_only(state), info=info, held=held)
         vars(model)["_ready"] = vars(self)["_ready"]  # the clusters have not changed
@@ -619,17 +619,14 @@ class Model:
         choice = fresh.choice and fresh.choice.with_kernels(kernels)
         fresh = replace(fresh, family=fresh.family.with_kernels(kernels), choice=choice)
         model, labels, info = fresh.step(batch, executor)
-        old, new = self.state, model.state
         weight = unit_weight(batch.rows, batch.weight)
-        shared = shared_weight(labels, new.ids, held.label, old.ids, weight)
-        state, ids, info = inherit_ids(old, new, info, shared)
-        labels = np.where(labels == NOVEL, NOVEL, ids[np.searchsorted(new.ids, labels)])
+        state, labels, info = inherit_ids(self.state, held.label, model.state, labels, info, weight)
         update = self._updated(Learned(model.family, state, labels, info), model.choice)
-        update = _newest(update, n_rows)
-        if len(held) >= enough_rows(self.config):
-            return update
-        held = replace(held, label=labels, n_tried=len(held))
-        return update._replace(model=replace(update.model, held=held))
+        young = None
+        if len(held) < enough_rows(self.config):
+            young = replace(held, label=labels, n_tried=len(held))
+        known = replace(update.model, held=young, calibration=model.calibration)
+        return _newest(update._replace(model=known), n_rows)
 
     def at(self, time: Any = None, *, level: str = "cluster", resolution: float = 1.0) -> Predictor:
         """Return the mixture at a time, by default when the next batch is due, to predict with.
@@ -742,13 +739,15 @@ def _is_stray(family: Family, held: Held) -> bool:
     return len(far) >= _MANY_ROWS and bool(far.mean() <= 0.5)
 
 
+def _density(found: Prediction) -> tuple[float, float]:
+    """Return the mean log density of rows and the share of novel ones."""
+    return float(found.log_density.mean()), float((found.label == NOVEL).mean())
+
+
 def _with_density(update: Update, before: Prediction) -> Update:
     """Return an update that tells how dense and how novel its rows were before."""
-    info = replace(
-        update.info,
-        log_density_before=float(before.log_density.mean()),
-        novel_before=float((before.label == NOVEL).mean()),
-    )
+    density, novel = _density(before)
+    info = replace(update.info, log_density_before=density, novel_before=novel)
     return Update(replace(update.model, info=info), update.labels, info)
 
 

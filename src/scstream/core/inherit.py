@@ -11,14 +11,16 @@ from scstream.core.state import NOVEL, Event, Info, State
 from scstream.families.base import Array, Labels
 
 
-def inherit_ids(old: State, new: State, info: Info, shared: Array) -> tuple[State, Labels, Info]:
-    """Give new clusters the ids of old ones.
+def inherit_ids(
+    old: State, old_labels: Labels, new: State, labels: Labels, info: Info, weight: Array
+) -> tuple[State, Labels, Info]:
+    """Give new clusters the ids of old ones, by the labels that the same rows have in both.
 
-    `shared` (K, L) is the weight of the rows that each new cluster shares with each old one. Pairs
-    are taken in falling order of it, every cluster once. Other new clusters get new ids: they were
-    born; other old ones died. Returns the state, the id of every new cluster in its old order, and
-    the info with these events.
+    Pairs of clusters are taken in falling order of the weight of the rows that they share, every
+    cluster once. Other new clusters get new ids: they were born; other old ones died. Returns the
+    new state, labels and info, with these ids and events.
     """
+    shared = _shared_weight(labels, new.ids, old_labels, old.ids, weight)
     ids = np.full(new.n_clusters, NOVEL, dtype=np.int64)
     free = np.ones(old.n_clusters, dtype=bool)
     for place in np.argsort(-shared, axis=None, kind="stable"):
@@ -45,10 +47,11 @@ def inherit_ids(old: State, new: State, info: Info, shared: Array) -> tuple[Stat
         next_id=old.next_id + int(newborn.sum()),
         n_batches=old.n_batches + 1,
     )
-    return take(state, np.argsort(ids)), ids, replace(info, events=events)
+    labels = np.where(labels == NOVEL, NOVEL, ids[np.searchsorted(new.ids, labels)])
+    return take(state, np.argsort(ids)), labels, replace(info, events=events)
 
 
-def shared_weight(
+def _shared_weight(
     new: Labels, new_ids: Labels, old: Labels, old_ids: Labels, weight: Array
 ) -> Array:  # (K, L)
     """Weight of the rows that have each pair of labels; rows without a label do not count."""

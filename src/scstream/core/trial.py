@@ -3,7 +3,7 @@
 Families are compared by the log density that they give to the rows of a batch before they learn
 it (the prequential log density; Dawid 1984). The one that reports is replaced by a rival that
 predicts better. Clusters then keep the ids of the clusters that had most of their rows. A trial
-ends after `_MAX_ROWS` rows, so that a long stream pays for one family only.
+ends after `MAX_ROWS` rows, so that a long stream pays for one family only.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from scstream.core.adapt import adapt
 from scstream.core.assign import Executor
 from scstream.core.config import Config
-from scstream.core.inherit import inherit_ids, shared_weight
+from scstream.core.inherit import inherit_ids
 from scstream.core.ratios import log_joint
-from scstream.core.state import NOVEL, Batch, Info, State
+from scstream.core.state import Batch, Info, State
 from scstream.families.base import Array, Family, Labels, unit_weight
 from scstream.kernels import Kernels
 
@@ -202,10 +202,10 @@ def _surplus(lead: Lead, own: Learned, other: Learned, *, first: bool, preferred
     """
     if first:
         return lead.mean - _MARGIN
-    names = _entropy(other.state) - _entropy(own.state)
+    cost = _entropy(other.state) - _entropy(own.state)
     if preferred:
-        return lead.mean + max(-names, 0.0) if lead.n_batches >= _TWO_BATCHES else -np.inf
-    return lead.mean - max(names, 0.0) - _N_ERRORS * lead.error - _MARGIN
+        return lead.mean + max(-cost, 0.0) if lead.n_batches >= _TWO_BATCHES else -np.inf
+    return lead.mean - max(cost, 0.0) - _N_ERRORS * lead.error - _MARGIN
 
 
 def _entropy(state: State) -> float:
@@ -241,11 +241,10 @@ def _promoted(
 
 def _with_ids_of(own: Learned, other: Learned, batch: Batch) -> Learned:
     """Give the clusters of a rival the ids of the clusters that had their rows."""
-    old, new = own.state, other.state
     weight = unit_weight(batch.rows, batch.weight)
-    shared = shared_weight(other.labels, new.ids, own.labels, old.ids, weight)
-    state, ids, info = inherit_ids(old, new, other.info, shared)
-    labels = np.where(other.labels == NOVEL, NOVEL, ids[np.searchsorted(new.ids, other.labels)])
+    state, labels, info = inherit_ids(
+        own.state, own.labels, other.state, other.labels, other.info, weight
+    )
     events = (*own.info.events, *info.events)
-    state = state.replace(n_batches=old.n_batches)
+    state = state.replace(n_batches=own.state.n_batches)
     return Learned(other.family, state, labels, replace(info, events=events))

@@ -214,10 +214,7 @@ class Product(Family):
             family.adapted(block, rows, weight[keep])
             for (family, block), (_, rows, keep) in zip(blocks, self._parts_of(X), strict=True)
         ]
-        if all(new is old for new, (old, _) in zip(families, self.parts, strict=True)):
-            return self
-        columns = [columns for _, columns in self.parts]
-        return replace(self, parts=tuple(zip(families, columns, strict=True)))
+        return self._with_families(families)
 
     def transported(self, stats: Array, old: Self) -> Array:  # (..., P) -> (..., P)
         blocks = old._families_with(stats[..., 1:], old._stats_ends)
@@ -274,11 +271,14 @@ class Product(Family):
         return far
 
     def widened(self, X: Rows) -> Self:
-        widened = [family.widened(rows) for family, rows, _ in self._parts_of(X)]
-        if all(new is old for new, (old, _) in zip(widened, self.parts, strict=True)):
+        return self._with_families([family.widened(rows) for family, rows, _ in self._parts_of(X)])
+
+    def _with_families(self, families: Sequence[Family]) -> Self:
+        """Return the product with other families for its columns; itself if they are the same."""
+        if all(new is old for new, (old, _) in zip(families, self.parts, strict=True)):
             return self
         columns = (columns for _, columns in self.parts)
-        return replace(self, parts=tuple(zip(widened, columns, strict=True)))
+        return replace(self, parts=tuple(zip(families, columns, strict=True)))
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:

@@ -10,6 +10,7 @@ the stream; the first moments outside it say where the clusters are when it turn
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -182,10 +183,7 @@ class Subspace(Family):
         return np.concatenate([inside, outside], axis=1)
 
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
-        Z, Y, rest = self._split(X)
-        inside, outside = params[:, : -self.n_features - 2], params[:, -self.n_features - 2 :]
-        log_p = self.inside.log_likelihood(inside, Y)
-        return log_p + (self.outside.log_density(outside, rest, Z) - self._log_scale)
+        return self._log_density(self.inside.log_likelihood, params, X)
 
     def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, R)
         inside = self.inside.predictive_params(self._inside(stats))
@@ -193,10 +191,17 @@ class Subspace(Family):
         return np.concatenate([inside, outside], axis=1)
 
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
+        return self._log_density(self.inside.log_predictive, table, X)
+
+    def _log_density(
+        self, log_inside: Callable[[Array, Rows], Array], table: Array, X: Rows
+    ) -> Array:  # (N, G)
+        """Log density inside the basis times that outside of it."""
         Z, Y, rest = self._split(X)
         inside, outside = table[:, : -self.n_features - 2], table[:, -self.n_features - 2 :]
-        log_p = self.inside.log_predictive(inside, Y)
-        return log_p + (self.outside.log_density(outside, rest, Z) - self._log_scale)
+        return log_inside(inside, Y) + (
+            self.outside.log_density(outside, rest, Z) - self._log_scale
+        )
 
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         inside = self.inside.means(self._inside(stats)) @ self.basis.T

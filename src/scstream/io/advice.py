@@ -16,6 +16,7 @@ from scstream.families.base import Rows
 from scstream.families.scales import few_digits
 
 _MANY_COLUMNS = 64  # beyond, a full covariance is slow and needs thousands of rows per cluster
+_LOOKED_AT = 10_000  # rows of a first batch
 _FEW_ROWS = 20.0  # of weight in the whole model
 _BATCHES = 20  # after which a model should have more weight
 _SURPRISES = 5  # batches in a row
@@ -41,7 +42,7 @@ class Advisor:
                 "'direction' for unit vectors such as embeddings.",
             )
         if not sparse.issparse(rows) and isinstance(rows, np.ndarray):
-            far = few_digits(rows)
+            far = few_digits(rows[:_LOOKED_AT])
             if len(far):
                 self.warn(
                     "digits",
