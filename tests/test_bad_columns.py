@@ -108,6 +108,8 @@ def test_sorted_rows_are_noticed() -> None:
     assert len(given) == 1
     assert "shuffle" in given[0]
     assert messages(lambda: run(X)) == []
+    single = ScStream(random_state=0)
+    assert messages(*[lambda t=t: single.partial_fit(X[t : t + 1]) for t in range(200)]) == []
 
 
 def test_a_full_covariance_of_many_columns_is_warned_about() -> None:

@@ -77,7 +77,8 @@ class FittedModel:
         changed = [name for name, value in used.items() if not _same(getattr(self, name), value)]
         self._advisor.of_changed(changed)
         n_held = 0 if model.held is None else len(model.held)
-        self._advisor.of_batch(model.state, model.info, n_held)
+        n_rows = rows.shape[0]
+        self._advisor.of_batch(model.state, model.info, n_rows=n_rows, n_held=n_held)
 
     @property
     def family_(self) -> Family:

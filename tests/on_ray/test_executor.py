@@ -305,7 +305,7 @@ def test_sparse_blocks_are_made_canonical(executors):
     plain = ScStream("multinomial", random_state=0).partial_fit(sparse.csr_array(dense))
     assert digest(model.state_) == digest(plain.state_)
     with pytest.raises(InputError, match="needs dense rows"):
-        ScStream(random_state=0, executor=executors[2]).partial_fit(taken)
+        ScStream("gaussian", random_state=0, executor=executors[2]).partial_fit(taken)
 
 
 def test_blocks_without_rows_are_left_out(executors):

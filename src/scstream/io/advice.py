@@ -19,6 +19,7 @@ _MANY_COLUMNS = 64  # beyond, a full covariance is slow and needs thousands of r
 _LOOKED_AT = 10_000  # rows of a first batch
 _FEW_ROWS = 20.0  # of weight in the whole model
 _BATCHES = 20  # after which a model should have more weight
+_MANY_ROWS = 20  # of a batch whose share of novel rows means something
 _SURPRISES = 5  # batches in a row
 _MOSTLY = 0.5  # share of novel rows
 
@@ -51,7 +52,7 @@ class Advisor:
                     "lost; subtract a constant before the rows become float64.",
                 )
 
-    def of_batch(self, state: State, info: Info, n_held: int) -> None:
+    def of_batch(self, state: State, info: Info, *, n_rows: int, n_held: int) -> None:
         """Look at what became of a batch."""
         if state.n_batches > _BATCHES and state.total_weight + n_held < _FEW_ROWS:
             self.warn(
@@ -60,8 +61,9 @@ class Advisor:
                 f"{state.total_weight:.0f} rows, because half_life is short for the time between "
                 "batches; raise half_life, or pass half_life=None to never forget.",
             )
-        novel = info.novel_before >= _MOSTLY  # False for NaN
-        self.surprises = self.surprises + 1 if novel else 0
+        if n_rows >= _MANY_ROWS:  # fewer rows are novel by chance
+            novel = info.novel_before >= _MOSTLY  # False for NaN
+            self.surprises = self.surprises + 1 if novel else 0
         if self.surprises >= _SURPRISES:
             self.warn(
                 "sorted",
