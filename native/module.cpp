@@ -29,7 +29,9 @@ std::vector<const Kernels*> usable() {
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         out.push_back(kernels_avx2());
 #endif
+#ifdef SCSTREAM_HAS_portable
     out.push_back(kernels_portable());
+#endif
     return out;
 }
 
