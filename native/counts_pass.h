@@ -108,7 +108,8 @@ class CountsPass final : public scstream::Pass {
         const int64_t n = end - begin, k = plan_.n_clusters;
         AssignmentStats totals(block, plan_, 1 + d_);
         Drawn drawn(n, plan_);
-        choose(rows, begin, n, drawn, totals);
+        choose(rows, begin, n, drawn);
+        add_density(rows, begin, n, drawn, totals.density);
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
         const RowReader reader(rows);
@@ -118,6 +119,14 @@ class CountsPass final : public scstream::Pass {
         if (plan_.report_map) report_map(reader, begin, n, drawn, side);
         const int32_t* chosen = (plan_.report_map ? drawn.best : drawn.label).get();
         write_choices(chosen, n, k, choices.label + begin);
+    }
+
+    void labels(const Rows& rows, int64_t begin, int64_t end, int64_t* label,
+                double* density) const override {
+        Drawn drawn(end - begin, plan_);
+        choose(rows, begin, end - begin, drawn);
+        if (density) add_density(rows, begin, end - begin, drawn, density);
+        write_choices(drawn.label.get(), end - begin, plan_.n_clusters, label + begin);
     }
 
   private:
@@ -136,7 +145,7 @@ class CountsPass final : public scstream::Pass {
         Buffer<double> top, total;      // best score, and the sum of all relative to it
     };
 
-    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, AssignmentStats& totals) const {
+    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn) const {
         const int64_t width = lines_.places.width;
         const bool report_map = !plan_.draw_labels || plan_.report_map;
         CountScores compare(lines_, plan_.predictive, rows);
@@ -161,7 +170,6 @@ class CountsPass final : public scstream::Pass {
             for (int64_t r = 0; plan_.draw_labels && r < count; ++r)
                 drawn.label[first + r] = chooser.draw(r, line(r), drawn.cluster[first + r]);
         }
-        add_density(rows, begin, n, drawn, totals);
     }
 
     // Rows that may be new are compared with the prior's predictive distribution.
@@ -183,7 +191,7 @@ class CountsPass final : public scstream::Pass {
     }
 
     void add_density(const Rows& rows, int64_t begin, int64_t n, const Drawn& drawn,
-                     AssignmentStats& totals) const {
+                     double* out) const {
         vd density = {};
         for (int64_t r = 0; r < n; r += LD) {
             // Beyond the last row both are those of a density of one.
@@ -191,7 +199,7 @@ class CountsPass final : public scstream::Pass {
             const vd each = load(drawn.top.get() + r) + log_of(total);
             density += rows.weight ? load_some(rows.weight + begin + r, n - r, 0.0) * each : each;
         }
-        *totals.density += sum<double>(density);
+        *out += sum<double>(density);
     }
 
     void learn(const RowReader& reader, int64_t begin, const Sorted& sorted, const double* chance,

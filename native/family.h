@@ -65,12 +65,12 @@ class Family {
         return out.array({size_t(n_groups), size_t(n_stats())});
     }
 
-  protected:
-    virtual bool sparse() const { return false; }  // whether CSR rows are read
-
     RowsHeld rows_of(const nb::object& X, const std::optional<Vector>& weight) const {
         return RowsHeld(X, weight, n_features(), sparse());
     }
+
+  protected:
+    virtual bool sparse() const { return false; }  // whether CSR rows are read
 
     // Sum the statistics of rows by group, and compare rows [begin, end) with groups.
     virtual void add_stats(const Rows& rows, const int64_t* group, int64_t n_groups,

@@ -13,6 +13,7 @@
 #include "gaussian_object.h"
 #include "weights.h"
 #include "multinomial_object.h"
+#include "reader.h"
 
 namespace scstream {
 
@@ -145,6 +146,12 @@ NB_MODULE(_native, m) {
             "prior"_a, "pairs"_a, "unions"_a, "log_new"_a.none(), "key"_a.none(), "predictive"_a,
             "report_map"_a, "collect_evidence"_a, "single"_a, "first_row"_a, "slice_length"_a,
             "subtrees"_a, "map_labels"_a = false);
+    nb::class_<Reader>(m, "Reader")
+        .def(nb::init<const Family&, Matrix, Vector, Matrix, std::optional<double>, bool, Ids>(),
+             "family"_a, "clusters"_a, "log_weight"_a, "prior"_a, "log_new"_a.none(), "predictive"_a,
+             "ids"_a, nb::keep_alive<1, 2>())
+        .def("labels", &Reader::labels, "X"_a)
+        .def("outcome", &Reader::outcome, "X"_a);
     nb::class_<Gaussian, Family>(m, "Gaussian")
         .def(nb::init<Vector, double, double, Matrix, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
              "psi"_a, "origin"_a)

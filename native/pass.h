@@ -93,8 +93,9 @@ template <class Family> class RowPass final : public scstream::Pass {
                                            plan.log_weight)),
           prior_(family.template tables<T>(plan.prior, plan.may_be_new ? 1 : 0, true,
                                            &plan_.log_new)),
-          halves_(family.template tables<double>(plan.subclusters, 2 * plan.n_clusters, plan.predictive,
-                                                 plan.log_subweight)),
+          halves_(family.template tables<double>(plan.subclusters,
+                                                 plan.subclusters ? 2 * plan.n_clusters : 0,
+                                                 plan.predictive, plan.log_subweight)),
           exact_(family.template tables<double>(plan.clusters, plan.collect_evidence ? plan.n_clusters : 0,
                                                 plan.predictive)),
           unions_(family.template tables<double>(plan.unions, plan.n_pairs, true)) {}
@@ -104,7 +105,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         const int64_t n = end - begin, k = plan_.n_clusters;
         AssignmentStats totals(block, plan_, family_.n_stats());
         Drawn drawn(n, plan_);
-        choose(rows, begin, n, drawn, totals);
+        choose(rows, begin, n, drawn, totals.density);
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
         learn(rows, begin, sorted, drawn.chance.get(), side, totals);
@@ -113,6 +114,13 @@ template <class Family> class RowPass final : public scstream::Pass {
         if (plan_.report_map) report_map(rows, begin, n, drawn, side);
         const int32_t* chosen = (plan_.report_map ? drawn.best : drawn.label).get();
         write_choices(chosen, n, k, choices.label + begin);
+    }
+
+    void labels(const Rows& rows, int64_t begin, int64_t end, int64_t* label,
+                double* density) const override {
+        Drawn drawn(end - begin, plan_);
+        choose(rows, begin, end - begin, drawn, density);
+        write_choices(drawn.label.get(), end - begin, plan_.n_clusters, label + begin);
     }
 
   private:
@@ -125,7 +133,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         Buffer<double> chance;  // uniform, for the half
     };
 
-    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, AssignmentStats& totals) const {
+    void choose(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn, double* density) const {
         const int64_t k = plan_.n_clusters, groups = k + prior_.groups;
         int64_t most = whole_.in_cache() ? 1 : MOST_SCORES / (groups * TILE<T>);
         const int64_t needed = (n + TILE<T> - 1) / TILE<T>;
@@ -147,7 +155,7 @@ template <class Family> class RowPass final : public scstream::Pass {
                 prior_.scores(x.get(), tiles, scores.get() + k * stride, stride, top.get(), slack);
             for (int64_t t = 0; t < tiles; ++t)
                 choose_tile(scores.get() + t * TILE<T>, stride, groups, top.get() + t * TILE<T>,
-                            look, rows, begin, first + t * TILE<T>, in_tile(count, t), drawn, totals);
+                            look, rows, begin, first + t * TILE<T>, in_tile(count, t), drawn, density);
         }
     }
 
@@ -159,13 +167,14 @@ template <class Family> class RowPass final : public scstream::Pass {
     // Scores of a tile become cumulative masses in place; labels are drawn from them.
     void choose_tile(T* scores, int64_t stride, int64_t groups, const T* best_score, bool look,
                      const Rows& rows, int64_t begin, int64_t first, int64_t count, Drawn& drawn,
-                     AssignmentStats& totals) const {
+                     double* density) const {
         constexpr int RV = ROW_VECTORS, L = LANES<T>;
         Vec<T> top[RV], total[RV] = {};
         for (int v = 0; v < RV; ++v) top[v] = load(best_score + v * L);
         if (!plan_.draw_labels || plan_.report_map)
             most_probable(scores, stride, groups, top, count,
                           (plan_.draw_labels ? drawn.best : drawn.label).get() + first);
+        if (!density) return;
         if (look)
             add_masses<true>(scores, stride, groups, top, total);
         else
@@ -173,9 +182,10 @@ template <class Family> class RowPass final : public scstream::Pass {
         T weight[TILE<T>];
         for (int64_t r = 0; r < TILE<T>; ++r)
             weight[r] = r >= count ? T(0) : rows.weight ? T(rows.weight[begin + first + r]) : T(1);
-        Vec<T> density = {};
-        for (int v = 0; v < RV; ++v) density += load(weight + v * L) * (top[v] + log_of(total[v]));
-        *totals.density += double(sum<T>(density));
+        Vec<T> log_density = {};
+        for (int v = 0; v < RV; ++v)
+            log_density += load(weight + v * L) * (top[v] + log_of(total[v]));
+        *density += double(sum<T>(log_density));
         if (!plan_.draw_sides) return;
         T chance[TILE<T>];
         draw_chances(begin + first, count, chance, drawn.chance.get() + first);

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scstream.compute.rows import RemoteRows
-from scstream.core.assign import Executor
 from scstream.core.config import Config
 from scstream.core.dither import dithered
 from scstream.core.ratios import log_joint
@@ -79,9 +78,7 @@ def _first_family(
     )
 
 
-def learn_table(
-    settings: Settings, rows: Rows, weight: Array | None, time: Any, executor: Executor
-) -> Update:
+def learn_table(settings: Settings, rows: Rows, weight: Array | None, time: Any) -> Update:
     """Learn a whole table.
 
     Of a small table several starts are tried, and the most probable partition is kept. A large
@@ -90,25 +87,25 @@ def learn_table(
     """
     config = settings.to_config()
     if config.algorithm != "default" or isinstance(rows, RemoteRows):
-        return learn(settings.start(rows, weight, config=config), rows, weight, time, executor)
+        return learn(settings.start(rows, weight, config=config), rows, weight, time)
     if rows.shape[0] < _LARGE_TABLE:
         starts = [replace(config, seed=(config.seed + i) % 2**63) for i in range(_STARTS)]
         found = [
-            learn(settings.start(rows, weight, config=start), rows, weight, time, executor)
+            learn(settings.start(rows, weight, config=start), rows, weight, time)
             for start in starts
         ]
         best = max(found, key=lambda update: log_posterior(update, rows, weight))
-        return best._replace(model=replace(best.model, config=config))
+        return best._replace(model=best.model.replace(config=config))
     model = settings.start(rows, weight, config=config)
     key = key_for(config.seed, batch=0, sweep=0, purpose="pool")
     order = np.argsort(model.family.kernels.uniforms(key, np.arange(rows.shape[0]))[:, 0])
     for half in map(np.sort, np.array_split(order, 2)):
         half_weight = None if weight is None else weight[half]
-        update = learn(model, rows[half], half_weight, time or 0.0, executor)
-        model = replace(update.model, held=None)
+        update = learn(model, rows[half], half_weight, time or 0.0)
+        model = update.model.replace(held=None)
     labels = model.at().labels(rows)
     info = replace(update.info, n_novel=int((labels == NOVEL).sum()))
-    return Update(replace(model, info=info), labels, info)
+    return Update(model.replace(info=info), labels, info)
 
 
 def log_posterior(update: Update, rows: Rows, weight: Array | None) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import attrgetter, is_
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -20,17 +21,19 @@ from scstream.errors import InputError
 from scstream.families import Diagonal, Family, Gaussian
 from scstream.families.base import Array, Labels, Rows
 from scstream.families.scales import TooFar
-from scstream.io.advice import Advisor
+from scstream.io.advice import MANY_ROWS, Advisor
 from scstream.io.clusters import ClusterTable
 from scstream.io.disk import write_atomically
 from scstream.io.estimator_input import rows_to_predict
 from scstream.io.schema import read_weight
 from scstream.learning import Update
-from scstream.model import Model, load_model
+from scstream.model import PARAMETERS, Model, load_model
 from scstream.posterior import Chain, PosteriorSamples
 
 T = TypeVar("T")
 _EVERY = ("n_jobs", "executor", "max_events")  # parameters that are read at every batch
+_every = attrgetter(*_EVERY)
+_parameters = attrgetter(*PARAMETERS)
 
 
 class FittedModel:
@@ -49,7 +52,10 @@ class FittedModel:
 
     def _current(self) -> Model:
         """Return the model with the current values of the parameters that every batch reads."""
-        return self._fitted().with_parameters(**{name: getattr(self, name) for name in _EVERY})
+        model = self._fitted()
+        if all(map(is_, _every(self), _every(model.settings))):
+            return model
+        return model.with_parameters(**{name: getattr(self, name) for name in _EVERY})
 
     def _learn(self, rows: Rows, time: Any, weight: Any) -> Update:
         """Learn a batch; rows that lie too far from all others are left out with a warning."""
@@ -70,16 +76,19 @@ class FittedModel:
 
     def _advise(self, rows: Rows, *, first: bool) -> None:
         """Warn if rows or parameters make the model learn less than its user may expect."""
-        model = self.model_
+        model, n_rows = self.model_, rows.shape[0]
         if first:
             self._advisor = Advisor()
             self._advisor.of_first_rows(model.family, rows, model.feature_names)
             return
-        used = model.settings.parameters()
-        changed = [name for name, value in used.items() if not _same(getattr(self, name), value)]
-        self._advisor.of_changed(changed)
         n_held = 0 if model.held is None else len(model.held)
-        n_rows = rows.shape[0]
+        if 0 < n_rows < min(n_held, MANY_ROWS):  # of which nothing follows yet
+            return
+        now = _parameters(self)
+        if not all(map(is_, now, self._advisor.parameters)):
+            used = zip(PARAMETERS, now, _parameters(model.settings), strict=True)
+            self._advisor.of_changed([name for name, *values in used if not _same(*values)])
+            self._advisor.parameters = now
         self._advisor.of_batch(model.state, model.info, n_rows=n_rows, n_held=n_held)
 
     @property
@@ -444,11 +453,14 @@ class FittedModel:
 
         `rows` are those of `labels_`; a file has none.
         """
+        before = vars(self).get("model_")
         self.model_ = model
-        if not hasattr(self, "_advisor"):
-            self._advisor = Advisor()
         if rows is not None and model.config.algorithm == "exact":
             self._chain = Chain.after(model, rows, self.labels_)
+        if before is not None and before.settings is model.settings:
+            return
+        if not hasattr(self, "_advisor"):
+            self._advisor = Advisor()
         self.n_features_in_ = model.family.n_features
         if model.settings.feature_names is not None:
             self.feature_names_in_ = np.array(model.settings.feature_names, dtype=object)
@@ -467,7 +479,10 @@ class FittedModel:
         model = self._fitted()
         rows = rows_to_predict(self, X, model.family, typed=model.choice is not None)
         predictor = model.at(time, level=level, resolution=resolution)
-        return compute(predictor, rows, run=thread_executor(self.n_jobs).map)
+        return compute(predictor, rows, run=self._run)
+
+    def _run(self, function: Callable[[Rows], T], chunks: Sequence[Rows]) -> list[T]:
+        return thread_executor(self.n_jobs).map(function, chunks)
 
     def __sklearn_is_fitted__(self) -> Any:
         return hasattr(self, "model_")

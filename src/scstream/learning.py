@@ -6,21 +6,23 @@ Every function takes a `Model` and returns a new one.
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from scstream.compute.choose import choose_executor
 from scstream.compute.rows import RemoteRows, check_rows
+from scstream.compute.threads import one_blas_thread
 from scstream.core.algorithms import ALGORITHMS
 from scstream.core.assign import Executor
 from scstream.core.calibration import EVERY, N_CALIBRATED, Calibration, calibrate
 from scstream.core.dither import dithered
 from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
 from scstream.core.inherit import inherit_ids
-from scstream.core.predictor import Prediction
+from scstream.core.predictor import Outcome, Predictor
 from scstream.core.retype import retyped
 from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, Info, Moves, State
@@ -31,11 +33,13 @@ from scstream.families.base import Array, Family, Labels, Rows, unit_weight
 from scstream.families.scales import TooFar
 from scstream.io.parameters import read_count
 from scstream.io.schema import check_entries, read_time
+from scstream.kernels import Kernels
 
 if TYPE_CHECKING:
-    from scstream.model import Model
+    from scstream.model import Model, Settings
 
 _MANY_ROWS = 20  # of which a few that lie far out are errors
+_NO_MOVES = Moves()
 
 
 class Update(NamedTuple):
@@ -63,11 +67,19 @@ class Update(NamedTuple):
     info: Info
 
 
+@contextmanager
+def computing(settings: Settings, kernels: Kernels) -> Iterator[Executor]:
+    """Return the executor of a model, with BLAS and compiled code limited to its threads."""
+    executor = choose_executor(settings.executor, settings.n_jobs)
+    with one_blas_thread, kernels.threads(executor.n_threads):
+        yield executor
+
+
 def suited(model: Model, rows: Rows) -> Model:
     """Check the entries of rows; return the model, if need be with a family that accepts them."""
     family = model.settings.family_kind if model.is_young else model.family
     try:
-        check_rows(rows, partial(check_entries, family=family))
+        check_rows(rows, check_entries, family=family)
     except InputError:
         changed = _retyped(model, rows)
         if changed is model:
@@ -76,16 +88,16 @@ def suited(model: Model, rows: Rows) -> Model:
     return model
 
 
-def learn(model: Model, rows: Rows, weight: Array | None, time: Any, executor: Executor) -> Update:
+def learn(model: Model, rows: Rows, weight: Array | None, time: Any) -> Update:
     """Learn a batch whose entries and weights are checked."""
     batch = _batch(model, rows, weight, time)
     try:
         if model.is_young:  # the entries were checked for any family
-            check_rows(rows, partial(check_entries, family=model.family))
+            check_rows(rows, check_entries, family=model.family)
         check_rows(rows, model.family.check)
     except InputError as error:
-        return _learn_unsuitable(model, batch, error, executor)
-    return _learn_suitable(model, batch, executor)
+        return _learn_unsuitable(model, batch, error)
+    return _learn_suitable(model, batch)
 
 
 def _batch(model: Model, rows: Rows, weight: Array | None, time: Any) -> Batch:
@@ -107,41 +119,41 @@ def _batch(model: Model, rows: Rows, weight: Array | None, time: Any) -> Batch:
     return Batch(rows, now, left * (np.ones(rows.shape[0]) if weight is None else weight))
 
 
-def _learn_suitable(model: Model, batch: Batch, executor: Executor) -> Update:
+def _learn_suitable(model: Model, batch: Batch) -> Update:
     """Learn or hold rows that the family accepts."""
     if isinstance(batch.rows, RemoteRows):
         if model.held is not None:
-            model = _learn_held(model, model.held, batch.time, executor).model
-        return _step(model, batch, executor)
+            model = _learn_held(model, model.held, batch.time).model
+        return _step(model, batch)
     if model.state.is_new:
-        update = _step(model, batch, executor)
+        update = _step(model, batch)
         if not is_young(model.config, batch):
             return update
         held = Held.of(batch, update.labels, n_tried=batch.n_rows, young=True)
-        return update._replace(model=replace(update.model, held=held))
+        return update._replace(model=update.model.replace(held=held))
     if model.held is None and not holds(model.config, batch):
-        return _step(model, batch, executor)
-    return _learn_small(model, batch, executor)
+        return _step(model, batch)
+    return _learn_small(model, batch)
 
 
-def _learn_unsuitable(model: Model, batch: Batch, error: InputError, executor: Executor) -> Update:
+def _learn_unsuitable(model: Model, batch: Batch, error: InputError) -> Update:
     """Learn rows that the family does not accept, if it can be changed."""
     if isinstance(batch.rows, RemoteRows) or batch.rows.shape[1] != model.family.n_features:
         raise error
     if model.held is not None and model.held.young:
-        held = model.held.joined(Held.of(batch, np.full(batch.n_rows, NOVEL)))
+        held = model.held.followed_by(batch, np.full(batch.n_rows, NOVEL), n_novel=batch.n_rows)
         if isinstance(error, TooFar) and _is_stray(model.family, held):
             raise error
         try:
-            return _restarted(model, held, batch, executor)
+            return _restarted(model, held, batch)
         except InputError:
             raise error from None
     if isinstance(error, TooFar):
-        return _learn_suitable(_widened(model, batch.rows), batch, executor)
+        return _learn_suitable(_widened(model, batch.rows), batch)
     changed = _retyped(model, batch.rows)
     if changed is model:
         raise error
-    return learn(changed, batch.rows, batch.weight, batch.time, executor)
+    return learn(changed, batch.rows, batch.weight, batch.time)
 
 
 def _widened(model: Model, rows: Rows) -> Model:
@@ -159,7 +171,7 @@ def _widened(model: Model, rows: Rows) -> Model:
     if choice is not None:
         wider = (replace(r, family=r.family.widened(rows)) for r in choice.rivals)
         choice = replace(choice, rivals=tuple(wider))
-    return replace(model, family=family, choice=choice)
+    return model.replace(family=family, choice=choice)
 
 
 def _retyped(model: Model, rows: Rows) -> Model:
@@ -186,14 +198,15 @@ def _retyped(model: Model, rows: Rows) -> Model:
     was_full = choice.name == "gaussian" and np.isnan(rows).any()
     name = "diagonal" if was_full else choice.name
     choice = replace(choice, name=name, rivals=tuple(rivals))
-    return replace(model, family=family, state=read_only(state), choice=choice)
+    return model.replace(family=family, state=read_only(state), choice=choice)
 
 
-def _step(model: Model, batch: Batch, executor: Executor) -> Update:
+def _step(model: Model, batch: Batch) -> Update:
     """Learn a batch now, and note how dense its rows were."""
-    update = _step_on_trial(model, batch, executor)
-    calibration = _calibrated(model, update.model, batch)
-    return update._replace(model=replace(update.model, calibration=calibration))
+    with computing(model.settings, model.family.kernels) as executor:
+        update = _step_on_trial(model, batch, executor)
+        calibration = _calibrated(model, update.model, batch)
+    return update._replace(model=update.model.replace(calibration=calibration))
 
 
 def _calibrated(model: Model, after: Model, batch: Batch) -> Calibration | None:
@@ -245,7 +258,7 @@ def _decided(model: Model, choice: Choice, batch: Batch, executor: Executor) -> 
     families = {rival.name: rival.family for rival in choice.rivals}
     family = families.get(chosen.name, model.family)
     choice = replace(chosen, rivals=(), n_rows=batch.n_rows)
-    return replace(model, family=family, state=State.empty(family), choice=choice)
+    return model.replace(family=family, state=State.empty(family), choice=choice)
 
 
 def _updated(model: Model, learned: Learned, choice: Choice | None = None) -> Update:
@@ -253,8 +266,7 @@ def _updated(model: Model, learned: Learned, choice: Choice | None = None) -> Up
     family, state, labels, info = learned
     events = (*model.events, *info.events)
     kept = events[max(len(events) - read_count("max_events", model.settings.max_events), 0) :]
-    after = replace(
-        model,
+    after = model.replace(
         family=family,
         state=read_only(state),
         info=info,
@@ -266,41 +278,48 @@ def _updated(model: Model, learned: Learned, choice: Choice | None = None) -> Up
     return Update(after, labels, info)
 
 
-def _learn_small(model: Model, batch: Batch, executor: Executor) -> Update:
+def _learn_small(model: Model, batch: Batch) -> Update:
     """Hold the rows of a small batch, or learn them with those that were held before."""
     if not batch.n_rows:
-        update = _step(model, batch, executor)
-        return update._replace(model=replace(update.model, held=model.held))
+        update = _step(model, batch)
+        return update._replace(model=update.model.replace(held=model.held))
     near = batch.time <= model.state.time + model.state.batch_interval
-    found = model.at(None if near else batch.time).predict(batch.rows)
-    held = Held.of(batch, found.label)
-    if model.held is not None:
-        held = model.held.joined(held)
+    found = _predicted(model.at(None if near else batch.time), batch.rows)
+    held = model.held
+    if held is None:
+        held = Held.of(batch, found.label)
+    else:
+        held = held.followed_by(batch, found.label, n_novel=found.n_novel)
     if held.young and held.may_start(model.config):
         with suppress(InputError):  # rows that have faded are too far out for the others
-            return _with_density(_restarted(model, held, batch, executor), found)
+            return _with_density(_restarted(model, held, batch), found)
     elif not held.must_learn(model.config, batch.time):
         return _hold(model, held, found)
-    return _newest(_learn_held(model, held, batch.time, executor), batch.n_rows)
+    return _newest(_learn_held(model, held, batch.time), batch.n_rows)
 
 
-def _hold(model: Model, held: Held, found: Prediction) -> Update:
+def _predicted(predictor: Predictor, rows: Rows) -> Outcome:
+    """Predict rows; numpy then computes matrix products on one thread."""
+    if predictor.family.compiled is not None:
+        return predictor.outcome(rows)
+    with one_blas_thread:
+        return predictor.outcome(rows)
+
+
+def _hold(model: Model, held: Held, found: Outcome) -> Update:
     """Keep rows for later; they have the labels that the clusters predict."""
-    density, novel = _density(found)
-    n_novel = int((found.label == NOVEL).sum())
-    info = Info((), n_novel, density, Moves(), density, novel)
+    label, density, n_novel = found
+    info = Info((), n_novel, density, _NO_MOVES, density, n_novel / len(label))
     state = model.state.replace(n_batches=model.state.n_batches + 1)
-    after = replace(model, state=read_only(state), info=info, held=held)
-    vars(after)["_ready"] = vars(model)["_ready"]  # the clusters have not changed
-    return Update(after, found.label, info)
+    return Update(model.replace(keep_cached=True, state=state, info=info, held=held), label, info)
 
 
-def _learn_held(model: Model, held: Held, time: float, executor: Executor) -> Update:
+def _learn_held(model: Model, held: Held, time: float) -> Update:
     """Learn the rows that are held; keep those that no cluster explains."""
     config = model.config
     if held.young:  # the first rows are learned already
         held = held.take(slice(held.n_tried, None))
-    update = _step(model, held.as_batch(config, time), executor)
+    update = _step(model, held.as_batch(config, time))
     state = update.model.state
     keep = held.unexplained(config, time, update.labels)
     if not keep.any():
@@ -308,24 +327,25 @@ def _learn_held(model: Model, held: Held, time: float, executor: Executor) -> Up
     waiting = replace(held, label=update.labels).take(keep, n_tried=int(keep.sum()))
     lost = float(waiting.as_batch(config, time).total_weight)
     state = state.replace(unassigned_now=max(state.unassigned_now - lost, 0.0))
-    return update._replace(model=replace(update.model, state=state, held=waiting))
+    return update._replace(model=update.model.replace(state=state, held=waiting))
 
 
-def _restarted(model: Model, held: Held, batch: Batch, executor: Executor) -> Update:
+def _restarted(model: Model, held: Held, batch: Batch) -> Update:
     """Start a young model again with all rows; clusters keep the ids of their rows."""
     n_rows, batch = batch.n_rows, held.as_batch(model.config, batch.time)
-    fresh = model.settings.start(batch.rows, batch.weight, config=model.config)
     kernels = model.family.kernels
+    with computing(model.settings, kernels):
+        fresh = model.settings.start(batch.rows, batch.weight, config=model.config)
     choice = fresh.choice and fresh.choice.with_kernels(kernels)
-    fresh = replace(fresh, family=fresh.family.with_kernels(kernels), choice=choice)
-    after, labels, info = _step(fresh, batch, executor)
+    fresh = fresh.replace(family=fresh.family.with_kernels(kernels), choice=choice)
+    after, labels, info = _step(fresh, batch)
     weight = unit_weight(batch.rows, batch.weight)
     state, labels, info = inherit_ids(model.state, held.label, after.state, labels, info, weight)
     update = _updated(model, Learned(after.family, state, labels, info), after.choice)
     young = None
     if len(held) < enough_rows(model.config):
         young = replace(held, label=labels, n_tried=len(held))
-    known = replace(update.model, held=young, calibration=after.calibration)
+    known = update.model.replace(held=young, calibration=after.calibration)
     return _newest(update._replace(model=known), n_rows)
 
 
@@ -335,23 +355,19 @@ def _is_stray(family: Family, held: Held) -> bool:
     return len(far) >= _MANY_ROWS and bool(far.mean() <= 0.5)
 
 
-def _density(found: Prediction) -> tuple[float, float]:
-    """Return the mean log density of rows and the share of novel ones."""
-    return float(found.log_density.mean()), float((found.label == NOVEL).mean())
-
-
-def _with_density(update: Update, before: Prediction) -> Update:
+def _with_density(update: Update, before: Outcome) -> Update:
     """Return an update that tells how dense and how novel its rows were before."""
-    density, novel = _density(before)
+    label, density, n_novel = before
+    novel = n_novel / len(label)
     info = replace(update.info, log_density_before=density, novel_before=novel)
-    return Update(replace(update.model, info=info), update.labels, info)
+    return Update(update.model.replace(info=info), update.labels, info)
 
 
 def _newest(update: Update, n_rows: int) -> Update:
     """Return an update with the labels of the last rows only."""
     labels = update.labels[-n_rows:]
     info = replace(update.info, n_novel=int((labels == NOVEL).sum()))
-    return Update(replace(update.model, info=info), labels, info)
+    return Update(update.model.replace(info=info), labels, info)
 
 
 def read_only(state: State) -> State:

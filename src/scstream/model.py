@@ -5,12 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from scstream.compute.choose import choose_executor
 from scstream.compute.rows import check_rows
 from scstream.compute.threads import one_blas_thread
 from scstream.core.algorithms import ALGORITHMS
@@ -31,7 +29,7 @@ from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpa
 from scstream.io.parameters import family_kind, read_config, read_resolution
 from scstream.io.schema import check_entries, read_time, read_weight
 from scstream.kernels import choose_kernels
-from scstream.learning import Update, learn, read_only, suited
+from scstream.learning import Update, computing, learn, read_only, suited
 
 
 @dataclass(frozen=True)
@@ -136,14 +134,13 @@ class Settings:
         With `complete` the rows are a whole table: the model is the most probable one of several
         starts, or learns the rows in two halves, and does not hold them.
         """
-        check_rows(rows, partial(check_entries, family=self.family_kind))
+        check_rows(rows, check_entries, family=self.family_kind)
         weight = read_weight(weight, rows.shape[0])
-        executor = choose_executor(self.executor, self.n_jobs)
-        with one_blas_thread, choose_kernels().threads(executor.n_threads):
+        with computing(self, choose_kernels()):
             if not complete:
-                return learn(self.start(rows, weight), rows, weight, time, executor)
-            update = learn_table(self, rows, weight, time, executor)
-            return update._replace(model=replace(update.model, held=None))
+                return learn(self.start(rows, weight), rows, weight, time)
+            update = learn_table(self, rows, weight, time)
+            return update._replace(model=update.model.replace(held=None))
 
 
 PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
@@ -199,7 +196,7 @@ class Model:
     @property
     def time(self) -> float:
         """Time of the newest row; minus infinity before the first."""
-        return self.state.time if self.held is None else float(self.held.time.max())
+        return self.state.time if self.held is None else self.held.newest
 
     @property
     def is_young(self) -> bool:
@@ -259,10 +256,7 @@ class Model:
             The new model, the id of the cluster of every row, and an `Info` record.
         """
         model = suited(self, rows)
-        weight = read_weight(weight, rows.shape[0])
-        executor = choose_executor(self.settings.executor, self.settings.n_jobs)
-        with one_blas_thread, self.family.kernels.threads(executor.n_threads):
-            return learn(model, rows, weight, time, executor)
+        return learn(model, rows, read_weight(weight, rows.shape[0]), time)
 
     def at(self, time: Any = None, *, level: str = "cluster", resolution: float = 1.0) -> Predictor:
         """Return the mixture at a time, by default when the next batch is due, to predict with.
@@ -294,9 +288,22 @@ class Model:
             vars(self)["_ready"] = ready  # for callers that predict row by row
         return ready[1]
 
+    def replace(self, *, keep_cached: bool = False, **changes: Any) -> Model:
+        """Return a copy with some fields changed; it is faster than `dataclasses.replace`.
+
+        With `keep_cached` the clusters are the same, and so are the mixture and the groups.
+        """
+        known = self.__dataclass_fields__
+        if not changes.keys() <= known.keys():
+            raise TypeError(f"Model has no field {min(changes.keys() - known.keys())!r}")
+        other = object.__new__(Model)
+        vars(other).update(vars(self) if keep_cached else self.__getstate__())
+        vars(other).update(changes)
+        return other
+
     def named(self, feature_names: tuple[str, ...] | None) -> Model:
         """Return this model with other names of the columns."""
-        return replace(self, settings=self.settings.named(feature_names))
+        return self.replace(settings=self.settings.named(feature_names))
 
     def events_since(self, time: float, *, next_batch: bool) -> tuple[Event, ...]:
         """Return the events after an earlier batch at this time, as far as they are kept.
@@ -312,7 +319,7 @@ class Model:
         settings = self.settings
         if all(getattr(settings, name) is value for name, value in parameters.items()):
             return self
-        return replace(self, settings=replace(settings, **parameters))
+        return self.replace(settings=replace(settings, **parameters))
 
     def to_bytes(self, pipeline: PipelineState | None = None) -> bytes:
         """Return the content of a model file; the same model gives the same bytes."""

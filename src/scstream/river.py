@@ -10,7 +10,7 @@ import numpy as np
 from scstream.core.state import NOVEL
 from scstream.errors import InputError, missing_extra
 from scstream.estimator import ScStream
-from scstream.families import Product
+from scstream.families import Family, Product
 from scstream.families.base import Array
 from scstream.io.frames import column_names, labels_like, table_rows
 from scstream.io.parameters import family_kind, read_parts
@@ -211,7 +211,7 @@ class ScStreamClusterer(base.Clusterer):
                 self.flush()
 
     def _predict(self, table: tuple[Sequence[Hashable], Array]) -> Any:
-        if self._features is None or not hasattr(self.model, "model_"):
+        if self._features is None or "model_" not in vars(self.model):
             return np.full(len(table[1]), NOVEL)
         return self.model.predict(self._aligned(table, self._features))
 
@@ -219,9 +219,24 @@ class ScStreamClusterer(base.Clusterer):
         self, table: tuple[Sequence[Hashable], Array], features: tuple[Hashable, ...]
     ) -> Array:  # (N, D)
         """Rows with the features of the model in their order, checked."""
-        names, values = table
-        fitted = hasattr(self.model, "model_")
-        kind = self.model.family_ if fitted else family_kind(self.model.family)
+        names, rows = table
+        model = vars(self.model).get("model_")
+        kind = family_kind(self.model.family) if model is None else model.family
+        if tuple(names) != features:
+            rows = self._ordered(names, rows, features, kind)
+        check_entries(rows, kind)
+        if model is not None:
+            model.family.check(rows)
+        return rows
+
+    def _ordered(
+        self,
+        names: Sequence[Hashable],
+        values: Array,
+        features: tuple[Hashable, ...],
+        kind: Family | type[Family],
+    ) -> Array:  # (N, D)
+        """Columns in the order of the model; what is absent is missing."""
         new = [name for name in names if name not in features]
         if new:
             raise InputError(
@@ -236,14 +251,11 @@ class ScStreamClusterer(base.Clusterer):
             )
         rows = np.full((len(values), len(features)), np.nan)
         rows[:, [features.index(name) for name in names]] = values
-        check_entries(rows, kind)
-        if fitted:
-            self.model.family_.check(rows)
         return rows
 
 
 def _names_and_rows(x: Mapping[Any, Any]) -> tuple[list[Hashable], Array]:
     try:
-        return list(x), np.array([[float(value) for value in x.values()]])
+        return list(x), np.array([[*map(float, x.values())]])
     except (TypeError, ValueError) as error:
         raise InputError(f"the row holds something that is not a number: {error}.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -62,12 +63,15 @@ class LocalRows(ABC):
 
     def assign(self, params: AssignmentParams) -> AssignmentStats:
         """Assign every row, and keep the labels."""
-        sums = add_row_ranges([self._row_range], [self.sums(params)])
+        found = self.sums(params)
+        sums = found[0] if len(found) == 1 else add_row_ranges([self._row_range], [found])
         return AssignmentStats.unpacked(sums, len(params.clusters), len(params.pairs))
 
     def sample(self, max_n: int, key: int) -> tuple[LoadedRows, float]:
         """Return at most `max_n` random rows, and the number of rows that each one represents."""
         batch, scale = self._batch.sample(self._family.kernels, max_n, key)
+        if batch is self._batch:
+            return self, scale
         return self._executor.load(self._family, batch), scale
 
     def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
@@ -89,6 +93,12 @@ class LocalRows(ABC):
 
 class CompiledRows(LocalRows):
     """Rows that compiled code assigns."""
+
+    @cached_property
+    def _subtrees(self) -> Labels:
+        """Number of slices of every subtree."""
+        sizes = [len(slices) for slices in self._row_range.subtrees()]
+        return np.array(sizes, dtype=np.int64)
 
     def sums(self, params: AssignmentParams) -> Array:  # (subtrees, ...)
         """Assign every row; return the packed `AssignmentStats` of the subtrees of the range."""
@@ -112,7 +122,7 @@ class CompiledRows(LocalRows):
                 params.single,
                 self._row_range.rows.start,
                 self._row_range.length,
-                np.array([len(slices) for slices in self._row_range.subtrees()], dtype=np.int64),
+                self._subtrees,
                 params.map_labels,
             )
         return np.asarray(sums)
@@ -142,29 +152,32 @@ class NumpyRows(LocalRows):
         return assign_block(self._family, params, self._batch.rows[inside], weight, at * length)
 
 
-class RemoteRows(ABC):
-    """Rows on other machines; like an array they have a shape and can be indexed."""
+class RemoteRows:
+    """Rows on other machines; like an array they have a shape and can be indexed.
+
+    Not an abstract base class: `isinstance` would be slower, and is asked for every single row.
+    """
 
     shape: tuple[int, int]
     feature_names: tuple[str, ...] | None
     is_sparse: bool
 
-    @abstractmethod
     def __getitem__(self, places: Labels) -> Rows:
         """Return the rows at some positions, in this process."""
+        raise NotImplementedError
 
-    @abstractmethod
     def gathered(self) -> Rows:
         """Return all rows, in this process."""
+        raise NotImplementedError
 
-    @abstractmethod
     def each(self, function: Callable[[Rows], Any]) -> None:
         """Apply a check that may raise to all rows, on the machines that hold them."""
+        raise NotImplementedError
 
 
-def check_rows(rows: Rows, check: Callable[[Rows], None]) -> None:
+def check_rows(rows: Rows, check: Callable[..., None], **options: Any) -> None:
     """Check rows where they are: in this process, or on the nodes of a cluster."""
     if isinstance(rows, RemoteRows):
-        rows.each(check)
+        rows.each(partial(check, **options))
     else:
-        check(rows)
+        check(rows, **options)

@@ -39,12 +39,23 @@ def calibrate(
     log_density = log_density[label != NOVEL]
     if len(log_density) < _LEAST:
         return known
-    now = np.quantile(log_density, RATES)
+    now = _quantiles(log_density)
     if known is None:
         return Calibration(now, float(len(log_density)))
     weight = left * known.weight + len(log_density)
     step = len(log_density) / weight
     return Calibration(known.log_density + step * (now - known.log_density), weight)
+
+
+def _quantiles(values: Array) -> Array:  # (9,)
+    """Return `np.quantile(values, RATES)`, for which numpy takes ten times as long."""
+    ordered = np.sort(values)
+    place = np.multiply(RATES, len(values) - 1)
+    below = place.astype(np.int64)
+    share, low = place - below, ordered[below]
+    high = ordered[np.minimum(below + 1, len(values) - 1)]
+    gap = high - low
+    return np.where(share < 0.5, low + gap * share, high - gap * (1.0 - share))
 
 
 def check_rate(rate: float) -> None:

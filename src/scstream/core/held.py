@@ -8,8 +8,9 @@ with all rows so far, until there are enough. Rows that no cluster explains stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +18,31 @@ from scipy import sparse
 
 from scstream.core.config import Config
 from scstream.core.state import NOVEL, Batch
-from scstream.families.base import Array, Labels, Rows, unit_weight
+from scstream.families.base import Array, Labels, Rows
 
 _UNIT_ROWS = 1000.0
 _ENOUGH = 2  # times `min_batch`: rows to fit a prior to
 _GROWTH = 1.5  # of the rows of a young model, after which it is started again
 _LEAST_LEFT = 0.9  # share of a row's weight below which forgetting does not wait for more rows
 _NOVEL_BIRTHS = 2.0  # times `min_birth_weight`: rows without a cluster that do not wait
+_MAX_PARTS = 1000  # batches whose arrays are kept one by one
+
+
+# Rows that were added at a time: rows, weights (None for ones), times or one time, and labels.
+_Part = tuple[Rows, Array | None, Array | float, Labels]
+# About all rows: their number, the time of the newest, the time of the oldest that was not tried,
+# the weight of those that were not tried and have no cluster, and the number of parts.
+_Totals = tuple[int, float, float, float, int]
+_ARRAYS = ("rows", "weight", "time", "label")
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Rows of small batches, oldest first."""
+    """Rows of small batches, oldest first.
+
+    Adding a row takes the same time however many are there: the fields that are arrays are put
+    together when one of them is read.
+    """
 
     rows: Rows  # (N, D)
     weight: Array  # (N,)
@@ -37,24 +51,69 @@ class Held:
     n_tried: int  # that many rows at the front were passed to the algorithm before
     young: bool  # all rows of the stream are here
 
+    def __post_init__(self) -> None:
+        time, new = self.time, self.label == NOVEL
+        new[: self.n_tried] = False
+        oldest = float(time[self.n_tried :].min(initial=np.inf))
+        totals: _Totals = len(time), float(time.max()), oldest, float(self.weight @ new), 1
+        parts = (self.rows, self.weight, time, self.label), None
+        vars(self).update(_totals=totals, _parts=parts, _wait=0.0)
+
     @classmethod
     def of(cls, batch: Batch, label: Labels, *, n_tried: int = 0, young: bool = False) -> Self:
         """Return the rows of a batch."""
-        time = np.full(batch.n_rows, batch.time)
-        return cls(batch.rows, unit_weight(batch.rows, batch.weight), time, label, n_tried, young)
+        return cls(*_joined([(batch.rows, batch.weight, batch.time, label)]), n_tried, young)
 
     def __len__(self) -> int:
-        return len(self.time)
+        return int(self._totals[0])
 
-    def joined(self, other: Self) -> Self:
-        """Return these rows and then the rows of the other."""
-        return replace(
-            self,
-            rows=_stacked(self.rows, other.rows),
-            weight=np.concatenate([self.weight, other.weight]),
-            time=np.concatenate([self.time, other.time]),
-            label=np.concatenate([self.label, other.label]),
+    @property
+    def newest(self) -> float:
+        """Time of the newest row."""
+        newest: float = self._totals[1]
+        return newest
+
+    def followed_by(self, batch: Batch, label: Labels, *, n_novel: int) -> Self:
+        """Return these rows and then the rows of a batch, of which `n_novel` have no cluster."""
+        n_rows, newest, oldest, novel, n_parts = self._totals
+        older, rows, weight, time = self._parts, batch.rows.copy(), batch.weight, batch.time
+        if weight is not None:
+            weight = weight.copy()  # the caller may change its arrays later
+        novel += n_novel if weight is None else float(weight @ (label == NOVEL))
+        if n_parts == _MAX_PARTS:
+            older, n_parts = self._whole(), 1
+        totals = n_rows + len(label), max(newest, time), min(oldest, time), novel, n_parts + 1
+        other = object.__new__(type(self))
+        vars(other).update(
+            n_tried=self.n_tried,
+            young=self.young,
+            _totals=totals,
+            _parts=((rows, weight, time, label.copy()), older),
+            _wait=self._wait,
         )
+        return other
+
+    def __getattr__(self, name: str) -> Any:
+        """Put the arrays together."""
+        if name not in _ARRAYS:
+            raise AttributeError(f"Held has no attribute {name!r}")
+        vars(self).update(zip(_ARRAYS, self._whole()[0], strict=True))
+        return vars(self)[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.__post_init__()
+
+    def _whole(self) -> tuple[_Part, None]:
+        """Return all parts as one."""
+        parts, older = [], self._parts
+        while older is not None:
+            part, older = older
+            parts.append(part)
+        return _joined(parts[::-1]), None
 
     def take(self, rows: NDArray[np.bool_] | slice, *, n_tried: int = 0) -> Self:
         """Return some of the rows; they are no longer all rows of the stream."""
@@ -71,13 +130,17 @@ class Held:
 
     def must_learn(self, config: Config, time: float) -> bool:
         """Return True if the rows are enough to be learned, or cannot wait for others."""
-        fresh = slice(self.n_tried, None)
-        oldest = time - self.time[fresh][:1]
-        if config.kernel.weight(oldest)[0] < _LEAST_LEFT:
+        n_rows, _, oldest, novel, _ = self._totals
+        if time - oldest > self._wait and not self._may_wait(config, time - oldest):
             return True
-        novel = self.weight[fresh][self.label[fresh] == NOVEL].sum()
-        enough = len(self) - self.n_tried >= config.min_batch
+        enough = n_rows - self.n_tried >= config.min_batch
         return not self.young and bool(enough or novel >= _NOVEL_BIRTHS * config.min_birth_weight)
+
+    def _may_wait(self, config: Config, age: float) -> bool:
+        """Whether rows of this age have not lost much; remember an age that is safe, too."""
+        now, later = config.kernel.weight(np.array([age, 2.0 * age])) >= _LEAST_LEFT
+        vars(self)["_wait"] = 2.0 * age if later else age  # a kernel never rises
+        return bool(now)
 
     def unexplained(self, config: Config, time: float, label: Labels) -> NDArray[np.bool_]:
         """Return which rows may still be part of a new cluster, after they got these labels."""
@@ -87,11 +150,24 @@ class Held:
         return np.asarray(keep)
 
 
-def _stacked(first: Rows, second: Rows) -> Rows:
-    """Put rows below others; in CSR if either are sparse."""
-    if sparse.issparse(first) or sparse.issparse(second):
-        return sparse.vstack([sparse.csr_array(first), sparse.csr_array(second)], format="csr")
-    return np.concatenate([first, second])
+def _joined(parts: Iterable[_Part]) -> tuple[Rows, Array, Array, Labels]:
+    """Put the rows of parts below each other; in CSR if some are sparse."""
+    rows, weights, times, labels = zip(*parts, strict=True)
+    if all(isinstance(some, np.ndarray) for some in rows):
+        stacked = np.concatenate(rows)
+    else:
+        stacked = sparse.vstack([*map(sparse.csr_array, rows)], format="csr")
+    label = np.concatenate(labels)
+    weight = np.ones(len(label))
+    time = np.empty(len(label))
+    start = 0
+    for one, own_weight, own_time in zip(labels, weights, times, strict=True):
+        stop = start + len(one)
+        time[start:stop] = own_time
+        if own_weight is not None:
+            weight[start:stop] = own_weight
+        start = stop
+    return stacked, weight, time, label
 
 
 def holds(config: Config, batch: Batch) -> bool:

@@ -48,6 +48,14 @@ class Prediction(NamedTuple):
     log_density: Array
 
 
+class Outcome(NamedTuple):
+    """Labels of rows, and what is predicted about all of them together."""
+
+    label: Labels  # (N,)
+    log_density: float  # mean
+    n_novel: int
+
+
 def _serial(function: Callable[[Rows], Any], chunks: Sequence[Rows]) -> list[Any]:
     return [function(chunk) for chunk in chunks]
 
@@ -107,6 +115,8 @@ class Predictor:
 
     def labels(self, X: Rows, *, run: Run = _serial) -> Labels:  # (N,)
         """Return the id of the most probable cluster, NOVEL if a new one is more probable."""
+        if self._reader is not None and X.shape[0] <= _CHUNK:
+            return self._labels(X)
         return np.asarray(self._by_chunk(self._labels, X, run))
 
     def probabilities(self, X: Rows, *, run: Run = _serial) -> Array:  # (N, K + 1)
@@ -130,6 +140,22 @@ class Predictor:
         """Return label, probability, novelty and log density of every row."""
         return Prediction(*self._by_chunk(self._predict, X, run))
 
+    def outcome(self, X: Rows) -> Outcome:
+        """Return the label of every row, and what is known about all of them together."""
+        if self._reader is not None and self.births:
+            try:
+                label, total, n_novel = self._reader.outcome(X)
+            except self.family.kernels.refused:
+                pass
+            else:
+                density = total / len(label) - self.log_total
+                if type(self.family).log_base is not Family.log_base:
+                    density += float(self.family.log_base(X).mean())
+                return Outcome(label, density, n_novel)
+        found = self.predict(X)
+        n_novel = int((found.label == NOVEL).sum())
+        return Outcome(found.label, float(found.log_density.mean()), n_novel)
+
     def log_joint(self, X: Rows) -> Array:  # (N, K + 1)
         """Log of weight times predictive density of every row under every cluster.
 
@@ -152,6 +178,12 @@ class Predictor:
         return np.concatenate(found)
 
     def _labels(self, X: Rows) -> Labels:
+        if self._reader is not None:
+            try:
+                label: Labels = self._reader.labels(X)
+                return label
+            except self.family.kernels.refused:
+                pass
         return self._ids[self._best(self.log_joint(X))]
 
     def _probabilities(self, X: Rows) -> Array:
@@ -193,12 +225,27 @@ class Predictor:
     def _ids(self) -> Labels:  # (K + 1,)
         return np.append(self.ids, NOVEL)
 
+    @cached_property
+    def _reader(self) -> Any:
+        """The mixture in compiled code, None if the family has none."""
+        params, log_new = self.params, self.log_alpha if self.births else None
+        return self.family.kernels.reader(
+            self.family,
+            params.clusters,
+            params.log_weight,
+            params.prior,
+            log_new,
+            params.predictive,
+            self.ids,
+        )
+
 
 @dataclass(frozen=True)
 class GroupPredictor(Predictor):
     """The mixture at one time with its clusters joined into groups; `ids` are those of groups."""
 
     group: Labels  # (K,) position in `ids` of the group of each cluster
+    _reader = None
 
     def log_joint(self, X: Rows) -> Array:  # (N, G + 1)
         """Log of the sum of weight times density over the clusters of each group."""

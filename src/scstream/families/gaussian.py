@@ -27,7 +27,14 @@ from scstream.families.base import (
     group_sums,
     unit_weight,
 )
-from scstream.families.scales import far_rows, feature_scales, spread_out, widening
+from scstream.families.scales import (
+    far_rows,
+    feature_scales,
+    near_radius,
+    spread_out,
+    widening,
+    within,
+)
 from scstream.kernels.reference import accelerated
 
 _LOG_PI = float(np.log(np.pi))
@@ -292,7 +299,8 @@ class Gaussian(Family):
 
     def check(self, X: Rows) -> None:
         super().check(X)
-        spread_out(X, self._origin, self._prior_scale)
+        if not within(X, self._near):
+            spread_out(X, self._origin, self._prior_scale)
 
     def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
         return far_rows(X, self._origin, self._prior_scale)
@@ -319,6 +327,10 @@ class Gaussian(Family):
     @cached_property
     def _prior_scale(self) -> Array:
         return np.sqrt(self.nu * np.diag(self.psi))
+
+    @cached_property
+    def _near(self) -> float:
+        return near_radius(self._origin, self._prior_scale)
 
     @cached_property
     def _prior_factor(self) -> Array:

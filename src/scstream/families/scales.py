@@ -11,6 +11,7 @@ from scstream.families.base import Array, Labels, Rows, unit_weight
 _SMALLEST = 1e-100  # a scale whose square is still a number
 _DIGITS = 16 * np.finfo(float).eps  # a spread of less than this share of the centre is rounding
 _FEW_DIGITS = 1e-9  # a spread of less than this share of the centre has lost most of its digits
+_FEW = 1 << 12  # entries whose squares are faster to sum than their extremes to find
 _MANY = 20  # rows that show that a column varies
 _FARTHEST = 1e7  # prior standard deviations; beyond it second moments lose all their digits
 
@@ -56,6 +57,17 @@ def spread_out(X: Rows, origin: Array, scale: Array) -> None:
             f"deviations from the first batch, beyond the {_FARTHEST:.0e} that float64 can carry; "
             "rescale or clip that column, or drop the row."
         )
+
+
+def near_radius(origin: Array, scale: Array) -> float:
+    """Return a distance from zero within which no entry is too far out."""
+    return float(np.min(_FARTHEST * scale - np.abs(origin)))
+
+
+def within(X: Rows, radius: float) -> bool:
+    """Whether few rows are all nearer to zero than this, as the sum of their squares shows."""
+    few = isinstance(X, np.ndarray) and X.size <= _FEW
+    return few and radius > 0.0 and bool(np.vdot(X, X) <= radius * radius)
 
 
 def far_rows(X: Rows, origin: Array, scale: Array) -> NDArray[np.bool_]:  # (N,)

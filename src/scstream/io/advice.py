@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +20,7 @@ _MANY_COLUMNS = 64  # beyond, a full covariance is slow and needs thousands of r
 _LOOKED_AT = 10_000  # rows of a first batch
 _FEW_ROWS = 20.0  # of weight in the whole model
 _BATCHES = 20  # after which a model should have more weight
-_MANY_ROWS = 20  # of a batch whose share of novel rows means something
+MANY_ROWS = 20  # of a batch whose share of novel rows means something
 _SURPRISES = 5  # batches in a row
 _MOSTLY = 0.5  # share of novel rows
 
@@ -30,6 +31,7 @@ class Advisor:
 
     given: set[str] = field(default_factory=set)
     surprises: int = 0  # batches of mostly novel rows
+    parameters: tuple[Any, ...] = (None,)  # that were compared with those of the model
 
     def of_first_rows(self, family: Family, rows: Rows, names: Sequence[str]) -> None:
         """Look at the first rows."""
@@ -54,14 +56,15 @@ class Advisor:
 
     def of_batch(self, state: State, info: Info, *, n_rows: int, n_held: int) -> None:
         """Look at what became of a batch."""
-        if state.n_batches > _BATCHES and state.total_weight + n_held < _FEW_ROWS:
+        few = n_held < _FEW_ROWS and state.n_batches > _BATCHES
+        if few and state.total_weight + n_held < _FEW_ROWS:
             self.warn(
                 "half_life",
                 f"after {state.n_batches} batches the model remembers only "
                 f"{state.total_weight:.0f} rows, because half_life is short for the time between "
                 "batches; raise half_life, or pass half_life=None to never forget.",
             )
-        if n_rows >= _MANY_ROWS:  # fewer rows are novel by chance
+        if n_rows >= MANY_ROWS:  # fewer rows are novel by chance
             novel = info.novel_before >= _MOSTLY  # False for NaN
             self.surprises = self.surprises + 1 if novel else 0
         if self.surprises >= _SURPRISES:

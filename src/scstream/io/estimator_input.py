@@ -80,7 +80,7 @@ def _is_plain(estimator: Any, X: Any) -> bool:
         and X.dtype == np.float64
         and X.ndim == 2
         and X.shape[1] == estimator.n_features_in_
-        and not hasattr(estimator, "feature_names_in_")
+        and "feature_names_in_" not in vars(estimator)
     )
 
 

@@ -13,11 +13,14 @@ from scstream.errors import InputError
 from scstream.families.base import Array, Family, Rows
 
 LARGEST = 1e100  # beyond it squares and their sums overflow
+_FEW = 1 << 12  # entries for which one sum is faster than two extremes
 
 
 def check_entries(X: Rows, family: Family | type[Family]) -> None:
     """Raise unless every entry is a number that the family can take."""
-    entries = X.data if sparse.issparse(X) else X
+    entries = X if isinstance(X, np.ndarray) else X.data if sparse.issparse(X) else X
+    if entries.size <= _FEW and np.vdot(entries, entries) <= LARGEST:
+        return  # the sum of squares is not below any square, and NaN if an entry is missing
     if entries.max(initial=0.0) <= LARGEST and entries.min(initial=0.0) >= -LARGEST:
         return  # nothing is missing either: a NaN is the largest of all, and not below anything
     bad = ~(np.abs(entries) <= LARGEST)

@@ -38,6 +38,10 @@ class Native(Kernels):
         """Return a context in which compiled code may use up to `n` threads."""
         return _Threads(self.module, n)
 
+    def reader(self, family: Any, *mixture: Any) -> Any:
+        """Return the compiled form of a mixture to predict with, or None if it has none."""
+        return None if family.compiled is None else self.module.Reader(family.compiled, *mixture)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, ()
 

@@ -79,6 +79,10 @@ class Kernels:
         """Return a context in which compiled code may use up to `n` threads."""
         return nullcontext()
 
+    def reader(self, family: Any, *mixture: Any) -> Any:
+        """Return the compiled form of a mixture to predict with, or None if it has none."""
+        return None
+
     def __reduce__(self) -> str | tuple[Any, ...]:
         return "REFERENCE"  # a copy of a model has the same kernels, not a copy of them
 
