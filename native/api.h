@@ -69,9 +69,8 @@ class Pass {
     virtual ~Pass();
     virtual void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
                        double* totals) const = 0;
-    // Only let rows choose; `density`, if it is not null, grows by their log densities.
-    virtual void labels(const Rows& rows, int64_t begin, int64_t end, int64_t* label,
-                        double* density) const = 0;
+    // Only let rows choose.
+    virtual void labels(const Rows& rows, int64_t begin, int64_t end, int64_t* label) const = 0;
 };
 
 struct GaussianPrior {

@@ -121,11 +121,9 @@ class CountsPass final : public scstream::Pass {
         write_choices(chosen, n, k, choices.label + begin);
     }
 
-    void labels(const Rows& rows, int64_t begin, int64_t end, int64_t* label,
-                double* density) const override {
+    void labels(const Rows& rows, int64_t begin, int64_t end, int64_t* label) const override {
         Drawn drawn(end - begin, plan_);
         choose(rows, begin, end - begin, drawn);
-        if (density) add_density(rows, begin, end - begin, drawn, density);
         write_choices(drawn.label.get(), end - begin, plan_.n_clusters, label + begin);
     }
 

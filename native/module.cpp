@@ -150,8 +150,7 @@ NB_MODULE(_native, m) {
         .def(nb::init<const Family&, Matrix, Vector, Matrix, std::optional<double>, bool, Ids>(),
              "family"_a, "clusters"_a, "log_weight"_a, "prior"_a, "log_new"_a.none(), "predictive"_a,
              "ids"_a, nb::keep_alive<1, 2>())
-        .def("labels", &Reader::labels, "X"_a)
-        .def("outcome", &Reader::outcome, "X"_a);
+        .def("labels", &Reader::labels, "X"_a);
     nb::class_<Gaussian, Family>(m, "Gaussian")
         .def(nb::init<Vector, double, double, Matrix, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
              "psi"_a, "origin"_a)

@@ -116,10 +116,9 @@ template <class Family> class RowPass final : public scstream::Pass {
         write_choices(chosen, n, k, choices.label + begin);
     }
 
-    void labels(const Rows& rows, int64_t begin, int64_t end, int64_t* label,
-                double* density) const override {
+    void labels(const Rows& rows, int64_t begin, int64_t end, int64_t* label) const override {
         Drawn drawn(end - begin, plan_);
-        choose(rows, begin, end - begin, drawn, density);
+        choose(rows, begin, end - begin, drawn, nullptr);
         write_choices(drawn.label.get(), end - begin, plan_.n_clusters, label + begin);
     }
 

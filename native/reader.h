@@ -29,31 +29,20 @@ class Reader {
     // Ids of the most probable clusters, -1 for a new one.
     nb::ndarray<nb::numpy, int64_t> labels(const nb::object& X) const {
         const RowsHeld held = family_.rows_of(X, std::nullopt);
-        return choose(held.rows, nullptr).array({size_t(held.rows.n)});
-    }
-
-    // The ids, the sum of the log densities, weights not normalised, and the number of new rows.
-    nb::tuple outcome(const nb::object& X) const {
-        const RowsHeld held = family_.rows_of(X, std::nullopt);
-        double density = 0.0;
-        Fresh<int64_t> label = choose(held.rows, &density);
-        const int64_t n_novel = std::count(label.data(), label.data() + held.rows.n, int64_t(-1));
-        return nb::make_tuple(label.array({size_t(held.rows.n)}), density, n_novel);
+        const int64_t n = held.rows.n;
+        Fresh<int64_t> label(n);
+        {
+            nb::gil_scoped_release free;
+            for (int64_t begin = 0; begin < n; begin += SLICE)
+                pass_->labels(held.rows, begin, begin + SLICE < n ? begin + SLICE : n, label.data());
+            for (int64_t r = 0; r < n; ++r)
+                if (label.data()[r] >= 0) label.data()[r] = ids_.data()[label.data()[r]];
+        }
+        return label.array({size_t(n)});
     }
 
   private:
     static constexpr int64_t SLICE = 1 << 12;  // rows compared at a time
-
-    Fresh<int64_t> choose(const Rows& rows, double* density) const {
-        Fresh<int64_t> label(rows.n);
-        nb::gil_scoped_release free;
-        for (int64_t begin = 0; begin < rows.n; begin += SLICE)
-            pass_->labels(rows, begin, begin + SLICE < rows.n ? begin + SLICE : rows.n,
-                          label.data(), density);
-        for (int64_t r = 0; r < rows.n; ++r)
-            if (label.data()[r] >= 0) label.data()[r] = ids_.data()[label.data()[r]];
-        return label;
-    }
 
     const Family& family_;
     const Matrix clusters_;

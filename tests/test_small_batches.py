@@ -1,6 +1,9 @@
 """Batches of any size: rows of small ones are held until there are enough to learn from."""
 
+import copy
+import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from scipy import sparse
 from sklearn.metrics import adjusted_rand_score
 
 from scstream import ScStream
+from scstream.core.state import Info
 from scstream.errors import DataWarning
 
 
@@ -98,6 +102,46 @@ def test_a_saved_model_goes_on_as_if_nothing_had_happened(size: int, tmp_path: P
     if size == 1 or all(len(part) % size == 0 for part in parts[:-1]):
         assert np.array_equal(np.concatenate(parts), same)
         assert stopped.model_.to_bytes() == through.model_.to_bytes()
+
+
+def test_rows_that_are_held_are_copies() -> None:
+    """A caller may use its array for the next row, and change the labels it got."""
+    X, _ = clouds(700)
+    weight = np.linspace(0.5, 1.5, len(X))
+    model, other = ScStream(random_state=0), ScStream(random_state=0)
+    row, own = np.empty((1, X.shape[1])), np.empty(1)
+    for x, w in zip(X, weight, strict=True):
+        row[:], own[:] = x, w
+        label = model.partial_fit(row, sample_weight=own).labels_
+        assert label == other.partial_fit(x[None], sample_weight=w).labels_
+        label[:] = -7
+    assert model.model_.to_bytes() == other.model_.to_bytes()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_holds_the_same_rows(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scstream.core.held._MAX_PARTS", 40)
+    X, _ = clouds(700)
+    model = ScStream(min_batch=500, random_state=0).partial_fit(X[:500])
+    learned(model, X[500:], 1)
+    assert copied(model).model_.to_bytes() == model.model_.to_bytes()
+    assert np.array_equal(model.model_.held.rows, X)
+
+
+def test_a_held_batch_reports_the_density_of_its_rows() -> None:
+    X, _ = clouds(700)
+    model = ScStream(random_state=0).partial_fit(X[:400])
+    expected = model.score_samples(X[400:410]).mean()
+    row = X[400:410].copy()
+    info = model.partial_fit(row).info_
+    row[:] = 0.0
+    assert len(model.model_.held) == 10
+    assert (info.mean_log_density, info.log_density_before) == (expected, expected)
+    assert (info.n_novel, info.novel_before, info.events) == (0, 0.0, ())
+    again = pickle.loads(pickle.dumps(info))
+    assert type(again) is Info
+    assert again == info
+    assert replace(info, n_novel=3).n_novel == 3
 
 
 def test_sparse_rows_can_be_held_and_saved(tmp_path: Path) -> None:

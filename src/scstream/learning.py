@@ -6,10 +6,11 @@ Every function takes a `Model` and returns a new one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,12 +21,12 @@ from scstream.core.algorithms import ALGORITHMS
 from scstream.core.assign import Executor
 from scstream.core.calibration import EVERY, N_CALIBRATED, Calibration, calibrate
 from scstream.core.dither import dithered
-from scstream.core.held import Held, elapsed, enough_rows, holds, is_young
+from scstream.core.held import Held, HeldInfo, elapsed, enough_rows, holds, is_young
 from scstream.core.inherit import inherit_ids
-from scstream.core.predictor import Outcome, Predictor
+from scstream.core.predictor import Predictor
 from scstream.core.retype import retyped
 from scstream.core.rng import key_for
-from scstream.core.state import NOVEL, Batch, Info, Moves, State
+from scstream.core.state import NOVEL, Batch, Info, State
 from scstream.core.trial import MAX_ROWS, SAMPLE, Choice, Learned, judge
 from scstream.core.trial import learn as learn_on_trial
 from scstream.errors import DataWarning, InputError, TimeError
@@ -38,8 +39,8 @@ from scstream.kernels import Kernels
 if TYPE_CHECKING:
     from scstream.model import Model, Settings
 
+T = TypeVar("T")
 _MANY_ROWS = 20  # of which a few that lie far out are errors
-_NO_MOVES = Moves()
 
 
 class Update(NamedTuple):
@@ -284,32 +285,38 @@ def _learn_small(model: Model, batch: Batch) -> Update:
         update = _step(model, batch)
         return update._replace(model=update.model.replace(held=model.held))
     near = batch.time <= model.state.time + model.state.batch_interval
-    found = _predicted(model.at(None if near else batch.time), batch.rows)
+    predictor = model.at(None if near else batch.time)
+    label = _on_one_thread(predictor, Predictor.labels, batch.rows)
+    n_novel = int(np.count_nonzero(label == NOVEL))
     held = model.held
     if held is None:
-        held = Held.of(batch, found.label)
+        held = Held.of(batch, label)
     else:
-        held = held.followed_by(batch, found.label, n_novel=found.n_novel)
+        held = held.followed_by(batch, label, n_novel=n_novel)
+    before = HeldInfo.of(n_novel, len(label), partial(_log_density, predictor, held.newest_rows))
     if held.young and held.may_start(model.config):
         with suppress(InputError):  # rows that have faded are too far out for the others
-            return _with_density(_restarted(model, held, batch), found)
+            return _with_density(_restarted(model, held, batch), before)
     elif not held.must_learn(model.config, batch.time):
-        return _hold(model, held, found)
+        return _hold(model, held, label, before)
     return _newest(_learn_held(model, held, batch.time), batch.n_rows)
 
 
-def _predicted(predictor: Predictor, rows: Rows) -> Outcome:
-    """Predict rows; numpy then computes matrix products on one thread."""
+def _on_one_thread(predictor: Predictor, compute: Callable[..., T], rows: Rows) -> T:
+    """Predict rows; BLAS, if numpy computes, uses one thread."""
     if predictor.family.compiled is not None:
-        return predictor.outcome(rows)
+        return compute(predictor, rows)
     with one_blas_thread:
-        return predictor.outcome(rows)
+        return compute(predictor, rows)
 
 
-def _hold(model: Model, held: Held, found: Outcome) -> Update:
+def _log_density(predictor: Predictor, rows: Rows) -> float:
+    """Return the mean log density of rows."""
+    return float(_on_one_thread(predictor, Predictor.log_density, rows).mean())
+
+
+def _hold(model: Model, held: Held, label: Labels, info: Info) -> Update:
     """Keep rows for later; they have the labels that the clusters predict."""
-    label, density, n_novel = found
-    info = Info((), n_novel, density, _NO_MOVES, density, n_novel / len(label))
     state = model.state.replace(n_batches=model.state.n_batches + 1)
     return Update(model.replace(keep_cached=True, state=state, info=info, held=held), label, info)
 
@@ -355,10 +362,9 @@ def _is_stray(family: Family, held: Held) -> bool:
     return len(far) >= _MANY_ROWS and bool(far.mean() <= 0.5)
 
 
-def _with_density(update: Update, before: Outcome) -> Update:
+def _with_density(update: Update, before: Info) -> Update:
     """Return an update that tells how dense and how novel its rows were before."""
-    label, density, n_novel = before
-    novel = n_novel / len(label)
+    density, novel = before.log_density_before, before.novel_before
     info = replace(update.info, log_density_before=density, novel_before=novel)
     return Update(update.model.replace(info=info), update.labels, info)
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scstream import ScStream
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.assign import AssignmentStats
-from scstream.core.state import Batch
+from scstream.core.predictor import Predictor
+from scstream.core.state import NOVEL, Batch
 from scstream.datasets import drifting_gaussians
 from scstream.errors import InputError
 from scstream.families import Gaussian
@@ -102,6 +103,36 @@ def test_the_number_of_threads_changes_no_bit(kind, mode):
         for field in fields(AssignmentStats):
             same = np.array_equal(getattr(one[1], field.name), getattr(many[1], field.name))
             assert same, field.name
+
+
+@pytest.mark.parametrize("births", [True, False])
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("n", [1, 37, 5000])
+def test_predictions_agree(isa, kind, births, n):
+    """Rows of known clusters, and rows of one that the mixture does not know."""
+    family, X, label = ROWS[kind](np.random.default_rng(n), n + 400, 6, 9)
+    params = params_for(family, X[label < 7], label[label < 7], 7, predictive=True, key=None)
+    numpy, native = (
+        Predictor(each, 3 * np.arange(7) + 5, params, 0.0, 6.0, births)
+        for each in (family, family.with_kernels(NATIVE))
+    )
+    rows = X[:n]
+    found = native.labels(rows)
+    np.testing.assert_array_equal(found, numpy.labels(rows))
+    n_novel = np.count_nonzero(found == NOVEL)
+    assert births or n_novel == 0
+    assert n < 5000 or kind.startswith("multinomial") or bool(n_novel) == births
+
+
+def test_a_mixture_checks_its_arguments():
+    family, X, label = gaussian_rows(np.random.default_rng(0), 30, 3, 2)
+    family = family.with_kernels(NATIVE)
+    params = params_for(family, X, label, 2, predictive=True, key=None)
+    mixture = params.clusters, params.log_weight, params.prior, 0.0, True
+    with pytest.raises(ValueError, match="fit together"):
+        NATIVE.reader(family, *mixture, np.arange(3))
+    with pytest.raises(ValueError, match="width"):
+        NATIVE.reader(family, *mixture, np.arange(2)).labels(X[:, :2])
 
 
 @pytest.mark.slow
@@ -273,7 +304,7 @@ def overrides():
     return sorted(name for name in public & set(vars(Native)) if name != "refused")
 
 
-# Arguments of the methods that compute; `compile`, `name` and `threads` compute nothing.
+# Arguments of the methods that compute; `compile`, `name`, `reader` and `threads` compute nothing.
 COUNTS = np.array([[3.0, 0.0], [0.5, 7.25], [1e-9, 2e6]])
 IDS = np.array([0, 5, 2**40])
 POINTS = np.random.default_rng(0).normal(size=(40, 3))
@@ -299,7 +330,7 @@ def test_every_compiled_method_has_the_signature_of_the_reference():
 
 
 def test_every_compiled_method_is_compared_with_the_reference():
-    assert set(overrides()) - {"compile", "name", "threads"} == set(ARGUMENTS)
+    assert set(overrides()) - {"compile", "name", "reader", "threads"} == set(ARGUMENTS)
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

@@ -8,8 +8,9 @@ with all rows so far, until there are enough. Rows that no cluster explains stay
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from scstream.core.config import Config
-from scstream.core.state import NOVEL, Batch
+from scstream.core.state import NOVEL, Batch, Info
 from scstream.families.base import Array, Labels, Rows
 
 _UNIT_ROWS = 1000.0
@@ -72,6 +73,11 @@ class Held:
         """Time of the newest row."""
         newest: float = self._totals[1]
         return newest
+
+    @property
+    def newest_rows(self) -> Rows:
+        """The rows that were added last."""
+        return self._parts[0][0]
 
     def followed_by(self, batch: Batch, label: Labels, *, n_novel: int) -> Self:
         """Return these rows and then the rows of a batch, of which `n_novel` have no cluster."""
@@ -148,6 +154,36 @@ class Held:
         too_many = np.flatnonzero(keep)[: -enough_rows(config)]
         keep[too_many] = False
         return np.asarray(keep)
+
+
+class HeldInfo(Info):
+    """What is known about a batch that is held. Its density is computed when somebody reads it."""
+
+    @classmethod
+    def of(cls, n_novel: int, n_rows: int, compute: Callable[[], float]) -> Self:
+        """Return the record of a batch whose mean log density a function computes."""
+        info = object.__new__(cls)
+        vars(info).update(n_novel=n_novel, novel_before=n_novel / n_rows, _compute=compute)
+        return info
+
+    @cached_property
+    def mean_log_density(self) -> float:
+        """Mean log density of the rows, which are not learned yet."""
+        return float(vars(self)["_compute"]())
+
+    @cached_property
+    def log_density_before(self) -> float:
+        """The same: nothing was learned."""
+        return self.mean_log_density
+
+    def __reduce__(self) -> tuple[type[Info], tuple[Any, ...]]:
+        return Info, tuple(getattr(self, name) for name in self.__dataclass_fields__)
+
+    def __eq__(self, other: object) -> bool:
+        kind, values = self.__reduce__()
+        return kind(*values) == other
+
+    __hash__ = Info.__hash__
 
 
 def _joined(parts: Iterable[_Part]) -> tuple[Rows, Array, Array, Labels]:

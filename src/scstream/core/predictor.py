@@ -48,14 +48,6 @@ class Prediction(NamedTuple):
     log_density: Array
 
 
-class Outcome(NamedTuple):
-    """Labels of rows, and what is predicted about all of them together."""
-
-    label: Labels  # (N,)
-    log_density: float  # mean
-    n_novel: int
-
-
 def _serial(function: Callable[[Rows], Any], chunks: Sequence[Rows]) -> list[Any]:
     return [function(chunk) for chunk in chunks]
 
@@ -139,22 +131,6 @@ class Predictor:
     def predict(self, X: Rows, *, run: Run = _serial) -> Prediction:
         """Return label, probability, novelty and log density of every row."""
         return Prediction(*self._by_chunk(self._predict, X, run))
-
-    def outcome(self, X: Rows) -> Outcome:
-        """Return the label of every row, and what is known about all of them together."""
-        if self._reader is not None and self.births:
-            try:
-                label, total, n_novel = self._reader.outcome(X)
-            except self.family.kernels.refused:
-                pass
-            else:
-                density = total / len(label) - self.log_total
-                if type(self.family).log_base is not Family.log_base:
-                    density += float(self.family.log_base(X).mean())
-                return Outcome(label, density, n_novel)
-        found = self.predict(X)
-        n_novel = int((found.label == NOVEL).sum())
-        return Outcome(found.label, float(found.log_density.mean()), n_novel)
 
     def log_joint(self, X: Rows) -> Array:  # (N, K + 1)
         """Log of weight times predictive density of every row under every cluster.
