@@ -47,6 +47,31 @@ class Gaussian final : public Family {
         return fresh(log_split_ratios(alpha, one, two)).array({one.size()});
     }
 
+    // How many rows may belong to each group, and what the screen missed of how many rows.
+    Output near(const nb::object& X, Matrix clusters, Vector log_weight, Matrix screen,
+                   int64_t n_candidates, int64_t first_row, int64_t every, int64_t phase) const {
+        const size_t k = clusters.shape(0);
+        require(k > 0 && n_candidates > 0 && log_weight.size() == k && screen.shape(0) == k &&
+                    clusters.shape(1) == size_t(table_width(true)) &&
+                    screen.shape(1) == size_t(screen_width(prior_.d)) && every > 0,
+                "the screen does not fit the clusters");
+        const RowsHeld held = rows_of(X, std::nullopt);
+        AssignmentParams plan;
+        plan.n_clusters = int64_t(k);
+        plan.n_candidates = n_candidates;
+        plan.clusters = clusters.data();
+        plan.log_weight = log_weight.data();
+        plan.screen = screen.data();
+        plan.first_row = first_row;
+        Fresh<double> out(int64_t(k) + 2);
+        {
+            nb::gil_scoped_release free;
+            kernels()->gaussian_near(prior_, plan, held.rows, every, phase, out.data(),
+                                     out.data() + k);
+        }
+        return out.array({k + 2});
+    }
+
     // Pairs of neighbouring groups whose union is more probable than the two.
     nb::tuple likely_unions(double alpha, Matrix stats, int64_t n_neighbours) const {
         const int64_t groups = groups_of(stats);

@@ -300,6 +300,7 @@ class GaussianSums {
 template <class Real> struct GaussianFamily {
     using T = Real;
     using Sums = GaussianSums;
+    static constexpr bool CAN_SCREEN = true;
     template <class R> using Tables = GaussianTables<R>;
 
     explicit GaussianFamily(const GaussianPrior& prior) : prior(prior) {}

@@ -76,6 +76,10 @@ class Worker:
         """Add one part of the sums of all workers."""
         return add_row_ranges(row_ranges, parts)
 
+    def near(self, shard: Shard, params: AssignmentParams, phase: int) -> Array:  # (K + 2,)
+        """Return `near_clusters` of the rows of a shard."""
+        return self._load(shard).rows.near(params, phase)
+
     def labels(self, shard: Shard, plan: PlanVersion, label_ids: Labels) -> tuple[Labels, int]:
         """Return the cluster ids of the rows, and the number of rows without a cluster."""
         return self._load(shard).assigned(plan).labels(label_ids)
@@ -122,7 +126,8 @@ class LoadedShard:
         self._number: int | None = None  # of the plan of the assignments
 
     @cached_property
-    def _rows(self) -> LocalRows:
+    def rows(self) -> LocalRows:
+        """The rows of the shard."""
         shard = self._shard
         blocks = ray().get([part.block for part in shard.slices])
         rows = [
@@ -136,7 +141,7 @@ class LoadedShard:
     def sums(self, plan: PlanVersion) -> Array:  # (subtrees, ...)
         """Assign every row; return the packed statistics of the subtrees."""
         self._number = None
-        sums = self._rows.sums(plan.params)
+        sums = self.rows.sums(plan.params)
         self._number = plan.number
         return sums
 
@@ -144,7 +149,7 @@ class LoadedShard:
         """Return the rows with the assignments of this plan; repeat it if they were lost."""
         if self._number != plan.number:
             self.sums(plan)
-        return self._rows
+        return self.rows
 
 
 def stacked(parts: list[Rows]) -> Rows:
