@@ -148,6 +148,9 @@ struct Kernels {
     // Groups that rows may belong to; see `near_groups`.
     void (*gaussian_near)(const GaussianPrior&, const AssignmentParams&, const Rows&, int64_t every,
                           int64_t phase, double* near, double* audit);
+    // Candidates of rows [begin, end) and their scores.
+    void (*gaussian_shortlist)(const GaussianPrior&, const AssignmentParams&, const Rows&,
+                               int64_t begin, int64_t end, int64_t* group, double* score);
     // The `most` nearest of points [begin, end), nearest first: out[(i - begin) * most + rank].
     void (*nearest)(const double* points, int64_t n, int64_t d, int64_t most, int64_t begin,
                     int64_t end, int64_t* out);

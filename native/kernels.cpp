@@ -24,6 +24,12 @@ static void gaussian_near(const GaussianPrior& prior, const AssignmentParams& pl
     near_groups(GaussianFamily<double>(prior), plan, rows, every, phase, near, audit);
 }
 
+static void gaussian_shortlist(const GaussianPrior& prior, const AssignmentParams& plan,
+                               const Rows& rows, int64_t begin, int64_t end, int64_t* group,
+                               double* score) {
+    shortlist(GaussianFamily<double>(prior), plan, rows, begin, end, group, score);
+}
+
 static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const int64_t* group,
                            int64_t groups, double* out) {
     const GaussianFamily<double> family(prior);
@@ -101,7 +107,7 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
         isa::gaussian_log_marginal, isa::gaussian_means,   isa::gaussian_stds,
         isa::gaussian_translate,    isa::gaussian_predictive, isa::gaussian_draw,
         isa::gaussian_scores,       isa::gaussian_stats,      isa::gaussian_near,
-        isa::nearest,
+        isa::gaussian_shortlist,    isa::nearest,
         isa::uniforms,              isa::normals,             isa::log_gammas,
         {isa::multinomial_pass, isa::multinomial_log_marginal, isa::multinomial_draw,
          isa::multinomial_scores, isa::multinomial_stats, isa::multinomial_in_range},

@@ -153,6 +153,7 @@ NB_MODULE(_native, m) {
         .def("log_marginal_of_unions", &Gaussian::log_marginal_of_unions, "stats"_a, "first"_a,
              "second"_a)
         .def("near", &Gaussian::near)
+        .def("shortlist", &Gaussian::shortlist)
         .def("log_split_ratio", &Gaussian::log_split_ratio)
         .def("likely_unions", &Gaussian::likely_unions)
         .def("move_clusters", &Gaussian::move_clusters)

@@ -21,6 +21,19 @@ INLINE double missed_share(const int32_t* candidate, int64_t most, const double*
     return std::floor((1.0 - found / total) * 0x1p20) * 0x1p-20;
 }
 
+// Candidates of every row and their scores.
+template <class Family>
+static void shortlist(const Family& family, const AssignmentParams& plan, const Rows& rows,
+                      int64_t begin, int64_t end, int64_t* group, double* score) {
+    const Screen screen(plan.screen, plan.n_clusters, rows.d, plan.log_weight);
+    const auto exact = family.template tables<double>(plan.clusters, plan.n_clusters, true);
+    const Shortlist<Family> list(family, plan, screen, exact, rows, begin, end - begin);
+    for (int64_t p = 0; p < (end - begin) * list.most; ++p) {
+        group[begin * list.most + p] = list.group[p];
+        score[begin * list.most + p] = list.score[p];
+    }
+}
+
 // Count, for every group, the rows that may belong to it. Every `every`-th row is compared with all
 // groups: `audit` gets the sum of the shares that the screen missed, and the number of these rows.
 template <class Family>

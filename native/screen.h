@@ -152,15 +152,24 @@ template <class Family> class Shortlist {
         Buffer<int64_t> place(n * most, RAW), next(plan.n_clusters, RAW);
         for (int64_t g = 0; g < plan.n_clusters; ++g) next[g] = start[g];
         for (int64_t p = 0; p < n * most; ++p) place[next[group[p]]++] = p;
-        Buffer<double> x(family.vector_size(), RAW);
+        Buffer<double> x(2 * LD * rows.d, RAW);
+        const double* origin = family.prior.origin;
         for (int64_t g = 0; g < plan.n_clusters; ++g)
-            for (int64_t i = start[g]; i < start[g + 1]; i += LD) {
+            for (int64_t i = start[g]; i < start[g + 1]; i += 2 * LD) {
                 const int64_t left = start[g + 1] - i;
-                int64_t row[LD];
-                for (int l = 0; l < LD; ++l) row[l] = begin + place[l < left ? i + l : i] / most;
-                family.pack_vector(rows, row, x.get());
-                const vd value = exact.score(g, x.get()) + plan.log_weight[g];
-                for (int l = 0; l < LD && l < left; ++l) score[place[i + l]] = value[l];
+                const int width = left > LD ? 2 * LD : LD;
+                for (int l = 0; l < width; ++l) {
+                    const int64_t row = begin + place[l < left ? i + l : i] / most;
+                    const double* from = rows.x + row * rows.d;
+                    for (int64_t f = 0; f < rows.d; ++f) x[f * width + l] = from[f] - origin[f];
+                }
+                vd value[2];
+                if (width > LD)
+                    exact.score_two(g, x.get(), value);
+                else
+                    value[0] = exact.score(g, x.get());
+                for (int l = 0; l < width && l < left; ++l)
+                    score[place[i + l]] = value[l / LD][l % LD] + plan.log_weight[g];
             }
     }
 

@@ -214,13 +214,25 @@ def _most_probable(
 
 
 def _scores(family: Family, params: AssignmentParams, X: Rows) -> Array:  # (N, K) or (N, K + 1)
-    scores = params.log_density(family, params.clusters, X) + params.log_weight
-    if params.n_candidates:
-        scores = np.where(candidates(family, params, X), scores, -np.inf)
+    scores = cluster_scores(family, params, X)
     if params.log_new is None:
         return scores
     new = family.log_predictive(params.prior, X) + params.log_new
     return np.concatenate([scores, new], axis=1)
+
+
+def cluster_scores(family: Family, params: AssignmentParams, X: Rows) -> Array:  # (N, K)
+    """Log weight plus log density of every row under its candidates; others are impossible."""
+    if not params.n_candidates:
+        return params.log_density(family, params.clusters, X) + params.log_weight
+    if hasattr(family.compiled, "shortlist"):
+        args = params.clusters, params.log_weight, params.screen, params.n_candidates
+        cluster, score = family.compiled.shortlist(X, *args)
+        scores = np.full((X.shape[0], len(params.clusters)), -np.inf)
+        np.put_along_axis(scores, cluster, score, axis=1)
+        return scores
+    scores = params.log_density(family, params.clusters, X) + params.log_weight
+    return np.where(candidates(family, params, X), scores, -np.inf)
 
 
 def candidates(family: Family, params: AssignmentParams, X: Rows) -> NDArray[np.bool_]:  # (N, K)

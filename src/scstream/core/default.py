@@ -21,7 +21,7 @@ from scstream.core.motion import correct_motion
 from scstream.core.moves import MoveRules, split_and_merge
 from scstream.core.predictor import Predictor
 from scstream.core.rng import key_for
-from scstream.core.screening import Near, Tables, near_clusters
+from scstream.core.screening import Near, Tables, candidates_of, near_clusters
 from scstream.core.state import Batch, Info, State, Transition
 from scstream.core.sweep import label_key, mean_params, sampled_params, with_statistics
 from scstream.families.base import Array, Family, Labels
@@ -204,7 +204,8 @@ def predictive_params(
 def predictor(family: Family, config: Config, state: State, time: float | None) -> Predictor:
     """Return the mixture at a time, by default when the next batch is due."""
     state = due(family, config, state, time, motion=config.motion, keep_shapes=True)
-    params = predictive_params(family, config, state)
+    n_candidates = candidates_of(family, config, state)
+    params = predictive_params(family, config, state, n_candidates=n_candidates)
     return Predictor.of(family, config, state, params, births=config.births)
 
 

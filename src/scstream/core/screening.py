@@ -31,6 +31,7 @@ _TOLERATED = 1e-3  # share of the mixture
 _PATIENCE = 256  # batches after which fewer candidates are tried
 _MANY = 1 << 20  # statistics of all clusters, above which some clusters are set aside
 _MOST = 0.9  # share of the clusters above which none are set aside
+_SELDOM = 8  # batches between audits of a small model whose screen has missed nothing
 _KEY = 16  # statistics by which a table is known to be up to date
 
 
@@ -84,11 +85,14 @@ def near_clusters(
         tables=tables,
         n_candidates=n_candidates,
     )
-    found = rows.near(params, state.n_batches % AUDITED)
+    small = state.past.size < _MANY
+    if small and n_candidates == _START and state.n_batches % _SELDOM:
+        return Near(state, config, config, state, None, tables, n_candidates, float("nan"))
+    found = rows.near(params, state.n_batches // _SELDOM % AUDITED)
     error = float(found[-2] / found[-1]) if found[-1] else float("nan")
     index = np.flatnonzero(found[:-2])
-    small = state.past.size < _MANY or len(index) > _MOST * state.n_clusters
-    if small or not complete or config.kernel.capacity:
+    most = len(index) > _MOST * state.n_clusters
+    if small or most or not complete or config.kernel.capacity:
         return Near(state, config, config, state, None, tables, n_candidates, error)
     room = config.max_clusters - (state.n_clusters - len(index))
     near = take(state, index)
