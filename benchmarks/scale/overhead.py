@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +125,11 @@ class Idle:
     n_features: int = WORK.n_features
 
     @property
-    def kernel(self) -> IdleKernel:
+    def compiled(self) -> IdleKernel:
+        return IdleKernel(self.size)
+
+    @property
+    def kernels(self) -> IdleKernel:
         return IdleKernel(self.size)
 
 
@@ -136,8 +140,11 @@ class IdleKernel:
     size: int
 
     def assign(self, rows: Any, *args: Any) -> tuple[Any, Any, Any]:
-        n = rows.shape[0]
-        return np.zeros(n, np.int64), np.zeros(n, np.int8), _zeros(len(args[-1]), self.size)
+        n, subtrees = rows.shape[0], args[-2]
+        return _zeros(n), _zeros(n), _zeros(len(subtrees), self.size)
+
+    def threads(self, n: int) -> Any:
+        return nullcontext()
 
 
 _HELD: dict[tuple[int, int], np.ndarray] = {}

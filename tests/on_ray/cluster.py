@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-_LIMIT = 60.0  # seconds that a node may take to start
+_LIMIT = 300.0  # seconds that a node may take to start on a busy machine
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",

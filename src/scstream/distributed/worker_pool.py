@@ -11,6 +11,7 @@ from typing import Any
 from scstream.distributed.engine import (
     ActorOptions,
     connect,
+    locations,
     loss_errors,
     nodes,
     placement,
@@ -18,7 +19,7 @@ from scstream.distributed.engine import (
     summary,
     unwrap,
 )
-from scstream.distributed.worker import Worker
+from scstream.distributed.worker import ShardMissing, Worker
 from scstream.errors import EngineError
 from scstream.kernels import kernels_in_use
 
@@ -70,6 +71,19 @@ class WorkerPool:
                 if name not in self.workers:
                     self.workers[name] = self._start(strategy)
             return list(self.workers.values())
+
+    def near(self, references: Sequence[Any]) -> list[Any]:
+        """Return for every object a worker on a node that stores it, or None if there is none.
+
+        If the number of workers was given, Ray chose their nodes, and nothing is known.
+        """
+        if self.n_workers is not None or len(self.workers) < 2:
+            return [None] * len(references)
+        by_node = {node: worker for (node, _), worker in self.workers.items()}
+        found = [
+            [by_node[node] for node in nodes if node in by_node] for nodes in locations(references)
+        ]
+        return [workers[0] if workers else None for workers in found]
 
     def discard(self, worker: Any) -> None:
         """Forget a dead worker; the next `refresh` replaces it."""
@@ -187,7 +201,10 @@ class _Calls:
         try:
             value = ray().get(reference, timeout=self._deadline)
         except errors.RayTaskError as error:
-            raise unwrap(error) from None
+            cause = unwrap(error)
+            if not isinstance(cause, ShardMissing):
+                raise cause from None
+            self._repeat(call, cause)
         except loss_errors() as error:
             self._repeat(call, error)
         except errors.RayError as error:
