@@ -89,6 +89,14 @@ something was done several times.
 """
 
 OTHERS = {  # by part: the heading, and what it says
+    "traffic": (
+        "Messages and bytes",
+        """\
+The same batch, 200,000 x 64 with K = 100, from the driver. Objects are put into the store once and
+go to every node once; a call is one message out, its result one message back. In a pass the plan
+goes out (5.2 MB) and one sum per subtree comes back (3.4 MB). One, two and four workers have one
+subtree each; three have nine together.""",
+    ),
     "kills": (
         "Workers killed",
         """\

@@ -171,6 +171,7 @@ class _Calls:
     def results(self) -> list[Any]:
         for index, worker in enumerate(self._homes):
             self._send(index, worker)
+        self._receive_all()
         n = len(self._requests)
         while len(self._results) < n:
             if time.monotonic() > self._end:
@@ -193,6 +194,17 @@ class _Calls:
         *stay, result = references if isinstance(references, list) else [references]
         self._waiting[result] = _Call(index, worker, time.monotonic(), stay)
 
+    def _receive_all(self) -> None:
+        """Receive all results by one call of Ray, if they come soon and nothing is lost."""
+        calls = list(self._waiting.items())
+        try:
+            values = ray().get([reference for reference, _ in calls], timeout=_POLL)
+        except Exception:  # of Ray, or of the workers' code: `_receive` handles each by itself
+            return
+        for (reference, call), value in zip(calls, values, strict=True):
+            del self._waiting[reference]
+            self._accept(call, value)
+
     def _receive(self, reference: Any) -> None:
         call = self._waiting.pop(reference)
         if call.index in self._results:
@@ -210,10 +222,14 @@ class _Calls:
         except errors.RayError as error:
             raise unwrap(error) from error
         else:
-            self._results[call.index] = (call.references, value) if call.references else value
-            self._homes[call.index] = call.worker
-            took = time.monotonic() - call.start
-            self._slow_after = max(self._slow_after, _SLOW * took)
+            self._accept(call, value)
+
+    def _accept(self, call: _Call, value: Any) -> None:
+        """Note the result of a call, and the worker that gave it."""
+        self._results[call.index] = (call.references, value) if call.references else value
+        self._homes[call.index] = call.worker
+        took = time.monotonic() - call.start
+        self._slow_after = max(self._slow_after, _SLOW * took)
 
     def _repeat(self, call: _Call, error: Exception) -> None:
         """Send a lost call to another worker, or to the same one if there is no other."""
