@@ -71,7 +71,7 @@ def executors(cluster: Any) -> Iterator[dict[Any, RayExecutor]]:
     made["scattered"] = RayExecutor(min_rows=1, scatter_from=2)
     for n, executor in made.items():
         executor._pool = Some(pool, 3 if n == "scattered" else n)
-        executor._local = ThreadExecutor(8 if n in (1, 4) else 1)
+        executor.threads = ThreadExecutor(8 if n in (1, 4) else 1)
     yield made
     pool.close()
 
@@ -381,12 +381,11 @@ def remote(executor: RayExecutor, batch: Batch) -> Batch:
 
 @pytest.mark.parametrize("who", [1, 2, 3, 4, "scattered"])
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_a_sample_is_taken_where_there_are_threads(executors, learned, who, is_remote, monkeypatch):
+def test_a_sample_is_taken_where_there_are_threads(executors, learned, who, is_remote):
     executor, family = executors[who], learned.model.family_
     batch = remote(executor, learned.batch) if is_remote else learned.batch
     here, scale = ThreadExecutor().load(family, learned.batch).sample(64, 9)
     loaded = executor.load(family, batch)
-    monkeypatch.setattr(executor, "_min_rows", 100)
     sample, same_scale = loaded.sample(64, 9)
     assert isinstance(sample, LocalRows if who in (1, 4) else RaySample)
     assert scale == same_scale

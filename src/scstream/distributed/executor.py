@@ -84,17 +84,17 @@ class RayExecutor:
         self.deadline = deadline
         self._min_work = min_work
         self._pool = WorkerPool(address, n_workers, n_jobs, dict(options or {}))
-        self._local = ThreadExecutor(usable_cores())
+        self.threads = ThreadExecutor(usable_cores())
 
     @property
     def n_threads(self) -> int:
         """Number of threads of this process, for work that is not distributed."""
-        return self._local.n_threads
+        return self.threads.n_threads
 
     def load(self, family: Family, batch: Batch) -> LoadedRows:
         """Load the rows of a batch: in this process if there are few, else on the workers."""
         if batch.n_rows < self._min_rows and not isinstance(batch.rows, RemoteRows):
-            return self._local.load(family, batch)
+            return self.threads.load(family, batch)
         return RayRows(self, self._pool, family, batch)
 
     def with_kernels(self, family: Family) -> Family:

@@ -77,7 +77,7 @@ class RayRows:
         if self._has_more_threads(RowRange.full(max_n).stop):
             return RaySample(self, picked, weight), n_rows / max_n
         batch = Batch(self._rows_at(picked), self._batch.time, weight)
-        return self._executor.load(self._family, batch), n_rows / max_n
+        return self._executor.threads.load(self._family, batch), n_rows / max_n
 
     def assign(self, plan: AssignmentParams) -> AssignmentStats:
         """Assign every row and keep the assignments."""
