@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scstream.core.assign import AssignmentParams
+from scstream.core.assign import AssignmentParams, cluster_scores
 from scstream.core.config import Config
 from scstream.core.forgetting import due
 from scstream.core.groups import Groups
@@ -138,7 +138,7 @@ class Predictor:
         The last column is a cluster not seen yet. Weights sum to one.
         """
         params = self.params
-        known = params.log_density(self.family, params.clusters, X) + params.log_weight
+        known = cluster_scores(self.family, params, X)
         new = self.family.log_predictive(params.prior, X) + self.log_alpha
         scores = np.concatenate([known, new], axis=1)
         scores -= self.log_total
@@ -203,7 +203,9 @@ class Predictor:
 
     @cached_property
     def _reader(self) -> Any:
-        """The mixture in compiled code, None if the family has none."""
+        """The mixture in compiled code; None if the family has none, or candidates are compared."""
+        if self.params.n_candidates:
+            return None
         params, log_new = self.params, self.log_alpha if self.births else None
         return self.family.kernels.reader(
             self.family,
