@@ -202,9 +202,7 @@ def _calibrated(model: Model, after: Model, batch: Batch) -> Calibration | None:
     skips = old >= 2 * EVERY and old % EVERY
     if model.config.algorithm != "default" or skips or not batch.n_rows:
         return model.calibration
-    if isinstance(batch.rows, RemoteRows):
-        return model.calibration
-    rows = batch.rows[:: -(-batch.n_rows // N_CALIBRATED)]
+    rows = batch.rows[np.arange(0, batch.n_rows, -(-batch.n_rows // N_CALIBRATED))]
     found = (after if model.state.is_new else model).at().predict(rows)
     left = model.config.kernel.weight(np.array([max(batch.time - model.time, 0.0)]))[0]
     if model.state.is_new:
