@@ -2,6 +2,7 @@
 #include "diagonal_rows.h"
 #include "gaussian_rows.h"
 #include "multinomial.h"
+#include "near.h"
 #include "pass.h"
 #include "special.h"
 
@@ -15,6 +16,18 @@ static void gaussian_scores(const GaussianPrior& prior, const double* table, int
                             bool predictive, const Rows& rows, int64_t begin, int64_t end,
                             double* out) {
     row_scores(GaussianFamily<double>(prior), table, groups, predictive, rows, begin, end, out);
+}
+
+static void gaussian_near(const GaussianPrior& prior, const AssignmentParams& plan,
+                          const Rows& rows, int64_t every, int64_t phase, double* near,
+                          double* audit) {
+    near_groups(GaussianFamily<double>(prior), plan, rows, every, phase, near, audit);
+}
+
+static void gaussian_shortlist(const GaussianPrior& prior, const AssignmentParams& plan,
+                               const Rows& rows, int64_t begin, int64_t end, int64_t* group,
+                               double* score) {
+    shortlist(GaussianFamily<double>(prior), plan, rows, begin, end, group, score);
 }
 
 static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const int64_t* group,
@@ -107,7 +120,8 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
         NAME(SCSTREAM_ISA),         isa::LANES<double>,       isa::gaussian_pass,
         isa::gaussian_log_marginal, isa::gaussian_means,   isa::gaussian_stds,
         isa::gaussian_translate,    isa::gaussian_predictive, isa::gaussian_draw,
-        isa::gaussian_scores,       isa::gaussian_stats,      isa::nearest,
+        isa::gaussian_scores,       isa::gaussian_stats,      isa::gaussian_near,
+        isa::gaussian_shortlist,    isa::nearest,
         isa::uniforms,              isa::normals,             isa::log_gammas,
         {isa::multinomial_pass, isa::multinomial_log_marginal, isa::multinomial_log_apart,
          isa::multinomial_coordinates, isa::multinomial_leave_one_out, isa::multinomial_draw,

@@ -87,6 +87,14 @@ class RayRows:
         sums = self._retry(self._scattered if many else self._gathered)
         return AssignmentStats.unpacked(sums, len(plan.clusters), len(plan.pairs))
 
+    def near(self, params: AssignmentParams, phase: int) -> Array:  # (K + 2,)
+        """Return `near_clusters` of all rows."""
+        about = put(params)
+        found = self._retry(
+            lambda: self._call(lambda worker, shard: worker.near.remote(shard.key, about, phase))
+        )
+        return np.asarray(sum(found[1:], found[0]))
+
     def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
         """Return a random sample of the rows without a cluster, with their weights."""
         found = self._retry(

@@ -104,6 +104,10 @@ class Worker:
         """Add one part of the sums of all workers."""
         return add_row_ranges(row_ranges, parts)
 
+    def near(self, key: ShardKey, params: AssignmentParams, phase: int) -> Array:  # (K + 2,)
+        """Return `near_clusters` of the rows of a shard."""
+        return self._find(key).held.near(params, phase)
+
     def labels(self, key: ShardKey, plan: PlanVersion, label_ids: Labels) -> tuple[Labels, int]:
         """Return the cluster ids of the rows, and the number of rows without a cluster."""
         ids, n_novel = self._find(key).assigned(plan).labels(label_ids)
@@ -169,7 +173,8 @@ class LoadedShard:
         )
 
     @cached_property
-    def _held(self) -> LocalRows:
+    def held(self) -> LocalRows:
+        """The rows with the kernels of the family."""
         shard = self._shard
         weight = None if shard.weight is None else ray().get(shard.weight)
         batch = Batch(self.rows, 0.0, weight)
@@ -178,7 +183,7 @@ class LoadedShard:
     def sums(self, plan: PlanVersion) -> Array:  # (subtrees, ...)
         """Assign every row; return the packed statistics of the subtrees."""
         self._number = None
-        sums = self._held.sums(plan.params)
+        sums = self.held.sums(plan.params)
         self._number = plan.number
         return sums
 
@@ -186,7 +191,7 @@ class LoadedShard:
         """Return the rows with the assignments of this plan; repeat it if they were lost."""
         if self._number != plan.number:
             self.sums(plan)
-        return self._held
+        return self.held
 
 
 def stacked(parts: list[Rows]) -> Rows:
