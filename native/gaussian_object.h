@@ -49,11 +49,15 @@ class Gaussian final : public Family {
 
     // How many rows may belong to each group, and what the screen missed of how many rows.
     Output near(const nb::object& X, Matrix clusters, Vector log_weight, Matrix screen,
-                int64_t n_candidates, int64_t first_row, int64_t every, int64_t phase) const {
-        require(every > 0, "an audit needs rows");
+                int64_t n_candidates, int64_t first_row, int64_t every, int64_t phase,
+                Matrix prior, std::optional<double> log_new) const {
+        require(every > 0 && prior.size() == size_t(table_width(true)), "an audit needs rows");
         const RowsHeld held = rows_of(X, std::nullopt);
         AssignmentParams plan = screened(clusters, log_weight, screen, n_candidates);
         plan.first_row = first_row;
+        plan.prior = prior.data();
+        plan.may_be_new = log_new.has_value();
+        plan.log_new = log_new.value_or(0.0);
         Fresh<double> out(plan.n_clusters + 2);
         {
             nb::gil_scoped_release free;

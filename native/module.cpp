@@ -152,7 +152,8 @@ NB_MODULE(_native, m) {
         .def("log_marginal", &Gaussian::log_marginal, "stats"_a)
         .def("log_marginal_of_unions", &Gaussian::log_marginal_of_unions, "stats"_a, "first"_a,
              "second"_a)
-        .def("near", &Gaussian::near)
+        .def("near", &Gaussian::near, "X"_a, "clusters"_a, "log_weight"_a, "screen"_a,
+             "n_candidates"_a, "first_row"_a, "every"_a, "phase"_a, "prior"_a, "log_new"_a.none())
         .def("shortlist", &Gaussian::shortlist)
         .def("log_split_ratio", &Gaussian::log_split_ratio)
         .def("likely_unions", &Gaussian::likely_unions)

@@ -42,15 +42,29 @@ static void near_groups(const Family& family, const AssignmentParams& plan, cons
     const int64_t groups = plan.n_clusters;
     const Screen screen(plan.screen, groups, rows.d, plan.log_weight);
     const auto exact = family.template tables<double>(plan.clusters, groups, true);
+    const auto fresh = family.template tables<double>(plan.prior, plan.may_be_new ? 1 : 0, true,
+                                                      &plan.log_new);
+    Buffer<double> one(family.vector_size(), RAW), complete(groups, RAW);
+    int64_t same[LD];
     for (int64_t begin = 0; begin < rows.n; begin += STEP) {
         const int64_t n = rows.n - begin < STEP ? rows.n - begin : STEP;
         const Shortlist<Family> list(family, plan, screen, exact, rows, begin, n);
         for (int64_t r = 0; r < n; ++r) {
             const double* score = list.score.get() + r * list.most;
+            const int32_t* group = list.group.get() + r * list.most;
+            int64_t most = list.most;
+            if (plan.may_be_new) {
+                for (int l = 0; l < LD; ++l) same[l] = begin + r;
+                family.pack_vector(rows, same, one.get());
+                if (list.seems_new(r, fresh.score(0, one.get())[0])) {
+                    score_all(family, plan, rows, begin + r, complete.get());
+                    group = nullptr, score = complete.get(), most = groups;
+                }
+            }
             double top = -INFINITY;
-            for (int64_t c = 0; c < list.most; ++c) top = score[c] > top ? score[c] : top;
-            for (int64_t c = 0; c < list.most; ++c)
-                if (score[c] >= top - PLAUSIBLE) near[list.group[r * list.most + c]] += 1.0;
+            for (int64_t c = 0; c < most; ++c) top = score[c] > top ? score[c] : top;
+            for (int64_t c = 0; c < most; ++c)
+                if (score[c] >= top - PLAUSIBLE) near[group ? group[c] : c] += 1.0;
         }
         const int64_t from = (phase - (plan.first_row + begin) % every + every) % every;
         const int64_t checked = from < n ? (n - from + every - 1) / every : 0;

@@ -82,6 +82,19 @@ INLINE void write_choices(const int32_t* chosen, int64_t n, int64_t n_clusters, 
     for (int64_t r = 0; r < n; ++r) label[r] = chosen[r] == n_clusters ? -1 : chosen[r];
 }
 
+// Scores of one row under all groups, with their weights.
+template <class Family>
+static void score_all(const Family& family, const AssignmentParams& plan, const Rows& rows,
+                      int64_t row, double* out) {
+    const auto exact = family.template tables<double>(plan.clusters, plan.n_clusters, true);
+    Buffer<double> x(family.vector_size(), RAW);
+    int64_t same[LD];
+    for (int l = 0; l < LD; ++l) same[l] = row;
+    family.pack_vector(rows, same, x.get());
+    for (int64_t g = 0; g < plan.n_clusters; ++g)
+        out[g] = exact.score(g, x.get())[0] + plan.log_weight[g];
+}
+
 template <class Family> class RowPass final : public scstream::Pass {
     using T = typename Family::T;
     template <class R> using Tables = typename Family::template Tables<R>;
@@ -165,7 +178,8 @@ template <class Family> class RowPass final : public scstream::Pass {
                            AssignmentStats& totals) const {
         if constexpr (Family::CAN_SCREEN) {
             const Shortlist<Family> list(family_, plan_, screen_, exact_, rows, begin, n);
-            Buffer<double> x(family_.vector_size(), RAW), mass(list.most + 1, RAW);
+            const int64_t k = plan_.n_clusters;
+            Buffer<double> x(family_.vector_size(), RAW), mass(k, RAW), complete(k, RAW);
             for (int64_t first = 0; first < n; first += LD) {
                 const int64_t count = n - first < LD ? n - first : LD;
                 vd chance, half, fresh = all(-double(INFINITY));
@@ -177,34 +191,43 @@ template <class Family> class RowPass final : public scstream::Pass {
                     fresh = new_.score(0, x.get());
                 }
                 for (int64_t r = first; r < first + count; ++r) {
-                    choose_one(list, r, fresh[r - first], chance[r - first], mass.get(), drawn,
-                               rows.weight ? rows.weight[begin + r] : 1.0, totals);
+                    const int32_t* group = list.group.get() + r * list.most;
+                    const double* score = list.score.get() + r * list.most;
+                    int64_t most = list.most;
+                    if (list.seems_new(r, fresh[r - first])) {
+                        score_all(family_, plan_, rows, begin + r, complete.get());
+                        group = nullptr, score = complete.get(), most = k;
+                    }
+                    choose_one(group, score, most, r, fresh[r - first], chance[r - first],
+                               mass.get(), drawn, rows.weight ? rows.weight[begin + r] : 1.0,
+                               totals);
                     if (plan_.draw_sides) drawn.chance[r] = half[r - first];
                 }
             }
         }
     }
 
-    void choose_one(const Shortlist<Family>& list, int64_t r, double fresh, double chance,
-                    double* mass, Drawn& drawn, double weight, AssignmentStats& totals) const {
-        const double* score = list.score.get() + r * list.most;
-        const int32_t* group = list.group.get() + r * list.most;
+    // Row r chooses among `most` groups, or among all where `group` is null.
+    void choose_one(const int32_t* group, const double* score, int64_t most, int64_t r,
+                    double fresh, double chance, double* mass, Drawn& drawn, double weight,
+                    AssignmentStats& totals) const {
         int64_t best = 0;
-        for (int64_t c = 1; c < list.most; ++c) best = score[c] > score[best] ? c : best;
+        for (int64_t c = 1; c < most; ++c) best = score[c] > score[best] ? c : best;
         const bool is_new = fresh > score[best];
         const double top = is_new ? fresh : score[best];
         double total = 0.0;
-        for (int64_t c = 0; c < list.most; ++c) mass[c] = total += std::exp(score[c] - top);
+        for (int64_t c = 0; c < most; ++c) mass[c] = total += std::exp(score[c] - top);
         total += std::exp(fresh - top);
         *totals.density += weight * (top + std::log(total));
-        const int32_t probable = is_new ? int32_t(plan_.n_clusters) : group[best];
+        const auto place = [&](int64_t c) { return group ? group[c] : int32_t(c); };
+        const int32_t probable = is_new ? int32_t(plan_.n_clusters) : place(best);
         if (plan_.report_map) drawn.best[r] = probable;
         drawn.label[r] = probable;
         if (!plan_.draw_labels) return;
         int64_t c = 0;
-        while (c < list.most && mass[c] < chance * total) ++c;
-        if (c == list.most && !plan_.may_be_new) --c;
-        drawn.label[r] = c < list.most ? group[c] : int32_t(plan_.n_clusters);
+        while (c < most && mass[c] < chance * total) ++c;
+        if (c == most && !plan_.may_be_new) --c;
+        drawn.label[r] = c < most ? place(c) : int32_t(plan_.n_clusters);
     }
 
     static int64_t in_tile(int64_t count, int64_t t) {

@@ -173,6 +173,13 @@ template <class Family> class Shortlist {
             }
     }
 
+    // Whether a new group, with this score, is more probable for a row than its candidates.
+    bool seems_new(int64_t r, double fresh) const {
+        for (int64_t c = 0; c < most; ++c)
+            if (score[r * most + c] >= fresh) return false;
+        return true;
+    }
+
     const int64_t most;
     Buffer<int32_t> group;  // (n, most) increasing in every row
     Buffer<double> score;   // (n, most)

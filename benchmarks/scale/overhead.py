@@ -135,7 +135,7 @@ class IdleKernel:
     size: int
 
     def assign(self, rows: Any, *args: Any) -> tuple[Any, Any, Any]:
-        n, subtrees = rows.shape[0], args[-2]
+        n, subtrees = rows.shape[0], args[16]
         return _zeros(n), _zeros(n), _zeros(len(subtrees), self.size)
 
     def threads(self, n: int) -> Any:

@@ -137,6 +137,8 @@ class CompiledRows(LocalRows):
                 self._row_range.rows.start,
                 AUDITED,
                 phase,
+                params.prior,
+                params.log_new,
             )
         )
 

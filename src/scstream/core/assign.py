@@ -222,7 +222,11 @@ def _scores(family: Family, params: AssignmentParams, X: Rows) -> Array:  # (N, 
 
 
 def cluster_scores(family: Family, params: AssignmentParams, X: Rows) -> Array:  # (N, K)
-    """Log weight plus log density of every row under its candidates; others are impossible."""
+    """Log weight plus log density of every row under every cluster.
+
+    Clusters that are not among the candidates of a row are impossible for it. A row that a new
+    cluster explains better than its candidates is compared with all clusters.
+    """
     if not params.n_candidates:
         return params.log_density(family, params.clusters, X) + params.log_weight
     if hasattr(family.compiled, "shortlist"):
@@ -230,9 +234,14 @@ def cluster_scores(family: Family, params: AssignmentParams, X: Rows) -> Array: 
         cluster, score = family.compiled.shortlist(X, *args)
         scores = np.full((X.shape[0], len(params.clusters)), -np.inf)
         np.put_along_axis(scores, cluster, score, axis=1)
-        return scores
-    scores = params.log_density(family, params.clusters, X) + params.log_weight
-    return np.where(candidates(family, params, X), scores, -np.inf)
+    else:
+        scores = params.log_density(family, params.clusters, X) + params.log_weight
+        scores[~candidates(family, params, X)] = -np.inf
+    if params.log_new is not None:
+        new = family.log_predictive(params.prior, X)[:, 0] + params.log_new
+        rows = np.flatnonzero(scores.max(axis=1) < new)
+        scores[rows] = params.log_density(family, params.clusters, X[rows]) + params.log_weight
+    return scores
 
 
 def candidates(family: Family, params: AssignmentParams, X: Rows) -> NDArray[np.bool_]:  # (N, K)
@@ -254,7 +263,7 @@ def near_clusters(
     """
     scores = family.log_predictive(params.clusters, X) + params.log_weight
     chosen = candidates(family, params, X)
-    found = np.where(chosen, scores, -np.inf)
+    found = cluster_scores(family, params, X)
     near = (found >= found.max(axis=1, keepdims=True) - _PLAUSIBLE).sum(axis=0)
     checked = (np.arange(first_row, first_row + X.shape[0]) % AUDITED) == phase
     mass = np.exp(scores[checked] - scores[checked].max(axis=1, keepdims=True))

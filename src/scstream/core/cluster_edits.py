@@ -19,6 +19,7 @@ from scstream.core.config import Config
 from scstream.core.state import NOVEL, Event, Kind, State, Transition
 from scstream.families.base import Array, Family, Labels
 
+RECENT = 1.5  # batch intervals without rows after which a cluster is inactive
 _MAX_ADDED = 32  # clusters added at a time, or half the number of clusters
 _LAYERS = ("past", "current", "history")
 _PER_CLUSTER = (
@@ -243,7 +244,9 @@ def put_back(whole: State, index: Labels, part: State) -> State:
     else:
         state = _by_id(_join(take(part.replace(**_fields(whole)), others), part))
     inside = np.isin(whole.merge_pairs, whole.ids[index]).all(axis=1)
-    here = np.isin(whole.merge_pairs, state.ids).all(axis=1) & ~inside
+    recent = whole.last_seen >= whole.time - RECENT * whole.batch_interval
+    here = np.isin(whole.merge_pairs, np.intersect1d(state.ids, whole.ids[recent])).all(axis=1)
+    here &= ~inside
     return state.replace(
         merge_pairs=np.concatenate([part.merge_pairs, whole.merge_pairs[here]]),
         merge_evidence=np.concatenate([part.merge_evidence, whole.merge_evidence[here]]),

@@ -114,7 +114,7 @@ def initial_assignment(
         tables=near.tables,
         n_candidates=near.n_candidates,
     )
-    state, params = watch_merge_pairs(family, config, state, params)
+    state, params = watch_merge_pairs(family, config, state, params, near.are_neighbours)
     if config.births:
         params = replace(params, typical=family.typical_params)
     found = sample.assign(params)

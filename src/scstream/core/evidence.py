@@ -15,35 +15,48 @@ split it. A split must therefore gain more per row the more rows a cluster has (
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scstream.core.assign import AssignmentParams, AssignmentStats
+from scstream.core.cluster_edits import RECENT
 from scstream.core.config import Config
 from scstream.core.state import State
-from scstream.families.base import Array, Family
+from scstream.families.base import Array, Family, Labels
 
 _NEIGHBOURS = 5
 _MANY = 10_000.0  # rows
-_RECENT = 1.5  # batch intervals without rows after which a cluster is inactive
 
 
 def watch_merge_pairs(
-    family: Family, config: Config, state: State, params: AssignmentParams
+    family: Family,
+    config: Config,
+    state: State,
+    params: AssignmentParams,
+    are_neighbours: Callable[[Labels, Labels, int], NDArray[np.bool_]] | None = None,
 ) -> tuple[State, AssignmentParams]:
-    """Collect evidence also for pairs of clusters whose union is more probable than the pair."""
+    """Collect evidence also for pairs of clusters whose union is more probable than the pair.
+
+    Only neighbours are pairs. If the state has not all clusters, `are_neighbours` says for pairs of
+    its clusters whether they are neighbours among all.
+    """
     if config.merge_evidence is None or state.n_clusters < 2:
         return state, params
     stats = state.cluster_stats
     first, second = family.kernels.likely_unions(family, config.alpha, stats, _NEIGHBOURS)
     # An inactive cluster has no rows that could be evidence.
-    active = state.last_seen >= state.time - _RECENT * state.batch_interval
+    active = state.last_seen >= state.time - RECENT * state.batch_interval
     both = active[first] & active[second]
-    if not both.any():
+    first, second = first[both], second[both]
+    if are_neighbours is not None and len(first):
+        both = are_neighbours(first, second, _NEIGHBOURS)
+        first, second = first[both], second[both]
+    if not len(first):
         none = {"merge_pairs": state.merge_pairs[:0], "merge_evidence": state.merge_evidence[:0]}
         return state.replace(**none), params
-    first, second = first[both], second[both]
     pairs = np.column_stack([state.ids[first], state.ids[second]])
     known = dict(zip(map(tuple, state.merge_pairs.tolist()), state.merge_evidence, strict=True))
     evidence = np.array([known.get(tuple(pair), 0.0) for pair in pairs.tolist()])

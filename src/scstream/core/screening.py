@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scstream.core.assign import AUDITED, LoadedRows
 from scstream.core.cluster_edits import put_back, take
@@ -22,8 +23,9 @@ from scstream.core.forgetting import unfaded
 from scstream.core.state import State
 from scstream.core.sweep import mean_params
 from scstream.families.base import Array, Family, Labels
+from scstream.kernels.reference import square_distances
 
-_START = 8  # candidates
+_START = 4  # candidates
 _SHARE = 4  # with more than a fourth of the clusters as candidates there is no screening
 _MIN_CLUSTERS = 64
 _MIN_FEATURES = 32
@@ -47,6 +49,21 @@ class Near:
     tables: tuple[Array, Array] | None  # predictive and screening parameters of the clusters
     n_candidates: int
     error: float  # mean share of the mixture that candidates missed
+    points: Array | None = None  # (K, C) coordinates of all clusters
+
+    def are_neighbours(self, first: Labels, second: Labels, n: int) -> NDArray[np.bool_]:  # (M,)
+        """Return which pairs of near clusters are among the `n` nearest of one of them, of all."""
+        if self.index is None or self.points is None:
+            return np.ones(len(first), dtype=np.bool_)
+        ends = self.index[first], self.index[second]
+        clusters = np.unique(np.concatenate(ends))
+        distance = square_distances(self.points[clusters], self.points)
+        distance[np.arange(len(clusters)), clusters] = np.inf
+        out = np.zeros(len(first), dtype=np.bool_)
+        for here, there in (ends, ends[::-1]):
+            for pair, own in enumerate(distance[np.searchsorted(clusters, here)]):
+                out[pair] |= (own < own[there[pair]]).sum() < n
+        return out
 
     def put_back(self, state: State) -> State:
         """Return the whole state after the batch, from that of the near clusters."""
@@ -80,7 +97,7 @@ def near_clusters(
         config,
         state,
         state,
-        births=False,
+        births=config.births,
         subclusters=False,
         tables=tables,
         n_candidates=n_candidates,
@@ -105,6 +122,7 @@ def near_clusters(
         (cache.clusters[index], cache.screen[index]),
         n_candidates,
         error,
+        cache.points,
     )
 
 
@@ -139,6 +157,7 @@ class Tables:
         self._key = np.zeros((0, 0))
         self.clusters = np.zeros((0, 0))  # (K, R)
         self.screen = np.zeros((0, 0))  # (K, S)
+        self.points = np.zeros((0, 0))  # (K, C)
 
     @classmethod
     def of(cls, state: State) -> Self:
@@ -162,6 +181,7 @@ class Tables:
             stats = halves[:, 0] + halves[:, 1]
             self.clusters[stale] = family.predictive_params(stats)
             self.screen[stale] = family.screening_params(stats)
+            self.points[stale] = family.coordinates_of(stats)
             self._key[stale] = key[stale]
 
     def _rearrange(self, family: Family, shapes: State, width: int) -> None:
@@ -176,10 +196,12 @@ class Tables:
             width,
             family.predictive_params(empty).shape[1],
             np.asarray(family.screening_params(empty)).shape[1],
+            family.coordinates_of(empty).shape[1],
         )
         new = [np.full((n, w), np.nan) for w in widths]
-        for array, old in zip(new, (self._key, self.clusters, self.screen), strict=True):
+        before = self._key, self.clusters, self.screen, self.points
+        for array, old in zip(new, before, strict=True):
             if len(known):
                 array[known] = old[place]
-        self._key, self.clusters, self.screen = new
+        self._key, self.clusters, self.screen, self.points = new
         self._family, self._ids = family, shapes.ids
