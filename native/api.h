@@ -92,11 +92,25 @@ inline int64_t gaussian_params(int64_t d) { return d * (d + 1) / 2 + d + 1; }
 // Row width of the cheap tables of `screen.h`.
 inline int64_t screen_width(int64_t d) { return 2 * d + 3; }
 
-// Concentrations are (d,); tables of groups are rows of d numbers.
+struct DirichletPrior {
+    int64_t d = 0;
+    const double* concentration = nullptr;  // (d,)
+    const double* log_gamma = nullptr;      // (d,) log Gamma of the concentrations
+    int64_t n_stats() const { return 1 + d; }
+};
+
+// Tables of groups are rows of d numbers.
 struct MultinomialKernels {
     Pass* (*pass)(int64_t d, const AssignmentParams&);
-    void (*log_marginal)(const double* concentration, int64_t d, const double* stats, int64_t begin,
-                         int64_t end, double* out);
+    // Of groups, or of the unions of groups `one` and `two`.
+    void (*log_marginal)(const DirichletPrior&, const double* const* one, const double* const* two,
+                         int64_t groups, double* out);
+    // log f(one) + log f(two) - log f(one + two)
+    void (*log_apart)(const DirichletPrior&, const double* const* one, const double* const* two,
+                      int64_t groups, double* out);
+    void (*coordinates)(const DirichletPrior&, const double* stats, double* out);
+    void (*leave_one_out)(const DirichletPrior&, const Rows&, const int64_t* group,
+                          const double* stats, int64_t groups, double* out);
     void (*draw)(const double* log_gammas, int64_t d, int64_t begin, int64_t end, double* out);
     void (*scores)(const double* table, int64_t groups, bool predictive, const Rows&, int64_t begin,
                    int64_t end, double* out);

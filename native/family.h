@@ -86,6 +86,34 @@ class Family {
         return int64_t(stats.size()) / n_stats();
     }
 
+    using Pointers = std::vector<const double*>;  // to the statistics of groups
+
+    static Pointers rows_in(const double* stats, int64_t groups, int64_t width) {
+        Pointers out;
+        for (int64_t g = 0; g < groups; ++g) out.push_back(stats + g * width);
+        return out;
+    }
+
+    Pointers rows_of_view(const Counts& stats) const {
+        require(int64_t(stats.shape(1)) == n_stats() && stats.stride(1) == 1,
+                "statistics have the wrong width");
+        return rows_in(stats.data(), int64_t(stats.shape(0)), stats.stride(0));
+    }
+
+    std::pair<Pointers, Pointers> pairs_of(const Matrix& stats, const Ids& first,
+                                           const Ids& second) const {
+        const int64_t groups = groups_of(stats);
+        require(second.size() == first.size(), "pairs do not fit together");
+        Pointers one, two;
+        for (size_t m = 0; m < first.size(); ++m) {
+            const int64_t i = first.data()[m], j = second.data()[m];
+            require(i >= 0 && i < groups && j >= 0 && j < groups, "a pair names no group");
+            one.push_back(stats.data() + i * n_stats());
+            two.push_back(stats.data() + j * n_stats());
+        }
+        return {one, two};
+    }
+
     AssignmentParams read(const AssignmentArrays& a, std::optional<double> log_new, std::optional<uint64_t> key,
               bool predictive, bool map_labels, bool report_map, bool collect_evidence, bool single,
               int64_t first_row) const {

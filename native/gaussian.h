@@ -202,29 +202,29 @@ static bool gaussian_predictive(const GaussianPrior& prior, const double* stats,
 INLINE vd draw_bartlett(uint64_t key, const int64_t* ids, int64_t count, vd nu, int64_t d,
                         vd* bartlett, vd* noise) {
     const int64_t below = d * (d - 1) / 2, first_gamma = (below + d + 1) / 2;
-    double *entries = reinterpret_cast<double*>(bartlett), *last = reinterpret_cast<double*>(noise);
-    vd log_det = {};
-    for (int l = 0; l < count; ++l) {
-        int64_t i = 1, j = 0;
-        for (int64_t p = 0; p < below + d; p += 2) {
-            const Pair pair = uniforms_at(key, ids[l], p / 2);
-            for (int64_t q = p; q < p + 2 && q < below + d; ++q) {
-                const double normal = normal_quantile(q == p ? pair.first : pair.second);
-                if (q >= below) {
-                    last[(q - below) * LD + l] = normal;
-                    continue;
-                }
-                entries[at(i, j) * LD + l] = normal;
-                if (++j == i) ++i, j = 0;
+    vu id = vu{} + uint64_t(ids[0]);
+    for (int l = 1; l < count; ++l) id[l] = uint64_t(ids[l]);
+    int64_t i = 1, j = 0;
+    for (int64_t p = 0; p < below + d; p += 2) {
+        vu word[2];
+        philox(key, id, vu{} + uint64_t(p / 2), word[0], word[1]);
+        for (int64_t q = p; q < p + 2 && q < below + d; ++q) {
+            const vd normal = normal_quantile(unit(word[q - p]));
+            if (q >= below) {
+                noise[q - below] = normal;
+                continue;
             }
+            bartlett[at(i, j)] = normal;
+            if (++j == i) ++i, j = 0;
         }
-        for (int64_t k = 0; k < d; ++k) {
-            const double shape = (nu[l] - double(d - 1 - k)) / 2.0;
-            const double log_chi = 0.5 * (LOG_2 + log_gamma_variate(key, ids[l], first_gamma + k,
-                                                                     shape));
-            entries[at(k, k) * LD + l] = std::exp(log_chi);
-            log_det[l] += log_chi;
-        }
+    }
+    vd log_det = {};
+    for (int64_t k = 0; k < d; ++k) {
+        const vd shape = (nu - double(d - 1 - k)) / 2.0;
+        const vd log_chi =
+            0.5 * (LOG_2 + log_gamma_variates(key, id, vu{} + uint64_t(first_gamma + k), shape));
+        bartlett[at(k, k)] = exp_of(log_chi);
+        log_det += log_chi;
     }
     return log_det;
 }

@@ -245,8 +245,6 @@ class Gaussian final : public Family {
     }
 
   private:
-    using Pointers = std::vector<const double*>;
-
     AssignmentParams screened(const Matrix& clusters, const Vector& log_weight,
                               const Matrix& screen, int64_t n_candidates) const {
         const size_t k = clusters.shape(0);
@@ -265,32 +263,6 @@ class Gaussian final : public Family {
 
     // Constants of `core.fading`.
     static constexpr double GAIN = 0.3, FIRST_GAIN = 0.7, STEADY = 20.0, PLACE_GAIN = 0.3;
-
-    static Pointers rows_in(const double* stats, int64_t groups, int64_t width) {
-        Pointers out;
-        for (int64_t g = 0; g < groups; ++g) out.push_back(stats + g * width);
-        return out;
-    }
-
-    Pointers rows_of_view(const Counts& stats) const {
-        require(int64_t(stats.shape(1)) == n_stats() && stats.stride(1) == 1,
-                "statistics have the wrong width");
-        return rows_in(stats.data(), int64_t(stats.shape(0)), stats.stride(0));
-    }
-
-    std::pair<Pointers, Pointers> pairs_of(const Matrix& stats, const Ids& first,
-                                           const Ids& second) const {
-        const int64_t groups = groups_of(stats);
-        require(second.size() == first.size(), "pairs do not fit together");
-        Pointers one, two;
-        for (size_t m = 0; m < first.size(); ++m) {
-            const int64_t i = first.data()[m], j = second.data()[m];
-            require(i >= 0 && i < groups && j >= 0 && j < groups, "a pair names no group");
-            one.push_back(stats.data() + i * n_stats());
-            two.push_back(stats.data() + j * n_stats());
-        }
-        return {one, two};
-    }
 
     std::vector<double> log_marginals(const Pointers& one, const Pointers& two) const {
         std::vector<double> out(one.size());

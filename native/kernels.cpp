@@ -60,21 +60,35 @@ static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const i
     }
 }
 
-// Square distances to a tile of other points at a time; the nearest few are kept in order.
+// Square distances of a few points to a vector of others at a time.
+static void distances_to_all(const double* const (&point)[4], const double* by_feature,
+                             int64_t padded, int64_t d, double* out) {
+    for (int64_t q = 0; q < padded; q += LD) {
+        vd total[4] = {};
+        for (int64_t i = 0; i < d; ++i) {
+            const vd other = load(by_feature + i * padded + q);
+            for (int p = 0; p < 4; ++p) {
+                const vd apart = other - point[p][i];
+                total[p] += apart * apart;
+            }
+        }
+        for (int p = 0; p < 4; ++p) store(out + p * padded + q, total[p]);
+    }
+}
+
+// The nearest few, in order.
 static void nearest(const double* points, int64_t n, int64_t d, int64_t most, int64_t begin,
                     int64_t end, int64_t* out) {
     const int64_t padded = (n + LD - 1) / LD * LD;
-    Buffer<double> by_feature(padded * d), distance(padded, RAW), best(most, RAW);
+    Buffer<double> by_feature(padded * d), distances(4 * padded, RAW), best(most, RAW);
     for (int64_t p = 0; p < n; ++p)
         for (int64_t i = 0; i < d; ++i) by_feature[i * padded + p] = points[p * d + i];
     for (int64_t p = begin; p < end; ++p) {
-        for (int64_t q = 0; q < padded; q += LD) {
-            vd total = {};
-            for (int64_t i = 0; i < d; ++i) {
-                const vd apart = load(by_feature.get() + i * padded + q) - points[p * d + i];
-                total += apart * apart;
-            }
-            store(distance.get() + q, total);
+        double* distance = distances.get() + (p - begin) % 4 * padded;
+        if (distance == distances.get()) {
+            const double* point[4];
+            for (int64_t b = 0; b < 4; ++b) point[b] = points + (p + b < end ? p + b : p) * d;
+            distances_to_all(point, by_feature.get(), padded, d, distance);
         }
         distance[p] = INFINITY;
         int64_t* kept = out + (p - begin) * most;
@@ -109,7 +123,8 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
         isa::gaussian_scores,       isa::gaussian_stats,      isa::gaussian_near,
         isa::gaussian_shortlist,    isa::nearest,
         isa::uniforms,              isa::normals,             isa::log_gammas,
-        {isa::multinomial_pass, isa::multinomial_log_marginal, isa::multinomial_draw,
+        {isa::multinomial_pass, isa::multinomial_log_marginal, isa::multinomial_log_apart,
+         isa::multinomial_coordinates, isa::multinomial_leave_one_out, isa::multinomial_draw,
          isa::multinomial_scores, isa::multinomial_stats, isa::multinomial_in_range},
         {isa::diagonal_pass, isa::diagonal_log_marginal, isa::diagonal_predictive,
          isa::diagonal_draw, isa::diagonal_scores, isa::diagonal_stats},

@@ -180,5 +180,12 @@ NB_MODULE(_native, m) {
     nb::class_<Multinomial, Family>(m, "Multinomial")
         .def(nb::init<Vector>(), "concentration"_a)
         .def("log_marginal", &Multinomial::log_marginal, "stats"_a)
+        .def("log_marginal_of_unions", &Multinomial::log_marginal_of_unions, "stats"_a, "first"_a,
+             "second"_a)
+        .def("log_split_ratio", &Multinomial::log_split_ratio)
+        .def("likely_unions", &Multinomial::likely_unions)
+        .def("coordinates_of", &Multinomial::coordinates_of, "stats"_a)
+        .def("log_leave_one_out", &Multinomial::log_leave_one_out)
+        .def("sample_cluster_params", &Multinomial::sample_cluster_params)
         .def("parameters", &Multinomial::parameters, "log_gammas"_a);
 }

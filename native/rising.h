@@ -37,6 +37,17 @@ INLINE vd log_rising_by_stirling(vd b, vd x) {
            (stirling_rest(z) - stirling_rest(b)) + (log_of(below) - log_of(above));
 }
 
+// log Gamma(z) for z > 0, in the same way.
+INLINE vd log_gamma_of(vd z) {
+    const Int<double> low = z < 8.0;
+    vd below = all(1.0);
+    for (int i = 0; i < 8; ++i) below *= z + double(i);
+    below = low ? below : all(1.0);
+    z = low ? z + 8.0 : z;
+    const double half_log_2_pi = 0.91893853320467274178;
+    return ((z - 0.5) * log_of(z) - z) + (half_log_2_pi + stirling_rest(z)) - log_of(below);
+}
+
 // Whether all are integer numbers up to FEW.
 INLINE bool all_few(vd x) {
     const double magic = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to integer numbers
@@ -49,37 +60,6 @@ INLINE vd log_rising(vd b, vd x) {
     for (int i = 0; any<double>(x > double(i)); ++i)
         product *= x > double(i) ? b + double(i) : all(1.0);
     return log_of(product);
-}
-
-// Numbers from p; beyond `count` those of `fill`.
-INLINE vd load_some(const double* p, int64_t count, double fill) {
-    if (count >= LANES<double>) return load(p);
-#if defined(__AVX512F__)
-    return (vd)_mm512_mask_loadu_pd((__m512d)all(fill), __mmask8((1u << count) - 1), p);
-#else
-    vd out = all(fill);
-    for (int l = 0; l < count; ++l) out[l] = p[l];
-    return out;
-#endif
-}
-// The same of table[place[0]], table[place[1]], ...
-INLINE vd gather_some(const double* table, const int32_t* place, int64_t count, double fill) {
-#if defined(__AVX512F__)
-    const __mmask8 mask = __mmask8(count >= 8 ? 0xFF : (1u << count) - 1);
-    const __m256i at = _mm256_maskz_loadu_epi32(mask, place);
-    return (vd)_mm512_mask_i32gather_pd((__m512d)all(fill), mask, at, table, 8);
-#else
-    vd out = all(fill);
-    if (count >= LANES<double>)
-        for (int l = 0; l < LANES<double>; ++l) out[l] = table[place[l]];
-    else
-        for (int l = 0; l < count; ++l) out[l] = table[place[l]];
-    return out;
-#endif
-}
-INLINE void store_some(double* p, int64_t count, vd v) {
-    if (count >= LANES<double>) return store(p, v);
-    for (int l = 0; l < count; ++l) p[l] = v[l];
 }
 
 }  // namespace SCSTREAM_ISA

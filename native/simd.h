@@ -200,6 +200,57 @@ INLINE vd log_add(vd a, vd b) {
     return top + log1p_of<double>(exp_of(apart));
 }
 
+// Numbers from p; beyond `count` those of `fill`.
+INLINE vd load_some(const double* p, int64_t count, double fill) {
+    if (count >= LANES<double>) return load(p);
+#if defined(__AVX512F__)
+    return (vd)_mm512_mask_loadu_pd((__m512d)all(fill), __mmask8((1u << count) - 1), p);
+#else
+    vd out = all(fill);
+    for (int l = 0; l < count; ++l) out[l] = p[l];
+    return out;
+#endif
+}
+
+// The same of table[place[0]], table[place[1]], ...
+INLINE vd gather_some(const double* table, const int32_t* place, int64_t count, double fill) {
+#if defined(__AVX512F__)
+    const __mmask8 mask = __mmask8(count >= 8 ? 0xFF : (1u << count) - 1);
+    const __m256i at = _mm256_maskz_loadu_epi32(mask, place);
+    return (vd)_mm512_mask_i32gather_pd((__m512d)all(fill), mask, at, table, 8);
+#else
+    vd out = all(fill);
+    if (count >= LANES<double>)
+        for (int l = 0; l < LANES<double>; ++l) out[l] = table[place[l]];
+    else
+        for (int l = 0; l < count; ++l) out[l] = table[place[l]];
+    return out;
+#endif
+}
+
+// Store the first `count` numbers.
+INLINE void store_some(double* p, int64_t count, vd v) {
+    if (count >= LANES<double>) return store(p, v);
+    for (int l = 0; l < count; ++l) p[l] = v[l];
+}
+
+// Store the lanes where a comparison holds, one after the other, and return how many these are.
+// There must be room for all lanes.
+INLINE int64_t store_where(Int<double> mask, vd v, double* p) {
+#if defined(__AVX512F__)
+    const __mmask8 kept = _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask);
+    _mm512_storeu_pd(p, _mm512_maskz_compress_pd(kept, (__m512d)v));
+    return __builtin_popcount(kept);
+#else
+    int64_t size = 0;
+    for (int l = 0; l < LD; ++l) {
+        p[size] = v[l];
+        size += mask[l] ? 1 : 0;
+    }
+    return size;
+#endif
+}
+
 // Philox 4x32-10 on the counter (index, lane): two 64-bit words.
 INLINE vu times32(vu a, uint32_t m) {
 #if defined(__AVX512F__)
@@ -213,20 +264,20 @@ INLINE vu times32(vu a, uint32_t m) {
 #endif
 }
 INLINE void philox(uint64_t key, vu index, vu lane, vu& first, vu& second) {
-    const uint64_t low = 0xFFFFFFFFull;
-    vu c0 = index & low, c1 = index >> 32, c2 = lane & low, c3 = lane >> 32;
+    // Only the lower half of a word counts until the end.
+    vu c0 = index, c1 = index >> 32, c2 = lane, c3 = lane >> 32;
     uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
     for (int round = 0; round < 10; ++round) {
         vu p0 = times32(c0, 0xD2511F53u), p1 = times32(c2, 0xCD9E8D57u);
         c0 = (p1 >> 32) ^ c1 ^ (uint64_t)k0;
-        c1 = p1 & low;
+        c1 = p1;
         c2 = (p0 >> 32) ^ c3 ^ (uint64_t)k1;
-        c3 = p0 & low;
+        c3 = p0;
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    first = (c1 << 32) | c0;
-    second = (c3 << 32) | c2;
+    first = (c1 << 32) | (c0 & 0xFFFFFFFFull);
+    second = (c3 << 32) | (c2 & 0xFFFFFFFFull);
 }
 INLINE vd unit(vu word) {
     // 53 bits and a half, exactly: high and low parts are put into mantissas of known exponents.

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from scstream import ScStream
 from scstream.compute.threads import ThreadExecutor
@@ -18,7 +19,7 @@ from scstream.core.predictor import Predictor
 from scstream.core.state import NOVEL, Batch
 from scstream.datasets import drifting_gaussians
 from scstream.errors import InputError
-from scstream.families import Gaussian
+from scstream.families import Gaussian, Multinomial
 from scstream.kernels import (
     REFERENCE,
     ClusterDraws,
@@ -198,6 +199,48 @@ def test_gaussian_methods_agree(isa, d):
     found, expected = everything(family.with_kernels(NATIVE)), everything(family)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+@pytest.mark.parametrize("d", [1, 2, 7, 8, 30, 1000])
+def test_multinomial_methods_agree(isa, d, sparse_rows):
+    """Groups without rows, with fading ones, and sub-clusters that share some features."""
+    random = np.random.default_rng(d)
+    X, label = random.poisson(0.5, size=(200, d)).astype(float), random.integers(0, 11, 200)
+    family = Multinomial(concentration=random.uniform(0.01, 2.0, d))
+    whole = family.stats(X, label, 11)
+    stats = whole * random.choice([0.0, 0.37, 1.0], 11)[:, None]
+    subclusters = np.stack([0.4 * stats, 0.6 * stats], axis=1)
+    subclusters[:, 0, 1::3] = subclusters[:, 1, 2::5] = 0.0
+    weight, pairs = random.uniform(0.1, 1.0, 200), (np.arange(5), np.arange(5, 10))
+    rows = sparse.csr_array(X) if sparse_rows else X
+
+    def everything(family):
+        kernels = family.kernels
+        return {
+            "marginal": family.log_marginal(stats),
+            "unions": family.log_marginal_of_unions(stats, *pairs),
+            "split": kernels.log_split_ratio(family, 1.5, subclusters[:, 0], subclusters[:, 1]),
+            "likely": np.column_stack(kernels.likely_unions(family, 1.5, stats, 3)),
+            "coordinates": family.coordinates_of(stats),
+            "without": family.log_leave_one_out(rows, weight, label, whole),
+            "params": np.concatenate(
+                kernels.sample_cluster_params(family, subclusters, np.arange(11), 3, 4)
+            ),
+        }
+
+    found, expected = everything(family.with_kernels(NATIVE)), everything(family)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("shape", [0.01, 0.3, 1.0, 4.0, 1e6])
+def test_long_lines_of_random_numbers_agree(isa, shape):
+    """Most first attempts at a gamma variate are accepted; 9,000 of them have all other cases."""
+    ids, shapes = np.arange(3), np.full((3, 3001), shape)
+    for name, arguments in (("normals", (9, ids, 2, 3001)), ("log_gammas", (9, ids, 2, shapes))):
+        found, expected = (getattr(kernels, name)(*arguments) for kernels in (NATIVE, REFERENCE))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11, err_msg=name)
 
 
 @given(

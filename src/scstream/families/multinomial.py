@@ -119,6 +119,7 @@ class Multinomial(Family):
             np.add.at(out, row[start : start + step], extra.T)
         return out
 
+    @accelerated
     def log_leave_one_out(
         self, X: Rows, weight: Array, group: Labels, stats: Array
     ) -> Array:  # (N,)
@@ -144,6 +145,10 @@ class Multinomial(Family):
         X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         total = X.sum(axis=1, keepdims=True)
         return np.asarray(np.sqrt(X / np.where(total > 0, total, 1.0)))
+
+    @accelerated
+    def coordinates_of(self, stats: Array) -> Array:  # (G, P) -> (G, D)
+        return super().coordinates_of(stats)
 
     def log_base(self, X: Rows) -> Array:  # (N,)
         X = sparse.csr_array(X, dtype=np.float64)
