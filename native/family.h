@@ -22,6 +22,7 @@ struct AssignmentArrays {
     Matrix log_subweight, prior;
     Ids pairs;
     Matrix unions;
+    std::optional<Matrix> typical;
 };
 
 class Family {
@@ -92,7 +93,8 @@ class Family {
         require(a.clusters.shape(1) == width && a.subclusters.shape(0) == 2 * k &&
                     a.subclusters.shape(1) == width && a.log_weight.size() == k &&
                     a.log_subweight.size() == 2 * k && a.prior.size() == full &&
-                    a.pairs.size() == 2 * m && (m == 0 || a.unions.shape(1) == full),
+                    a.pairs.size() == 2 * m && (m == 0 || a.unions.shape(1) == full) &&
+                    (!a.typical || a.typical->size() == full),
                 "the arrays of the plan do not fit together");
         for (size_t i = 0; i < 2 * m; ++i)
             require(a.pairs.data()[i] >= 0 && a.pairs.data()[i] < int64_t(k),
@@ -108,6 +110,7 @@ class Family {
         plan.prior = a.prior.data();
         plan.pairs = a.pairs.data();
         plan.unions = a.unions.data();
+        plan.typical = a.typical ? a.typical->data() : nullptr;
         plan.log_new = log_new.value_or(0.0);
         plan.key = key.value_or(0);
         plan.first_row = first_row;

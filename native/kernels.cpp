@@ -1,9 +1,11 @@
 // The kernels of one instruction set: compiled once for each, with SCSTREAM_ISA as its name.
 #include "diagonal_rows.h"
+#include "direction.h"
 #include "gaussian_rows.h"
 #include "multinomial.h"
 #include "pass.h"
 #include "special.h"
+#include "subspace.h"
 
 namespace SCSTREAM_ISA {
 
@@ -17,15 +19,16 @@ static void gaussian_scores(const GaussianPrior& prior, const double* table, int
     row_scores(GaussianFamily<double>(prior), table, groups, predictive, rows, begin, end, out);
 }
 
-static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const int64_t* group,
-                           int64_t groups, double* out) {
-    const GaussianFamily<double> family(prior);
-    const int64_t n_stats = prior.n_stats();
+// Sums of the statistics of rows by group, for a family as the pass sees it.
+template <class Family>
+static void row_stats(const Family& family, const Rows& rows, const int64_t* group, int64_t groups,
+                      double* out) {
+    const int64_t n_stats = family.n_stats();
     Buffer<int32_t> label(rows.n);
     for (int64_t r = 0; r < rows.n; ++r) label[r] = int32_t(group[r]);
     Sorted sorted(label.get(), rows.n, groups);
     Buffer<double> x(family.vector_size()), subclusters(2 * n_stats);
-    GaussianSums sums(prior.d);
+    auto sums = family.sums();
     for (int64_t g = 0; g < groups; ++g) {
         for (int64_t i = sorted.start[g]; i < sorted.start[g + 1]; i += LD) {
             int64_t row[LD];
@@ -47,21 +50,35 @@ static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const i
     }
 }
 
+static void gaussian_stats(const GaussianPrior& prior, const Rows& rows, const int64_t* group,
+                           int64_t groups, double* out) {
+    row_stats(GaussianFamily<double>(prior), rows, group, groups, out);
+}
+
+static void subspace_stats(const SubspacePrior& prior, const Rows& rows, const int64_t* group,
+                           int64_t groups, double* out) {
+    row_stats(SubspaceFamily{prior}, rows, group, groups, out);
+}
+
 // Square distances to a tile of other points at a time; the nearest few are kept in order.
 static void nearest(const double* points, int64_t n, int64_t d, int64_t most, int64_t begin,
                     int64_t end, int64_t* out) {
-    const int64_t padded = (n + LD - 1) / LD * LD;
+    constexpr int VECTORS = 4;  // vectors of points whose sums do not wait for each other
+    const int64_t padded = (n + VECTORS * LD - 1) / (VECTORS * LD) * (VECTORS * LD);
     Buffer<double> by_feature(padded * d), distance(padded, RAW), best(most, RAW);
     for (int64_t p = 0; p < n; ++p)
         for (int64_t i = 0; i < d; ++i) by_feature[i * padded + p] = points[p * d + i];
     for (int64_t p = begin; p < end; ++p) {
-        for (int64_t q = 0; q < padded; q += LD) {
-            vd total = {};
-            for (int64_t i = 0; i < d; ++i) {
-                const vd apart = load(by_feature.get() + i * padded + q) - points[p * d + i];
-                total += apart * apart;
-            }
-            store(distance.get() + q, total);
+        for (int64_t q = 0; q < padded; q += VECTORS * LD) {
+            vd total[VECTORS] = {};
+            for (int64_t i = 0; i < d; ++i)
+#pragma GCC unroll 4
+                for (int v = 0; v < VECTORS; ++v) {
+                    const double* other = by_feature.get() + i * padded + q + v * LD;
+                    const vd apart = load(other) - points[p * d + i];
+                    total[v] += apart * apart;
+                }
+            for (int v = 0; v < VECTORS; ++v) store(distance.get() + q + v * LD, total[v]);
         }
         distance[p] = INFINITY;
         int64_t* kept = out + (p - begin) * most;
@@ -99,6 +116,8 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
          isa::multinomial_scores, isa::multinomial_stats, isa::multinomial_in_range},
         {isa::diagonal_pass, isa::diagonal_log_marginal, isa::diagonal_predictive,
          isa::diagonal_draw, isa::diagonal_scores, isa::diagonal_stats},
+        {isa::direction_pass, isa::direction_scores, isa::direction_stats},
+        {isa::subspace_pass, isa::subspace_scores, isa::subspace_stats},
     };
     return &kernels;
 }

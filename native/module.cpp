@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "diagonal_object.h"
+#include "direction_object.h"
 #include "gaussian_object.h"
 #include "weights.h"
 #include "multinomial_object.h"
+#include "subspace_object.h"
 
 namespace scstream {
 
@@ -135,16 +137,16 @@ NB_MODULE(_native, m) {
                Matrix subclusters, Vector log_weight, Matrix log_subweight, Matrix prior, Ids pairs,
                Matrix unions, std::optional<double> log_new, std::optional<uint64_t> key,
                bool predictive, bool report_map, bool collect_evidence, bool single, int64_t first_row,
-               int64_t slice_length, Ids subtrees, bool map_labels) {
+               int64_t slice_length, Ids subtrees, bool map_labels, std::optional<Matrix> typical) {
                 const AssignmentArrays arrays = {clusters, subclusters, log_weight, log_subweight,
-                                           prior, pairs,  unions};
+                                           prior, pairs,  unions, typical};
                 return self.assign(X, weight, arrays, log_new, key, predictive, map_labels, report_map,
                                    collect_evidence, single, {first_row, slice_length, subtrees});
             },
             "X"_a, "weight"_a.none(), "clusters"_a, "subclusters"_a, "log_weight"_a, "log_subweight"_a,
             "prior"_a, "pairs"_a, "unions"_a, "log_new"_a.none(), "key"_a.none(), "predictive"_a,
             "report_map"_a, "collect_evidence"_a, "single"_a, "first_row"_a, "slice_length"_a,
-            "subtrees"_a, "map_labels"_a = false);
+            "subtrees"_a, "map_labels"_a = false, "typical"_a.none() = nb::none());
     nb::class_<Gaussian, Family>(m, "Gaussian")
         .def(nb::init<Vector, double, double, Matrix, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
              "psi"_a, "origin"_a)
@@ -171,4 +173,9 @@ NB_MODULE(_native, m) {
         .def(nb::init<Vector>(), "concentration"_a)
         .def("log_marginal", &Multinomial::log_marginal, "stats"_a)
         .def("parameters", &Multinomial::parameters, "log_gammas"_a);
+    nb::class_<Direction, Family>(m, "Direction")
+        .def(nb::init<Vector, double, Vector>(), "centre"_a, "strength"_a, "scales"_a);
+    nb::class_<Subspace, Family>(m, "Subspace")
+        .def(nb::init<Vector, Vector, Matrix, double>(), "origin"_a, "inverse_scale"_a, "basis"_a,
+             "log_scale"_a);
 }

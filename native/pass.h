@@ -95,9 +95,11 @@ template <class Family> class RowPass final : public scstream::Pass {
                                            &plan_.log_new)),
           halves_(family.template tables<double>(plan.subclusters, 2 * plan.n_clusters, plan.predictive,
                                                  plan.log_subweight)),
-          exact_(family.template tables<double>(plan.clusters, plan.collect_evidence ? plan.n_clusters : 0,
-                                                plan.predictive)),
-          unions_(family.template tables<double>(plan.unions, plan.n_pairs, true)) {}
+          exact_(family.template tables<double>(
+              plan.clusters, plan.collect_evidence || plan.typical ? plan.n_clusters : 0,
+              plan.predictive)),
+          unions_(family.template tables<double>(plan.unions, plan.n_pairs, true)),
+          typical_(family.template tables<double>(plan.typical, plan.typical ? 1 : 0, true)) {}
 
     void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
                double* block) const override {
@@ -105,6 +107,10 @@ template <class Family> class RowPass final : public scstream::Pass {
         AssignmentStats totals(block, plan_, family_.n_stats());
         Drawn drawn(n, plan_);
         choose(rows, begin, n, drawn, totals);
+        if (plan_.typical) {
+            leave_bad_fits(rows, begin, n, drawn.label.get());
+            if (plan_.report_map) leave_bad_fits(rows, begin, n, drawn.best.get());
+        }
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
         learn(rows, begin, sorted, drawn.chance.get(), side, totals);
@@ -277,6 +283,20 @@ template <class Family> class RowPass final : public scstream::Pass {
         }
     }
 
+    // Take the label from rows that are less dense in their cluster than rows typically are.
+    void leave_bad_fits(const Rows& rows, int64_t begin, int64_t n, int32_t* label) const {
+        const Sorted sorted(label, n, plan_.n_clusters + 1);
+        Buffer<double> x(family_.vector_size(), RAW);
+        for (int64_t k = 0; k < plan_.n_clusters; ++k)
+            for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD) {
+                const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);
+                family_.pack_vector(rows, b.row, x.get());
+                const vd gain = exact_.score(k, x.get()) - typical_.score(0, x.get());
+                for (int l = 0; l < b.count; ++l)
+                    if (gain[l] < 0.0) label[b.row[l] - begin] = -1;
+            }
+    }
+
     // Evidence of the rows of each pair for its union.
     void weigh_unions(const Rows& rows, int64_t begin, const Sorted& sorted, AssignmentStats& totals) const {
         Buffer<double> x(family_.vector_size(), RAW);
@@ -315,7 +335,7 @@ template <class Family> class RowPass final : public scstream::Pass {
     const Family family_;
     const AssignmentParams plan_;
     const Tables<T> whole_, prior_;
-    const Tables<double> halves_, exact_, unions_;
+    const Tables<double> halves_, exact_, unions_, typical_;
 };
 
 // A pass of a family, in the precision of the plan.

@@ -114,6 +114,7 @@ class CompiledRows(LocalRows):
                 self._row_range.length,
                 np.array([len(slices) for slices in self._row_range.subtrees()], dtype=np.int64),
                 params.map_labels,
+                params.typical,
             )
         return np.asarray(sums)
 

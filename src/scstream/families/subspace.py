@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from types import ModuleType
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -34,6 +35,7 @@ from scstream.families.gaussian import Gaussian
 from scstream.families.isotropic import Isotropic
 from scstream.families.scales import feature_scales, spread_out
 from scstream.kernels import Kernels
+from scstream.kernels.reference import accelerated
 
 _N_INSIDE = 24  # dimensions of the subspace, at most
 _RANK = 2  # directions that the sketch follows, per dimension of the subspace
@@ -145,6 +147,7 @@ class Subspace(Family):
         mean = self._rest(self._prior_mean)
         return Isotropic(mean, float(self.outer_kappa), float(self.outer_variance), n_dims)
 
+    @accelerated
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -182,6 +185,7 @@ class Subspace(Family):
         outside = self.outside.sample(*self._outside(stats)[:2], normals)
         return np.concatenate([inside, outside], axis=1)
 
+    @accelerated
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
         return self._log_density(self.inside.log_likelihood, params, X)
 
@@ -190,6 +194,7 @@ class Subspace(Family):
         outside = self.outside.predictive(*self._outside(stats)[:2])
         return np.concatenate([inside, outside], axis=1)
 
+    @accelerated
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         return self._log_density(self.inside.log_predictive, table, X)
 
@@ -341,6 +346,11 @@ class Subspace(Family):
             "scale": np.asarray(self.scale),
             "sketch": self._sketch,
         }
+
+    def compiled_by(self, native: ModuleType) -> Any:
+        """Return the compiled form of this family."""
+        basis = np.ascontiguousarray(self.basis.T)
+        return native.Subspace(self._origin, self._inverse_scale, basis, self._log_scale)
 
     @property
     def _origin(self) -> Array:
