@@ -4,7 +4,6 @@
 
 #include "dots.h"
 #include "pass.h"
-#include "rising.h"
 
 namespace SCSTREAM_ISA {
 
@@ -21,6 +20,28 @@ INLINE vd expansion(vd square, double order) {
     return small + r - order * log_of(order + r) - 0.5 * log_of(r);
 }
 
+// Bounds of the log moment generating function by the square t^2 of its argument, in which it is
+// concave: the tangent near the rows of other groups, and the chord over all unit rows.
+struct Bounds {
+    Bounds(double natural, double scale, double factor, const DirectionPrior& prior, double zero) {
+        const double length = std::sqrt(natural), far = natural + scale * scale, step = 1e-3 * far;
+        const double low = (length - scale) * (length - scale);
+        const double high = (length + scale) * (length + scale);
+        vd squares = all(low);
+        squares[0] = far + step;
+        squares[1] = far - step;
+        vd values = expansion(squares, prior.order) + (factor - zero);
+        tangent = (values[0] - values[1]) / (2.0 * step);
+        most = 0.5 * (values[0] + values[1]) - tangent * far;
+        squares[0] = low;
+        squares[1] = high;
+        values = expansion(squares, prior.order) + (factor - zero);
+        chord = high > low ? (values[1] - values[0]) / (high - low) : 0.0;
+        least = values[0] - chord * low;
+    }
+    double most, tangent, least, chord;
+};
+
 class DirectionTables {
   public:
     DirectionTables(const DirectionPrior& prior, const double* table, int64_t groups,
@@ -31,30 +52,36 @@ class DirectionTables {
           width_(prior.table_width(predictive)),
           table_(table),
           add_(groups, RAW),
+          bounds_(predictive ? groups * prior.c : 0, RAW),
           zero_(expansion(vd{}, prior.order)) {
-        for (int64_t g = 0; g < groups; ++g) add_[g] = add ? add[g] : 0.0;
+        for (int64_t g = 0; g < groups; ++g) {
+            add_[g] = add ? add[g] : 0.0;
+            const double *square = vector(g) + prior.d, *factor = square + prior.c;
+            for (int64_t i = 0; predictive && i < prior.c; ++i)
+                bounds_[g * prior.c + i] = Bounds(square[i], prior.scales[i], factor[i], prior, zero_[0]);
+        }
     }
 
     // Scores of tiles of rows under every group: out[g * stride + row]; `top` is raised to the
-    // best.
+    // best. With a finite slack, a score that is certainly so far below the best is left at minus
+    // infinity.
     void scores(const double* x, int64_t tiles, double* out, int64_t stride, double* top,
-                double) const {
+                double slack) const {
         constexpr int T = TILE<double>;
-        for (int64_t t = 0; t < tiles; ++t, x += (prior_.d + 1) * T, out += T, top += T)
+        for (int64_t t = 0; t < tiles; ++t, x += (prior_.d + 1) * T, out += T, top += T) {
             all_products<ROW_VECTORS>(
                 groups, [this](int64_t g) { return vector(g); }, prior_.d, x, T,
                 [&](int64_t g, const vd(&s)[ROW_VECTORS]) {
-                    for (int v = 0; v < ROW_VECTORS; ++v) {
-                        const vd value = score_of(g, s[v], load(x + prior_.d * T + v * LD));
-                        store(out + g * stride + v * LD, value);
-                        store(top + v * LD, larger<double>(value, load(top + v * LD)));
-                    }
+                    for (int v = 0; v < ROW_VECTORS; ++v) store(out + g * stride + v * LD, s[v]);
                 });
+            for (int v = 0; v < ROW_VECTORS; ++v)
+                finish(load(x + prior_.d * T + v * LD), out + v * LD, stride, top + v * LD, slack);
+        }
     }
 
-    // Scores of one vector of rows under one group.
+    // Scores of a few rows under one group.
     vd score(int64_t g, const double* x) const {
-        return score_of(g, product(vector(g), prior_.d, x), load(x + prior_.d * LD));
+        return score_of(g, row_products(vector(g), prior_.d, x), load(x + prior_.d * LD));
     }
 
     bool in_cache() const { return true; }  // a tile is large: only one is held at a time
@@ -63,6 +90,40 @@ class DirectionTables {
 
   private:
     const double* vector(int64_t g) const { return table_ + g * width_ + (predictive_ ? 0 : 1); }
+
+    // Turn the products of a vector of rows into scores, in place.
+    void finish(vd along, double* out, int64_t stride, double* top, double slack) const {
+        const bool bounded = predictive_ && slack != double(INFINITY);
+        vd best = load(top);
+        Buffer<vd> most(bounded ? groups : 0, RAW);
+        for (int64_t g = 0; bounded && g < groups; ++g)
+            best = larger<double>(best, bound(g, load(out + g * stride), along, most[g]));
+        vd found = load(top);
+        for (int64_t g = 0; g < groups; ++g) {
+            double* place = out + g * stride;
+            vd value = all(-double(INFINITY));
+            if (!bounded || any<double>(most[g] > best - slack))
+                value = score_of(g, load(place), along);
+            store(place, value);
+            found = larger<double>(found, value);
+        }
+        store(top, found);
+    }
+
+    // The least score of rows under a group; `most` is set to the largest one.
+    INLINE_MEMBER vd bound(int64_t g, vd with_sum, vd along, vd& most) const {
+        const double* square = vector(g) + prior_.d;
+        vd least = all(-double(INFINITY));
+        most = least;
+        for (int64_t i = 0; i < prior_.c; ++i) {
+            const Bounds& line = bounds_[g * prior_.c + i];
+            const vd natural = natural_square(i, square[i], with_sum, along);
+            most = larger<double>(most, line.most + line.tangent * natural);
+            least = larger<double>(least, line.least + line.chord * natural);
+        }
+        most += log_c_ + add_[g];
+        return least + add_[g];
+    }
 
     // By the product of rows with the sum of the group, and `along`, strength times the one with
     // the centre: the log of the sum over the concentrations.
@@ -80,11 +141,14 @@ class DirectionTables {
         return top + log_of(total) + add_[g];
     }
 
-    INLINE_MEMBER vd term(int64_t i, double square, vd with_sum, vd along) const {
+    INLINE_MEMBER vd natural_square(int64_t i, double square, vd with_sum, vd along) const {
         const double scale = prior_.scales[i];
-        const vd natural = with_sum * (2.0 * scale * scale) + (2.0 * scale * along + scale * scale) +
-                           square;
-        return expansion(larger<double>(natural, vd{}), prior_.order) - zero_;
+        const vd natural = with_sum * (2.0 * scale * scale) + (2.0 * scale * along + scale * scale);
+        return larger<double>(natural + square, vd{});
+    }
+
+    INLINE_MEMBER vd term(int64_t i, double square, vd with_sum, vd along) const {
+        return expansion(natural_square(i, square, with_sum, along), prior_.order) - zero_;
     }
 
     const DirectionPrior& prior_;
@@ -92,19 +156,18 @@ class DirectionTables {
     const int64_t width_;
     const double* table_;
     Buffer<double> add_;
+    Buffer<Bounds> bounds_;
     const vd zero_;
+    const double log_c_ = std::log(double(prior_.c));
 };
 
 // Counts and sums of unit rows of the two sub-clusters of one cluster.
 struct DirectionSums {
     void add(const double* x, vd left, vd right, double* stats) {
-        const vd weights[2] = {left, right};
-        for (int side = 0; side < 2; ++side, stats += 1 + d) {
-            const vd weight = weights[side];
-            if (all_zero(weight)) continue;
-            stats[0] += sum<double>(weight);
-            for (int64_t j = 0; j < d; ++j) stats[1 + j] += weighted(weight, x + j * LD);
-        }
+        stats[0] += sum<double>(left);
+        add_rows(left, x, d, stats + 1);
+        stats[1 + d] += sum<double>(right);
+        add_rows(right, x, d, stats + 2 + d);
     }
     void flush(double*) {}
 
@@ -112,16 +175,11 @@ struct DirectionSums {
 };
 
 INLINE double inverse_length(const double* row, int64_t d) {
-    vd squares = {};
-    for (int64_t j = 0; j < d; j += LD) {
-        const vd value = load_some(row + j, d - j, 0.0);
-        squares += value * value;
-    }
-    const double square = sum<double>(squares);
+    const double square = dot(row, row, d);
     return square > 0.0 ? 1.0 / std::sqrt(square) : 1.0;
 }
 
-// The family as the pass sees it. Behind the features of a tile stands the product of each row with
+// The family as the pass sees it. Behind the unit rows of a tile stands the product of each row with
 // the centre, times the strength.
 struct DirectionFamily {
     using T = double;
@@ -141,30 +199,30 @@ struct DirectionFamily {
 
     // A tile of rows; beyond `count` the last is repeated.
     void pack_tile(const Rows& rows, int64_t first, int64_t count, double* out) const {
-        int64_t row[TILE<T>];
-        for (int64_t r = 0; r < TILE<T>; ++r) row[r] = first + (r < count ? r : count - 1);
-        pack<ROW_VECTORS>(rows, row, out);
+        const double* row[TILE<T>];
+        double inverse[TILE<T>];
+        for (int64_t r = 0; r < TILE<T>; ++r) {
+            row[r] = rows.x + (first + (r < count ? r : count - 1)) * prior.d;
+            inverse[r] = r < count ? inverse_length(row[r], prior.d) : inverse[r - 1];
+        }
+        transpose(TILE<T>, prior.d, TILE<T>, out,
+                  [&](int64_t r, int64_t j) { return row[r][j] * inverse[r]; });
+        for (int64_t r = 0; r < TILE<T>; ++r)
+            out[prior.d * TILE<T> + r] = prior.strength * dot(prior.centre, row[r], prior.d) * inverse[r];
     }
+
+    // A few rows, one behind the other.
     void pack_vector(const Rows& rows, const int64_t (&row)[LD], double* out) const {
-        pack<1>(rows, row, out);
+        for (int l = 0; l < LD; ++l) {
+            const double *x = rows.x + row[l] * prior.d, inverse = inverse_length(x, prior.d);
+            for (int64_t j = 0; j < prior.d; ++j) out[l * prior.d + j] = x[j] * inverse;
+            out[prior.d * LD + l] = prior.strength * dot(prior.centre, x, prior.d) * inverse;
+        }
     }
 
     const DirectionPrior& prior;
-
-  private:
-    template <int RV> void pack(const Rows& rows, const int64_t* row, double* out) const {
-        constexpr int N = RV * LD;
-        double inverse[N];
-        for (int r = 0; r < N; ++r)
-            inverse[r] = inverse_length(rows.x + row[r] * prior.d, prior.d);
-        transpose(N, prior.d, N, out,
-                  [&](int64_t r, int64_t j) { return rows.x[row[r] * prior.d + j] * inverse[r]; });
-        const double* centre[1] = {prior.centre};
-        vd along[1][RV];
-        products<1, RV>(centre, prior.d, out, N, along);
-        for (int v = 0; v < RV; ++v) store(out + prior.d * N + v * LD, prior.strength * along[0][v]);
-    }
 };
+template <> constexpr bool MOSTLY_FAR<DirectionFamily> = true;
 
 static scstream::Pass* direction_pass(const DirectionPrior& prior, const AssignmentParams& plan) {
     return new RowPass<DirectionFamily>(DirectionFamily{prior}, plan);

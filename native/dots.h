@@ -1,9 +1,11 @@
 // Products of rows with vectors of many features, and how rows are packed for them.
 //
-// Rows stand in tiles, feature by feature, so that a vector holds one feature of several rows.
+// Many rows stand in tiles, feature by feature, so that a vector holds one feature of several rows.
+// A few rows that are compared with one group stand one behind the other.
 #pragma once
 
 #include "api.h"
+#include "rising.h"
 #include "simd.h"
 
 namespace SCSTREAM_ISA {
@@ -49,14 +51,28 @@ INLINE void all_products(int64_t groups, Vector vector, int64_t d, const double*
     }
 }
 
-// w . x for one vector of rows. Four sums do not wait for each other.
-INLINE vd product(const double* w, int64_t d, const double* x) {
-    vd s[4] = {};
+// a . b of two vectors of features.
+INLINE double dot(const double* a, const double* b, int64_t d) {
+    vd s[2] = {};
     int64_t j = 0;
-    for (; j + 4 <= d; j += 4)
-        for (int i = 0; i < 4; ++i) s[i] += w[j + i] * load(x + (j + i) * LD);
-    for (; j < d; ++j) s[0] += w[j] * load(x + j * LD);
-    return (s[0] + s[1]) + (s[2] + s[3]);
+    for (; j + 2 * LD <= d; j += 2 * LD)
+        for (int i = 0; i < 2; ++i) s[i] += load(a + j + i * LD) * load(b + j + i * LD);
+    for (; j < d; j += LD) s[0] += load_some(a + j, d - j, 0.0) * load_some(b + j, d - j, 0.0);
+    return sum<double>(s[0] + s[1]);
+}
+
+// The products of a vector with a few rows that stand one behind the other.
+INLINE vd row_products(const double* w, int64_t d, const double* rows) {
+    vd out;
+    for (int l = 0; l < LD; ++l) out[l] = dot(w, rows + l * d, d);
+    return out;
+}
+
+// sums += weight * row, for every row of a few.
+INLINE void add_rows(vd weight, const double* rows, int64_t d, double* sums) {
+    for (int l = 0; l < LD; ++l)
+        if (weight[l] != 0.0)
+            for (int64_t j = 0; j < d; ++j) sums[j] += weight[l] * rows[l * d + j];
 }
 
 // Sum over the rows of a vector of weight times feature.
@@ -65,8 +81,6 @@ INLINE double weighted(vd weight, const double* x) {
     for (int l = 0; l < LD; ++l) out += weight[l] * x[l];
     return out;
 }
-
-INLINE bool all_zero(vd weight) { return !any<double>((Int<double>)(weight != 0.0)); }
 
 // Write the features of rows one behind the other: out[j * stride + r] = value(r, j).
 template <class Value>

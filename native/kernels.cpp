@@ -60,40 +60,62 @@ static void subspace_stats(const SubspacePrior& prior, const Rows& rows, const i
     row_stats(SubspaceFamily{prior}, rows, group, groups, out);
 }
 
-// Square distances to a tile of other points at a time; the nearest few are kept in order.
+// Square distances of N points from `first` on to all others, whose features stand one behind the
+// other; a tile of others at a time.
+template <int N>
+static void distances_to_all(const double* points, int64_t d, int64_t first,
+                             const double* by_feature, int64_t padded, double* out) {
+    for (int64_t q = 0; q < padded; q += TILE<double>) {
+        vd total[N][ROW_VECTORS] = {};
+        for (int64_t i = 0; i < d; ++i)
+#pragma GCC unroll 4
+            for (int v = 0; v < ROW_VECTORS; ++v) {
+                const vd other = load(by_feature + i * padded + q + v * LD);
+#pragma GCC unroll 4
+                for (int a = 0; a < N; ++a) {
+                    const vd apart = other - points[(first + a) * d + i];
+                    total[a][v] += apart * apart;
+                }
+            }
+        for (int a = 0; a < N; ++a)
+            for (int v = 0; v < ROW_VECTORS; ++v)
+                store(out + a * padded + q + v * LD, total[a][v]);
+    }
+}
+
+// Write the nearest `most` of n points to point p, by their distances, the nearest first.
+INLINE void keep_nearest(const double* distance, int64_t n, int64_t p, int64_t most, double* best,
+                         int64_t* kept) {
+    int64_t held = 0;
+    for (int64_t q = 0; q < n; ++q) {
+        if (held == most && !(distance[q] < best[most - 1])) continue;
+        if (q == p) continue;
+        int64_t place = held < most ? held++ : most - 1;
+        for (; place > 0 && distance[q] < best[place - 1]; --place) {
+            best[place] = best[place - 1];
+            kept[place] = kept[place - 1];
+        }
+        best[place] = distance[q];
+        kept[place] = q;
+    }
+}
+
 static void nearest(const double* points, int64_t n, int64_t d, int64_t most, int64_t begin,
                     int64_t end, int64_t* out) {
-    constexpr int VECTORS = 4;  // vectors of points whose sums do not wait for each other
-    const int64_t padded = (n + VECTORS * LD - 1) / (VECTORS * LD) * (VECTORS * LD);
-    Buffer<double> by_feature(padded * d), distance(padded, RAW), best(most, RAW);
+    constexpr int64_t T = TILE<double>, N = 4;
+    const int64_t padded = (n + T - 1) / T * T;
+    Buffer<double> by_feature(padded * d), distance(N * padded, RAW), best(most, RAW);
     for (int64_t p = 0; p < n; ++p)
         for (int64_t i = 0; i < d; ++i) by_feature[i * padded + p] = points[p * d + i];
-    for (int64_t p = begin; p < end; ++p) {
-        for (int64_t q = 0; q < padded; q += VECTORS * LD) {
-            vd total[VECTORS] = {};
-            for (int64_t i = 0; i < d; ++i)
-#pragma GCC unroll 4
-                for (int v = 0; v < VECTORS; ++v) {
-                    const double* other = by_feature.get() + i * padded + q + v * LD;
-                    const vd apart = load(other) - points[p * d + i];
-                    total[v] += apart * apart;
-                }
-            for (int v = 0; v < VECTORS; ++v) store(distance.get() + q + v * LD, total[v]);
-        }
-        distance[p] = INFINITY;
-        int64_t* kept = out + (p - begin) * most;
-        int64_t held = 0;
-        for (int64_t q = 0; q < n; ++q) {
-            if (held == most && !(distance[q] < best[most - 1])) continue;
-            if (q == p) continue;
-            int64_t place = held < most ? held++ : most - 1;
-            for (; place > 0 && distance[q] < best[place - 1]; --place) {
-                best[place] = best[place - 1];
-                kept[place] = kept[place - 1];
-            }
-            best[place] = distance[q];
-            kept[place] = q;
-        }
+    for (int64_t p = begin; p < end;) {
+        const int64_t count = p + N <= end ? N : 1;
+        if (count == N)
+            distances_to_all<N>(points, d, p, by_feature.get(), padded, distance.get());
+        else
+            distances_to_all<1>(points, d, p, by_feature.get(), padded, distance.get());
+        for (int64_t a = 0; a < count; ++a, ++p)
+            keep_nearest(distance.get() + a * padded, n, p, most, best.get(),
+                         out + (p - begin) * most);
     }
 }
 

@@ -20,6 +20,9 @@ constexpr double LOUDEST = 1.0;            // nats that one row may say for or a
 constexpr int64_t MOST_SCORES = 1 << 20;   // scores held at a time
 constexpr int64_t MANY = 512;              // groups, of which most rows have a share in few
 
+// Whether most groups are far from a row, however few there are: so it is with many features.
+template <class Family> constexpr bool MOSTLY_FAR = false;
+
 // Rows in the order of their labels; those of label k stand in [start[k], start[k + 1]).
 class Sorted {
   public:
@@ -107,10 +110,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         AssignmentStats totals(block, plan_, family_.n_stats());
         Drawn drawn(n, plan_);
         choose(rows, begin, n, drawn, totals);
-        if (plan_.typical) {
-            leave_bad_fits(rows, begin, n, drawn.label.get());
-            if (plan_.report_map) leave_bad_fits(rows, begin, n, drawn.best.get());
-        }
+        if (plan_.typical) leave_bad_fits(rows, begin, n, drawn);
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
         learn(rows, begin, sorted, drawn.chance.get(), side, totals);
@@ -137,7 +137,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         const int64_t needed = (n + TILE<T> - 1) / TILE<T>;
         most = most < 1 ? 1 : most < needed ? most : needed;
         const int64_t stride = most * TILE<T>;
-        const bool look = groups >= MANY;
+        const bool look = groups >= MANY || MOSTLY_FAR<Family>;
         const T slack = T(look ? NEGLIGIBLE : INFINITY);
         Buffer<T> x(most * family_.tile_size(), RAW), scores(groups * stride, RAW);
         Buffer<T> top(stride, RAW);
@@ -283,8 +283,22 @@ template <class Family> class RowPass final : public scstream::Pass {
         }
     }
 
-    // Take the label from rows that are less dense in their cluster than rows typically are.
-    void leave_bad_fits(const Rows& rows, int64_t begin, int64_t n, int32_t* label) const {
+    // Take the labels from rows that are less dense in their cluster than rows typically are.
+    void leave_bad_fits(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn) const {
+        Buffer<int32_t> other(plan_.report_map ? n : 0, RAW);  // most probable, if not the drawn one
+        for (int64_t r = 0; plan_.report_map && r < n; ++r)
+            other[r] = drawn.best[r] == drawn.label[r] ? -1 : drawn.best[r];
+        each_bad_fit(rows, begin, n, drawn.label.get(), [&](int64_t r) {
+            if (plan_.report_map && drawn.best[r] == drawn.label[r]) drawn.best[r] = -1;
+            drawn.label[r] = -1;
+        });
+        if (plan_.report_map)
+            each_bad_fit(rows, begin, n, other.get(), [&](int64_t r) { drawn.best[r] = -1; });
+    }
+
+    template <class Function>
+    void each_bad_fit(const Rows& rows, int64_t begin, int64_t n, const int32_t* label,
+                      Function function) const {
         const Sorted sorted(label, n, plan_.n_clusters + 1);
         Buffer<double> x(family_.vector_size(), RAW);
         for (int64_t k = 0; k < plan_.n_clusters; ++k)
@@ -293,7 +307,7 @@ template <class Family> class RowPass final : public scstream::Pass {
                 family_.pack_vector(rows, b.row, x.get());
                 const vd gain = exact_.score(k, x.get()) - typical_.score(0, x.get());
                 for (int l = 0; l < b.count; ++l)
-                    if (gain[l] < 0.0) label[b.row[l] - begin] = -1;
+                    if (gain[l] < 0.0) function(b.row[l] - begin);
             }
     }
 

@@ -34,16 +34,22 @@ class SubspaceTables {
     }
 
     // Scores of tiles of rows under every group: out[g * stride + row]; `top` is raised to the
-    // best.
+    // best. With a finite slack, a score that is certainly so far below the best that came before
+    // it, in all rows of a vector, is left at minus infinity.
     void scores(const double* x, int64_t tiles, double* out, int64_t stride, double* top,
-                double) const {
+                double slack) const {
         constexpr int T = TILE<double>;
         for (int64_t t = 0; t < tiles; ++t, x += prior_.packed() * T, out += T, top += T)
             all_products<ROW_VECTORS>(
                 groups, [this](int64_t g) { return mean(g); }, prior_.d, x, T,
                 [&](int64_t g, const vd(&s)[ROW_VECTORS]) {
-                    vd value[ROW_VECTORS];
-                    score_of<ROW_VECTORS>(g, s, x, value);
+                    const double *y = x + prior_.d * T, *rest = y + prior_.q * T;
+                    vd least[ROW_VECTORS], value[ROW_VECTORS];
+                    for (int v = 0; v < ROW_VECTORS; ++v) {
+                        least[v] = load(top + v * LD) - slack;
+                        value[v] = outside(g, s[v], load(rest + v * LD));
+                    }
+                    add_inside<ROW_VECTORS>(g, y, least, value);
                     for (int v = 0; v < ROW_VECTORS; ++v) {
                         store(out + g * stride + v * LD, value[v]);
                         store(top + v * LD, larger<double>(value[v], load(top + v * LD)));
@@ -51,11 +57,12 @@ class SubspaceTables {
                 });
     }
 
-    // Scores of one vector of rows under one group.
+    // Scores of a few rows under one group.
     vd score(int64_t g, const double* x) const {
-        const vd s[1] = {product(mean(g), prior_.d, x)};
-        vd value[1];
-        score_of<1>(g, s, x, value);
+        const double *y = x + prior_.d * LD;
+        vd value[1] = {outside(g, row_products(mean(g), prior_.d, x), load(y + prior_.q * LD))};
+        const vd least[1] = {all(-double(INFINITY))};
+        add_inside<1>(g, y, least, value);
         return value[0];
     }
 
@@ -66,19 +73,33 @@ class SubspaceTables {
   private:
     const double* mean(int64_t g) const { return table_ + g * width_ + inside_; }
 
-    // By the products of the rows with the mean outside.
+    // All of the score but what depends on the coordinates inside, by the product of the rows with
+    // the mean outside, and their square lengths there. It is an upper bound of the score.
+    INLINE_MEMBER vd outside(int64_t g, vd with_mean, vd rest) const {
+        const vd far = larger<double>(rest + (square_[g] - 2.0 * with_mean), vd{});
+        return constant_[g] - 0.5 * mean(g)[prior_.d] * far;
+    }
+
+    // Add what depends on the coordinates inside; minus infinity where that is below `least` anyway.
     template <int RV>
-    INLINE_MEMBER void score_of(int64_t g, const vd (&with_mean)[RV], const double* x,
-                                vd (&out)[RV]) const {
-        constexpr int N = RV * LD;
-        const double *inside = table_ + g * width_, *y = x + prior_.d * N, *rest = y + prior_.q * N;
-        const double precision = mean(g)[prior_.d], power = inside[inside_ - 1];
-        vd apart[RV];
-        squares_in_strips<double, RV>(inside, prior_.q, y, N, apart);
+    INLINE_MEMBER void add_inside(int64_t g, const double* y, const vd (&least)[RV],
+                                  vd (&score)[RV]) const {
+        const double *inside = table_ + g * width_, power = inside[inside_ - 1];
+        bool matter[RV], any_matters = false;
         for (int v = 0; v < RV; ++v) {
-            const vd far = load(rest + v * LD) + (square_[g] - 2.0 * with_mean[v]);
-            out[v] = constant_[g] - 0.5 * precision * larger<double>(far, vd{});
-            out[v] -= predictive_ ? power * log1p_of<double>(apart[v]) : 0.5 * apart[v];
+            matter[v] = any<double>(score[v] > least[v]);
+            any_matters |= matter[v];
+        }
+        vd apart[RV] = {};
+        if (any_matters) squares_in_strips<double, RV>(inside, prior_.q, y, RV * LD, apart);
+        for (int v = 0; v < RV; ++v) {
+            if (!predictive_)
+                score[v] -= 0.5 * apart[v];
+            else if (any<double>(score[v] - power * at_most_log1p<double>(apart[v]) > least[v]))
+                score[v] -= power * log1p_of<double>(apart[v]);
+            else
+                matter[v] = false;
+            if (!matter[v]) score[v] = all(-double(INFINITY));
         }
     }
 
@@ -95,9 +116,9 @@ struct SubspaceSums {
         const vd weights[2] = {left, right};
         for (int side = 0; side < 2; ++side, stats += prior.n_stats()) {
             const vd weight = weights[side];
-            if (all_zero(weight)) continue;
+            if (!any<double>((Int<double>)(weight != 0.0))) continue;
             stats[0] += sum<double>(weight);
-            for (int64_t j = 0; j < prior.d; ++j) stats[1 + j] += weighted(weight, x + j * LD);
+            add_rows(weight, x, prior.d, stats + 1);
             const double* y = x + prior.d * LD;
             double *second = stats + 2 + prior.d, inside = 0.0;
             for (int64_t i = 0; i < prior.q; ++i) {
@@ -133,41 +154,54 @@ struct SubspaceFamily {
 
     // A tile of rows; beyond `count` the last is repeated.
     void pack_tile(const Rows& rows, int64_t first, int64_t count, double* out) const {
-        int64_t row[TILE<T>];
-        for (int64_t r = 0; r < TILE<T>; ++r) row[r] = first + (r < count ? r : count - 1);
-        pack<ROW_VECTORS>(rows, row, out);
+        constexpr int N = TILE<T>;
+        const int64_t d = prior.d;
+        transpose(N, d, N, out, [&](int64_t r, int64_t j) {
+            return scaled(rows.x + (first + (r < count ? r : count - 1)) * d, j);
+        });
+        vd rest[ROW_VECTORS] = {};
+        for (int64_t j = 0; j < d; ++j)
+            for (int v = 0; v < ROW_VECTORS; ++v) {
+                const vd value = load(out + j * N + v * LD);
+                rest[v] += value * value;
+            }
+        double* y = out + d * N;
+        all_products<ROW_VECTORS>(
+            prior.q, [this](int64_t i) { return prior.basis + i * prior.d; }, d, out, N,
+            [&](int64_t i, const vd(&s)[ROW_VECTORS]) {
+                for (int v = 0; v < ROW_VECTORS; ++v) {
+                    store(y + i * N + v * LD, s[v]);
+                    rest[v] -= s[v] * s[v];
+                }
+            });
+        for (int v = 0; v < ROW_VECTORS; ++v) store(y + prior.q * N + v * LD, rest[v]);
     }
+
+    // A few rows, one behind the other; behind them their coordinates, feature by feature.
     void pack_vector(const Rows& rows, const int64_t (&row)[LD], double* out) const {
-        pack<1>(rows, row, out);
+        double* y = out + prior.d * LD;
+        vd rest;
+        for (int l = 0; l < LD; ++l) {
+            double* z = out + l * prior.d;
+            for (int64_t j = 0; j < prior.d; ++j) z[j] = scaled(rows.x + row[l] * prior.d, j);
+            rest[l] = dot(z, z, prior.d);
+        }
+        for (int64_t i = 0; i < prior.q; ++i) {
+            const vd s = row_products(prior.basis + i * prior.d, prior.d, out);
+            store(y + i * LD, s);
+            rest -= s * s;
+        }
+        store(y + prior.q * LD, rest);
     }
 
     const SubspacePrior& prior;
 
   private:
-    template <int RV> void pack(const Rows& rows, const int64_t* row, double* out) const {
-        constexpr int N = RV * LD;
-        const int64_t d = prior.d;
-        transpose(N, d, N, out, [&](int64_t r, int64_t j) {
-            return (rows.x[row[r] * d + j] - prior.origin[j]) * prior.inverse_scale[j];
-        });
-        vd rest[RV] = {};
-        for (int64_t j = 0; j < d; ++j)
-            for (int v = 0; v < RV; ++v) {
-                const vd value = load(out + j * N + v * LD);
-                rest[v] += value * value;
-            }
-        double* y = out + d * N;
-        all_products<RV>(
-            prior.q, [this](int64_t i) { return prior.basis + i * prior.d; }, d, out, N,
-            [&](int64_t i, const vd(&s)[RV]) {
-                for (int v = 0; v < RV; ++v) {
-                    store(y + i * N + v * LD, s[v]);
-                    rest[v] -= s[v] * s[v];
-                }
-            });
-        for (int v = 0; v < RV; ++v) store(y + prior.q * N + v * LD, rest[v]);
+    INLINE_MEMBER double scaled(const double* x, int64_t j) const {
+        return (x[j] - prior.origin[j]) * prior.inverse_scale[j];
     }
 };
+template <> constexpr bool MOSTLY_FAR<SubspaceFamily> = true;
 
 static scstream::Pass* subspace_pass(const SubspacePrior& prior, const AssignmentParams& plan) {
     return new RowPass<SubspaceFamily>(SubspaceFamily{prior}, plan);
