@@ -75,13 +75,6 @@ INLINE void add_rows(vd weight, const double* rows, int64_t d, double* sums) {
             for (int64_t j = 0; j < d; ++j) sums[j] += weight[l] * rows[l * d + j];
 }
 
-// Sum over the rows of a vector of weight times feature.
-INLINE double weighted(vd weight, const double* x) {
-    double out = 0.0;
-    for (int l = 0; l < LD; ++l) out += weight[l] * x[l];
-    return out;
-}
-
 // Write the features of rows one behind the other: out[j * stride + r] = value(r, j).
 template <class Value>
 INLINE void transpose(int64_t n, int64_t d, int64_t stride, double* out, Value value) {

@@ -119,17 +119,22 @@ struct SubspaceSums {
             if (!any<double>((Int<double>)(weight != 0.0))) continue;
             stats[0] += sum<double>(weight);
             add_rows(weight, x, prior.d, stats + 1);
-            const double* y = x + prior.d * LD;
-            double *second = stats + 2 + prior.d, inside = 0.0;
-            for (int64_t i = 0; i < prior.q; ++i) {
-                const vd scaled = weight * load(y + i * LD);
-                inside += weighted(scaled, y + i * LD);
-                for (int64_t j = i; j < prior.q; ++j) *second++ += weighted(scaled, y + j * LD);
-            }
-            stats[1 + prior.d] += weighted(weight, y + prior.q * LD) + inside;
+            for (int l = 0; l < LD; ++l)
+                if (weight[l] != 0.0) add_squares(x, l, weight[l], stats + 1 + prior.d);
         }
     }
     void flush(double*) {}
+
+    // Add the square length of a row, and the upper triangle of its second moments inside.
+    void add_squares(const double* x, int l, double weight, double* squares) const {
+        const double *rest = x + (prior.d + prior.q) * LD, *y = rest + LD + l * prior.q;
+        squares[0] += weight * (rest[l] + dot(y, y, prior.q));
+        double* second = squares + 1;
+        for (int64_t i = 0; i < prior.q; second += prior.q - i, ++i) {
+            const double factor = weight * y[i];
+            for (int64_t j = i; j < prior.q; ++j) second[j - i] += factor * y[j];
+        }
+    }
 
     const SubspacePrior& prior;
 };
@@ -150,7 +155,7 @@ struct SubspaceFamily {
     }
 
     int64_t tile_size() const { return prior.packed() * TILE<T>; }
-    int64_t vector_size() const { return prior.packed() * LD; }
+    int64_t vector_size() const { return (prior.packed() + prior.q) * LD; }
 
     // A tile of rows; beyond `count` the last is repeated.
     void pack_tile(const Rows& rows, int64_t first, int64_t count, double* out) const {
@@ -177,7 +182,8 @@ struct SubspaceFamily {
         for (int v = 0; v < ROW_VECTORS; ++v) store(y + prior.q * N + v * LD, rest[v]);
     }
 
-    // A few rows, one behind the other; behind them their coordinates, feature by feature.
+    // A few rows, one behind the other; then their coordinates, feature by feature; their square
+    // lengths outside; and their coordinates again, row by row.
     void pack_vector(const Rows& rows, const int64_t (&row)[LD], double* out) const {
         double* y = out + prior.d * LD;
         vd rest;
@@ -190,6 +196,7 @@ struct SubspaceFamily {
             const vd s = row_products(prior.basis + i * prior.d, prior.d, out);
             store(y + i * LD, s);
             rest -= s * s;
+            for (int l = 0; l < LD; ++l) y[(prior.q + 1) * LD + l * prior.q + i] = s[l];
         }
         store(y + prior.q * LD, rest);
     }

@@ -148,6 +148,13 @@ class Family(ABC):
         """
         return None
 
+    def may_found(self, X: Rows, log_density: Array) -> NDArray[np.bool_]:  # (N,)
+        """Return which rows may be more probable in a new cluster of these rows than they are now.
+
+        `log_density` (N,) is that of each row under its best cluster, times its weight.
+        """
+        return np.ones(X.shape[0], dtype=np.bool_)
+
     @accelerated
     def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
         """Logarithm of the marginal likelihood of the unions of pairs of groups, shape (M,)."""

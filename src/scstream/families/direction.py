@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtr
 
@@ -59,6 +60,7 @@ _NODE_DISTANCE = 0.4  # between log spreads of the prior, at most
 _MAX_NODES = 4  # on either side
 _SPREADS = np.log([0.005, 0.99])  # least and largest log(1 - R^2) of a cluster
 _MAX_COSINE = 0.5  # between mean directions, on average
+_COMPANY = 4.0  # rows of the smallest new cluster, besides the row that is compared
 _MAX_COMPILED = 16  # concentrations that compiled code integrates over
 
 
@@ -211,6 +213,23 @@ class Direction(Family):
         table[0, d : d + c] = -np.inf
         table[0, d + c :] = self.shares @ own - np.log(c)
         return table
+
+    def may_found(self, X: Rows, log_density: Array) -> NDArray[np.bool_]:  # (N,)
+        """Compare rows with a new cluster in which all rows are as alike as the two nearest.
+
+        That is more than a new cluster offers, so few rows that would form one are missed.
+        """
+        U = unit_rows(X)
+        single = U.astype(np.float32)
+        cosine = single @ single.T
+        np.fill_diagonal(cosine, -1.0)
+        nearest = cosine.max(axis=1, initial=-1.0).astype(np.float64)
+        along = U @ self.centre
+        with_row, without = (
+            _log_sum(self._terms(np.full(len(U), n), n * along, n + n * (n - 1.0) * nearest))
+            for n in (_COMPANY + 1.0, _COMPANY)
+        )
+        return np.asarray(with_row - without + np.log(_COMPANY) > log_density)
 
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         """Mean direction of each group; the centre for a group without rows."""
