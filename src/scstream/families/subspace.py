@@ -39,7 +39,6 @@ from scstream.kernels.reference import accelerated
 
 _N_INSIDE = 24  # dimensions of the subspace, at most
 _RANK = 2  # directions that the sketch follows, per dimension of the subspace
-_MAX_SKETCHED = 512  # rows of a batch that the sketch follows
 _FIRST_KAPPA = 50.0  # rows that the common centre is worth outside, before clusters are known
 _KAPPAS = (3.0, 1000.0)
 _TRUSTED_KAPPA = 10.0
@@ -278,11 +277,7 @@ class Subspace(Family):
 
     def adapted(self, stats: Array, X: Rows, weight: Array | None = None) -> Self:
         """Follow the scatter of the rows; turn the basis if that captures clearly more of it."""
-        step = max(1, -(-X.shape[0] // _MAX_SKETCHED))
-        rows = self._scaled(X[::step])
-        share = X.shape[0] / max(len(rows), 1)  # rows that each one represents
-        weights = share * unit_weight(X, weight)[::step]
-        sketch = Sketch(self._sketch, self._rank).updated(rows, weights)
+        sketch = Sketch(self._sketch, self._rank).updated(self._scaled(X), unit_weight(X, weight))
         family = replace(self, sketch=sketch.factor)
         if sketch.factor.shape[1] == self._rank:
             basis = sketch.basis(self.n_inside)
