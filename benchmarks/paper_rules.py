@@ -22,7 +22,7 @@ from benchmarks.ablation import PAPER_2D
 from benchmarks.paper import files
 from benchmarks.results_io import RESULTS, fill
 from benchmarks.runs import Row, mean_and_error, provenance
-from scstream import ScStream, model
+from scstream import ScStream, learning, model
 from scstream.core import default, paper, printed
 from scstream.core.paper import PaperRules
 from scstream.metrics import prequential
@@ -68,7 +68,8 @@ def use(variant: str) -> str:
     changed = SimpleNamespace(
         step=partial(paper.step, rules=rules), predictor=paper.predictor, shapes=paper.shapes
     )
-    model.ALGORITHMS = {"default": default, "paper": changed}
+    for module in (learning, model):
+        module.ALGORITHMS = {"default": default, "paper": changed}
     return "paper"
 
 

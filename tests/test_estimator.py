@@ -19,13 +19,13 @@ from sklearn.preprocessing import StandardScaler
 
 import scstream
 from scstream import Box, Config, Exponential, ScStream, Windowed
+from scstream.compute.choose import thread_executor
 from scstream.compute.threads import ThreadExecutor
 from scstream.core import default
 from scstream.core.state import State
 from scstream.errors import DataWarning, InputError, TimeError
 from scstream.families import Gaussian, Multinomial, Poisson, Product
 from scstream.io import estimator_input
-from scstream.model import thread_executor
 from tests.digests import digest
 
 Batches = list[NDArray[np.float64]]
@@ -264,7 +264,7 @@ def test_unknown_settings_are_refused() -> None:
 def test_n_jobs_means_what_it_means_in_scikit_learn(
     n_jobs: int | None, n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scstream.model.usable_cores", lambda: 4)
+    monkeypatch.setattr("scstream.compute.choose.usable_cores", lambda: 4)
     assert thread_executor(n_jobs).n_threads == n_threads
 
 
@@ -700,7 +700,7 @@ def test_a_first_batch_needs_weight() -> None:
 
 def test_entries_and_weights_of_a_batch_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
-    for module in (scstream.model, estimator_input):
+    for module in (scstream.model, scstream.learning, estimator_input):
         for name in ("check_entries", "read_weight"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, counted(getattr(module, name), checked))

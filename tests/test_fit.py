@@ -6,14 +6,15 @@ from sklearn.datasets import load_iris, make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from scstream import ScStream
-from scstream.model import Settings, _log_posterior
+from scstream.first_batch import log_posterior
+from scstream.model import Settings
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_of_a_small_table_the_most_probable_start_is_kept(seed: int) -> None:
     X, y = load_iris(return_X_y=True)
     starts = [Settings(random_state=seed + i).update(X) for i in range(5)]
-    posterior = [_log_posterior(start, X, None) for start in starts]
+    posterior = [log_posterior(start, X, None) for start in starts]
     model = ScStream(random_state=seed).fit(X)
     best = starts[int(np.argmax(posterior))]
     assert np.array_equal(model.labels_, best.labels)
@@ -36,4 +37,4 @@ def test_weights_of_a_novel_row_count_in_the_posterior() -> None:
     update = Settings(random_state=0, min_batch=1).update(X)
     assert update.labels[-1] == -1
     near = Settings(random_state=0, min_batch=1).update(X[:-1])
-    assert _log_posterior(update, X, None) < _log_posterior(near, X[:-1], None)
+    assert log_posterior(update, X, None) < log_posterior(near, X[:-1], None)

@@ -1,8 +1,9 @@
 """Speed: ``python -m benchmarks.speed [--part ...] [--case PART] [--json] [--quick] [--write]``.
 
-By default the parts that make the promises: rows, threads, paper, import. ``--part all`` adds
-scaling, growth and isa, which take long. ``--write`` saves ``benchmarks/results/speed.json`` and
-``speed.md`` with their plots; parts that were not run keep what they had.
+By default the parts that make the promises: rows, words, columns, single, scaling, threads, import.
+``--part all`` adds paper, growth and isa. ``--case "D=64 K=100"`` runs what contains this name.
+``--write`` saves ``benchmarks/results/speed.json`` and ``speed.md`` with their plots; parts that
+were not run keep what they had. ``speed-before.json`` has the figures of an earlier version.
 """
 
 from __future__ import annotations
@@ -14,12 +15,23 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from benchmarks.results_io import RESULTS
-from benchmarks.speed import growth, imports, isa, paper, rows, scaling, threads
+from benchmarks.speed import (
+    columns,
+    growth,
+    imports,
+    isa,
+    paper,
+    rows,
+    scaling,
+    single,
+    threads,
+    words,
+)
 from benchmarks.speed.machine import describe
 from benchmarks.speed.page import page
 from benchmarks.speed.timing import Row
 
-_DEFAULT = ("rows", "threads", "paper", "import")
+_DEFAULT = ("rows", "words", "columns", "single", "scaling", "threads", "import")
 
 
 class Part(Protocol):
@@ -30,11 +42,14 @@ class Part(Protocol):
 
 PARTS: dict[str, Part] = {
     "rows": rows.run,
-    "threads": threads.run,
-    "paper": paper.run,
+    "words": words.run,
+    "columns": columns.run,
+    "single": single.run,
     "scaling": scaling.run,
-    "growth": growth.run,
+    "threads": threads.run,
     "import": imports.run,
+    "paper": paper.run,
+    "growth": growth.run,
     "isa": isa.run,
 }
 SAVERS: dict[str, Callable[[list[Row]], None]] = {
@@ -61,7 +76,7 @@ def write(parts: dict[str, dict[str, Any]]) -> None:
     kept = json.loads(path.read_text()) if path.exists() else {}
     everything = kept | parts
     path.write_text(json.dumps(everything, indent=1) + "\n")
-    (RESULTS / "speed.md").write_text(page(everything))
+    (RESULTS / "speed.md").write_text(page(everything, scaling.before()))
     for name in parts.keys() & SAVERS.keys():
         SAVERS[name](parts[name]["rows"])
 
@@ -79,7 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("--write saves whole parts; leave out --quick and --case.")
     names = list(PARTS) if "all" in choice.part else choice.part
     parts = {name: measure(name, quick=choice.quick, only=choice.case) for name in names}
-    print(json.dumps(parts, indent=1) if choice.json else page(parts))
+    print(json.dumps(parts, indent=1) if choice.json else page(parts, scaling.before()))
     if choice.write:
         write(parts)
 

@@ -122,8 +122,23 @@ class Learner:
         return abs(self.n_clusters / self._given - 1.0) <= 0.05
 
 
+class Reader:
+    """Predicts one batch after the other with the model of a learner.
+
+    If each call follows one of the learner, no table that a model keeps is used twice.
+    """
+
+    def __init__(self, learner: Learner, work: Workload) -> None:
+        self._learner, self._batches = learner, cycle(work.batches)
+
+    def __call__(self) -> None:
+        self._learner.model.predict(next(self._batches))
+
+
 def kmeans(work: Workload) -> Any:
-    """`MiniBatchKMeans` of the right size."""
+    """`MiniBatchKMeans` that knows the clusters."""
     from sklearn.cluster import MiniBatchKMeans
 
-    return MiniBatchKMeans(work.n_clusters, batch_size=work.n_rows, n_init=1, random_state=0)
+    places = work.places
+    model = MiniBatchKMeans(len(places), init=places, batch_size=work.n_rows, random_state=0)
+    return model.partial_fit(places)

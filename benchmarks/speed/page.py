@@ -8,38 +8,48 @@ from benchmarks.speed.machine import sentence
 from benchmarks.speed.timing import Row
 
 _TITLES = {
-    "rows": "One thread, CPU time: passes against a bare matrix product, batches against k-means",
+    "rows": "One thread, CPU time: batches against k-means, passes against a bare matrix product",
+    "words": "Counts of words in CSR",
+    "columns": "Many columns",
+    "single": "One row per call",
+    "scaling": "Many clusters",
     "threads": "Two threads against one, wall time",
-    "paper": "The sizes of the paper's tables, for orientation",
-    "scaling": "Time and memory by the number of clusters",
-    "growth": "A long stream at constant K",
     "import": "Imports, CPU time",
+    "paper": "The sizes of the paper's tables, for orientation",
+    "growth": "A long stream at constant K",
     "isa": "One pass with every set of kernels",
 }
 
 
-def page(parts: dict[str, dict[str, Any]]) -> str:
-    """All parts that were run, in the order of the titles."""
+def page(parts: dict[str, dict[str, Any]], before: dict[str, Any] | None = None) -> str:
+    """All parts that were run, in the order of the titles, beside figures of an earlier version."""
+    before = before or {"rows": []}
     lines = ["# Speed", "", "Made by `python -m benchmarks.speed --write`."]
-    told = None
+    if before["rows"]:
+        lines.append(f"*Before* are the medians of commit {before['commit']}.")
+    told, old = None, {_key(row): row.get("value") for row in before["rows"]}
     for name in (name for name in _TITLES if name in parts):
         lines += ["", f"## {_TITLES[name]}", ""]
         machine = sentence(parts[name]["machine"])
         lines += [] if machine == told else [machine, ""]
-        lines += table(parts[name]["rows"])
+        lines += table(parts[name]["rows"], old)
         told = machine
     return "\n".join(lines) + "\n"
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: list[Row], old: dict[Any, float | None]) -> list[str]:
     """Case, figure, measured, bar, verdict, note."""
-    head = ["| case | precision | figure | medians | minima | bar | | note |", "|---" * 8 + "|"]
-    return head + [
+    head = "| case | precision | figure | before | medians | minima | bar | | note |"
+    return [head, "|---" * 9 + "|"] + [
         f"| {row['case']} | {row.get('precision', '–')} | {row['figure']} | "
-        f"{_number(row.get('value'))} | {_number(row.get('minima'))} | {row.get('bar') or '–'} | "
-        f"{_verdict(row)} | {_note(row)} |"
+        f"{_number(old.get(_key(row)))} | {_number(row.get('value'))} | "
+        f"{_number(row.get('minima'))} | {row.get('bar') or '–'} | {_verdict(row)} | {_note(row)} |"
         for row in rows
     ]
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return row["case"], row.get("precision"), row["figure"]
 
 
 def _verdict(row: Row) -> str:

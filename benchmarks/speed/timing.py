@@ -47,12 +47,20 @@ class Budget:
 
 
 def by_turns(
-    tasks: Mapping[str, Task], budget: Budget, *, clock: Callable[[], float] = time.thread_time
+    tasks: Mapping[str, Task],
+    budget: Budget,
+    *,
+    clock: Callable[[], float] = time.thread_time,
+    after: Mapping[str, str] | None = None,
 ) -> dict[str, Timed]:
-    """Time every task once a round, in an order that rotates."""
+    """Time every task once a round, in an order that rotates.
+
+    Tasks of `after` are not repeated, and each call follows one of the task that it names.
+    """
+    followers = {leader: name for name, leader in (after or {}).items()}
     repeats = {name: _repeats(name, task, clock) for name, task in tasks.items()}
     samples: dict[str, list[float]] = {name: [] for name in tasks}
-    names = list(tasks)
+    names = [name for name in tasks if name not in (after or {})]
     gc.collect()
     began = time.perf_counter()
     for n_rounds in range(_MOST):
@@ -61,6 +69,8 @@ def by_turns(
         first = n_rounds % len(names)
         for name in names[first:] + names[:first]:
             samples[name].append(_sample(tasks[name], repeats[name], clock))
+            if follower := followers.get(name):
+                samples[follower].append(_sample(tasks[follower], 1, clock))
     return {name: Timed(np.array(values)) for name, values in samples.items()}
 
 

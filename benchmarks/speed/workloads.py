@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,8 @@ from scipy import sparse
 from scstream import Config, Exponential, ScStream
 from scstream.core.cluster_edits import add_clusters
 from scstream.core.state import NOVEL, State, Transition
-from scstream.families import Family, Gaussian, Multinomial
+from scstream.families import Direction, Family, Gaussian, Multinomial, Subspace
+from scstream.families.sphere import unit_rows
 from scstream.kernels import choose_kernels
 from scstream.model import Model, Settings
 
@@ -24,6 +25,8 @@ _AGE = 1_000  # batches that the clusters have lived
 _EXTRA = 20.0  # degrees of freedom of the prior beyond D
 _EXTRA_WIDE = 8.0  # the same for every feature, where there are many
 _CHUNK = 1 << 22  # numbers held while rows are drawn
+_NOISE = 1.2  # length of what is added to the direction of a cluster
+_UNIT: dict[str, type[Family]] = {"direction": Direction, "subspace": Subspace}
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,16 @@ class Workload:
     n_rows: int
     n_features: int
     n_clusters: int
-    kind: str = "gaussian"  # or "dense" or "sparse" counts
+    kind: str = "gaussian"  # or "dense" or "sparse" counts, or unit rows for a family of `_UNIT`
     n_batches: int = 200  # few would be learned by heart
     seed: int = 0
 
     @cached_property
     def places(self) -> np.ndarray:  # (K, D)
-        """Centres of Gaussians, or probabilities of counts."""
+        """Centres of Gaussians, directions of unit rows, or probabilities of counts."""
         rng = np.random.default_rng(self.seed)
+        if self.kind in _UNIT:
+            return unit_rows(rng.standard_normal((self.n_clusters, self.n_features)))
         if self.kind == "gaussian":
             return _centres(self.n_clusters, self.n_features, rng)
         return _urns(self.n_clusters, self.n_features, rng, sparse_rows=self.kind == "sparse")
@@ -63,6 +68,11 @@ class Workload:
 
     def rows(self, label: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (N, D)
         """Draw a row from each of these clusters."""
+        if self.kind in _UNIT:
+            noise = rng.standard_normal((len(label), self.n_features))
+            noise *= _NOISE / math.sqrt(self.n_features)
+            noise += self.places[label]
+            return unit_rows(noise)
         if self.kind == "gaussian":
             noise = rng.standard_normal((len(label), self.n_features))
             noise *= self.scales[label]
@@ -78,12 +88,21 @@ class Workload:
 
     def _prior(self) -> Family:
         d = self.n_features
+        if self.kind in _UNIT:
+            return self._learned_prior(_UNIT[self.kind])
         if self.kind != "gaussian":
             return Multinomial(concentration=np.full(d, 0.5))
         spread = float(np.mean(np.square(self.places)))
         extra = _EXTRA if d <= 16 else _EXTRA_WIDE * d
         psi = np.eye(d) * (extra - 1.0) / (d + extra)
         return Gaussian(mean=np.zeros(d), kappa=1.0 / max(spread, 1.0), nu=d + extra, psi=psi)
+
+    def _learned_prior(self, family: type[Family]) -> Family:
+        """What a family learns from some rows of every cluster."""
+        label = np.repeat(np.arange(self.n_clusters), 10)
+        X = self.rows(label, np.random.default_rng(self.seed + 4))
+        prior = family.weak_prior(X)
+        return prior.adapted(prior.stats(X, label, self.n_clusters), X)
 
     @property
     def half_life(self) -> float:
@@ -102,18 +121,10 @@ class Workload:
         n_rows = max(_ROWS_KEPT, round(self.n_rows / self.n_clusters))  # of one cluster
         halves = np.concatenate(list(self._halves(min(n_rows, 5_000))))  # (K, 2, P)
         halves /= halves[:, :, 0].sum(axis=1).mean()
-        now = self.n_rows / self.n_clusters
-        past = now / (2.0 ** (1.0 / self.half_life) - 1.0)
-        start = Transition.of(replace(State.empty(self.family), time=0.0))
-        state = add_clusters(start, now * halves, np.full(self.n_clusters, NOVEL)).state
-        return replace(
-            state,
-            past=past * halves,
-            age=state.age + _AGE,
-            born=state.born - _AGE,
-            peak=np.full(self.n_clusters, now + past),
-            n_batches=_AGE,
-        )
+        halves *= self.n_rows / self.n_clusters / (1.0 - 2.0 ** (-1.0 / self.half_life))
+        start = Transition.of(State.empty(self.family).replace(time=0.0))
+        state = add_clusters(start, halves, np.full(self.n_clusters, NOVEL)).state
+        return state.replace(age=state.age + _AGE, born=state.born - _AGE, n_batches=_AGE)
 
     def _halves(self, n_rows: int) -> Iterator[np.ndarray]:
         """Statistics of the halves of some clusters at a time."""

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from scstream.compute.choose import thread_executor
 from scstream.core.calibration import check_rate
 from scstream.core.config import Config
 from scstream.core.groups import Groups
@@ -24,7 +25,8 @@ from scstream.io.clusters import ClusterTable
 from scstream.io.disk import write_atomically
 from scstream.io.estimator_input import rows_to_predict
 from scstream.io.schema import read_weight
-from scstream.model import Model, Update, load_model, thread_executor
+from scstream.learning import Update
+from scstream.model import Model, load_model
 from scstream.posterior import Chain, PosteriorSamples
 
 T = TypeVar("T")

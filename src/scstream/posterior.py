@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.compute.choose import choose_executor
 from scstream.compute.threads import one_blas_thread
 from scstream.core.exact import advance
 from scstream.core.partition import Partition, Table, numbered
@@ -15,7 +16,7 @@ from scstream.core.state import Batch
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels, Rows
 from scstream.io.parameters import read_whole
-from scstream.model import Model, choose_executor
+from scstream.model import Model
 
 _MAX_CANDIDATES = 200  # samples that are compared with all samples to find a consensus
 

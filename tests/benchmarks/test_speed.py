@@ -6,7 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from benchmarks.speed import engines, scaling
+from benchmarks.paper.files import stored
+from benchmarks.speed import alone, engines, scaling
 from benchmarks.speed.__main__ import PARTS, main
 from benchmarks.speed.page import page
 from benchmarks.speed.timing import Budget, by_turns, judged, ratio
@@ -71,10 +72,49 @@ def test_a_model_in_the_middle_of_a_stream(kind):
     assert learner.steady
     assert learner.n_clusters == 5
     assert learner.model.state_.weight.sum() == pytest.approx(weight.sum(), rel=0.1)
-    assert scaling.state_bytes(work.state) > work.state.past.nbytes
+    assert alone.state_bytes(work.state) > work.state.subclusters.nbytes
+
+
+@pytest.mark.parametrize("kind", ["direction", "subspace"])
+def test_unit_rows_keep_their_clusters(kind):
+    work = Workload(300, 100, 5, kind, n_batches=31)
+    learner = engines.Learner(work.model(), work)
+    learner()
+    assert learner.n_clusters == 5
+
+
+def test_a_reader_uses_the_newest_model():
+    work = Workload(200, 2, 3, n_batches=4)
+    learner = engines.Learner(work.model(), work)
+    seen = []
+    learner.model.predict = lambda rows: seen.append(learner.model.model_)
+    tasks = {"fit": learner, "predict": engines.Reader(learner, work)}
+    by_turns(tasks, Budget(0.0, 5), after={"predict": "fit"})
+    timed = seen[-5:]
+    assert len({id(model) for model in timed}) == 5
+
+
+def test_a_missing_file_is_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("SCSTREAM_DATA", str(tmp_path))
+    stored.cache_clear()
+    main(["--json", "--part", "words", "--case", "news-t"])
+    (row,) = json.loads(capsys.readouterr().out)["words"]["rows"]
+    stored.cache_clear()
+    assert row["verdict"] == "skipped"
+    assert "mstream_News-T.jsonl.gz" in row["note"]
+
+
+def test_speed_is_compared_with_that_before(monkeypatch):
+    old = {"case": "many", "figure": "partial_fit", "value": 3.0, "point": {"product": 40.0}}
+    monkeypatch.setattr(scaling, "before", lambda: {"commit": "abc", "rows": [old]})
+    (row,) = scaling.faster_row("many", {"k": 10_000, "product": 4.0})
+    assert (row["value"], row["verdict"]) == (10.0, "ok")
+    (row,) = scaling.faster_row("many", {"k": 10_000, "product": 8.0})
+    assert row["verdict"] == "missed"
 
 
 def test_plots_are_drawn(tmp_path):
-    points = [{"d": 2, "k": k, "pass": 1e-6 * k, "fit": 1e-5 * k, "state": 100 * k} for k in (1, 9)]
-    scaling.plot([{"point": point} for point in points], tmp_path / "k.png")
+    times = {"seconds": 1e-3, "engine_seconds": 1e-4}
+    points = [{"point": {"k": k, "state": 100 * k}} | times for k in (1, 9)]
+    scaling.plot(points, tmp_path / "k.png")
     assert (tmp_path / "k.png").stat().st_size > 0

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from scstream.core.algorithms import ALGORITHMS
 from scstream.core.assign import Executor
 from scstream.core.cluster_edits import add_clusters
 from scstream.core.config import Config
@@ -13,7 +14,6 @@ from scstream.core.state import NOVEL, Batch, Info, State, Transition
 from scstream.families import Diagonal, Gaussian, Multinomial
 from scstream.families.base import Family, Labels
 from scstream.kernels import choose_kernels
-from scstream.model import ALGORITHMS
 
 FAMILIES = {
     name: family.with_kernels(choose_kernels())

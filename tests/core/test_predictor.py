@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from scstream.compute.choose import thread_executor
 from scstream.core.predictor import Predictor
-from scstream.model import Settings, thread_executor
+from scstream.model import Settings
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["births", "no births"])

@@ -13,12 +13,12 @@ from scstream.cli.render import console
 from scstream.cli.rows import InputSize, explain_os_errors, input_name, read_chunks
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.settings import Tables
+from scstream.compute.choose import thread_executor
 from scstream.core.predictor import Prediction, Predictor
 from scstream.core.state import NOVEL
 from scstream.errors import InputError
 from scstream.families.base import Rows
 from scstream.io.schema import check_entries
-from scstream.model import thread_executor
 from scstream.preprocess.block import Block, Columns, Reject
 from scstream.stream import connectors
 from scstream.stream.model_version import ModelVersion

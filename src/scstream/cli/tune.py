@@ -15,10 +15,11 @@ from scstream.cli.optuna import Chosen, Range, Space, search
 from scstream.cli.progress import ProgressBar
 from scstream.cli.rows import explain_os_errors, input_name
 from scstream.cli.settings import Tables
+from scstream.compute.choose import thread_executor
 from scstream.core.predictor import Predictor
 from scstream.errors import InputError
 from scstream.families.base import Labels, Rows
-from scstream.model import Model, Settings, thread_executor
+from scstream.model import Model, Settings
 from scstream.preprocess.block import Columns
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.config import build

@@ -161,3 +161,11 @@ class RemoteRows(ABC):
     @abstractmethod
     def each(self, function: Callable[[Rows], Any]) -> None:
         """Apply a check that may raise to all rows, on the machines that hold them."""
+
+
+def check_rows(rows: Rows, check: Callable[[Rows], None]) -> None:
+    """Check rows where they are: in this process, or on the nodes of a cluster."""
+    if isinstance(rows, RemoteRows):
+        rows.each(check)
+    else:
+        check(rows)

@@ -10,13 +10,14 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from scstream.compute.choose import thread_executor
 from scstream.compute.rows import canonical
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Rows
 from scstream.io.header import PipelineState
 from scstream.io.model_file import DAMAGE
 from scstream.io.schema import check_entries
-from scstream.model import Model, read_checkpoint, thread_executor
+from scstream.model import Model, read_checkpoint
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.scale import Standardise
