@@ -452,9 +452,7 @@ class Subspace(Family):
         return stats[..., 0], first, self._outside_squares(stats)
 
     def _outside_squares(self, stats: Array) -> Array:  # (..., P) -> (...)
-        return np.asarray(
-            stats[..., 1 + self.n_features] - stats[..., self._squares].sum(axis=-1)
-        )
+        return np.asarray(stats[..., 1 + self.n_features] - stats[..., self._squares].sum(axis=-1))
 
     def _turned(self, basis: Array) -> Self:
         """Return this family with another basis, and the same prior as far as it is known."""
