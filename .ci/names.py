@@ -84,7 +84,7 @@ PARTS = {
     "lasting": "net_events",
     "surgery": "cluster_edits",
     "fading": "forgetting",
-    "remember": "unfade_inactive",
+    "remember": "unfaded",
     "silent": "inactive",
     "heard": "active",
     "stride": "batch_interval",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from scstream.core.row_ranges import RowRange
 
 _MOST_ASKED = 1 << 14  # rows, as in `scstream.core.default`
+_SHORT_IDS = 128  # ids that fit into one byte
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Job:
     n_rows: int
     n_sweeps: int = 0
     asked: bool = True
-    resident: bool = True  # rows are in the stores of the nodes already, and labels stay there
+    resident: bool = True  # rows are in the stores of the nodes already
     scatter: bool = False  # sums are reduced in parts by the workers, not whole by the driver
     shared_step: bool = False  # each worker makes the plan of its share of the clusters
     aligned: bool = False  # rows so shared out that a worker has one subtree of the sums
@@ -147,6 +148,7 @@ class _Clock:
         self, work: Work, job: Job, workers: Workers, engine: Engine, network: Network
     ) -> None:
         self.work, self.job, self.engine, self.network = work, job, engine, network
+        self.workers = workers
         self.n_threads, self.slowness = workers.n_threads, workers.slowness
         self.driver_threads = workers.driver_threads or workers.n_threads
         self.row_ranges = RowRange.full(job.n_rows).shards(workers.n_workers)
@@ -169,10 +171,22 @@ class _Clock:
         self.spend("rows", self.engine.look * n_bytes / self.n_workers)
 
     def ask(self) -> None:
-        """Some rows are asked before all of them choose, on the threads of the driver."""
+        """Some rows are asked before all of them choose: where there are threads for them."""
         asked = RowRange.full(min(self.job.n_rows, _MOST_ASKED))
+        if self.driver_threads < min(asked.stop, self.n_workers * self.n_threads):
+            self.spend("asked pass", self.rounds())  # the workers put their rows aside
+            sample = replace(self.job, n_rows=len(asked.rows))
+            clock = _Clock(self.work, sample, self.workers, self.engine, self.network)
+            clock.sweep(self.work.asked, self.work.predictive_step)
+            self.spend("asked pass", sum(clock.spent.values()))
+            return
         self.step(self.work.predictive_step)
         self.spend("asked pass", self.work.asked * makespan(asked, self.driver_threads))
+        if self.job.resident and self.job.n_rows > _MOST_ASKED:
+            n_bytes = 8 * self.work.n_features * len(asked.rows)
+            moved = (self.engine.copy + self.engine.look) * n_bytes
+            self.spend("asked pass", self.rounds() + moved)
+            self.spend("asked pass", self.sent(n_bytes * (1 - 1 / self.n_workers)))
 
     def step(self, seconds: float) -> None:
         """Make a plan: K·D³ work."""
@@ -253,15 +267,17 @@ class _Clock:
         return told + crossed + added + back + gathered + (engine.look + engine.add) * sums
 
     def label(self) -> None:
-        """Every row gets its id; ids go to the driver, unless they stay with the rows."""
+        """Every row gets its id; ids go to the driver, in as few bytes as they need."""
         longest = max(len(row_range.rows) for row_range in self.row_ranges)
         self.spend("labels", self.work.label * longest + self.rounds())
-        if not self.job.resident:
-            n_bytes = 8 * self.job.n_rows
-            elsewhere = n_bytes * (1 - len(self.row_ranges[0].rows) / self.job.n_rows)
-            self.spend("labels", self.sent(elsewhere))
-            moved = self.engine.copy / self.n_workers + self.engine.look + self.engine.add
-            self.spend("labels", moved * n_bytes)
+        if self.n_workers == 1 and self.engine == Engine():
+            return  # no engine: the ids are there
+        width = 1 if self.work.n_clusters <= _SHORT_IDS else 2
+        n_bytes = width * self.job.n_rows
+        elsewhere = n_bytes * (1 - len(self.row_ranges[0].rows) / self.job.n_rows)
+        self.spend("labels", self.sent(elsewhere))
+        moved = self.engine.copy / self.n_workers + self.engine.look
+        self.spend("labels", moved * n_bytes + 8 * self.engine.add * self.job.n_rows)
 
     def rounds(self) -> float:
         """Seconds of a call to every worker that brings nothing and takes nothing."""

@@ -27,6 +27,8 @@ struct AssignmentParams {
     const int64_t* pairs = nullptr;
     const double* unions = nullptr;
     const double* typical = nullptr;  // may be null: no row is taken from its cluster
+    const double* screen = nullptr;  // cheap tables, where there are candidates
+    int64_t n_candidates = 0;        // groups whose exact scores are computed; 0: all
     double log_new = 0.0;
     uint64_t key = 0;
     int64_t first_row = 0;  // of the rows that are passed, in the batch
@@ -85,6 +87,9 @@ struct GaussianPrior {
 
 // Row widths of parameters and of predictive tables of the Gaussian family.
 inline int64_t gaussian_params(int64_t d) { return d * (d + 1) / 2 + d + 1; }
+
+// Row width of the cheap tables of `screen.h`.
+inline int64_t screen_width(int64_t d) { return 2 * d + 3; }
 
 // Concentrations are (d,); tables of groups are rows of d numbers.
 struct MultinomialKernels {
@@ -182,6 +187,12 @@ struct Kernels {
                             bool predictive, const Rows&, int64_t begin, int64_t end, double* out);
     void (*gaussian_stats)(const GaussianPrior&, const Rows&, const int64_t* group, int64_t groups,
                            double* out);
+    // Groups that rows may belong to; see `near_groups`.
+    void (*gaussian_near)(const GaussianPrior&, const AssignmentParams&, const Rows&, int64_t every,
+                          int64_t phase, double* near, double* audit);
+    // Candidates of rows [begin, end) and their scores.
+    void (*gaussian_shortlist)(const GaussianPrior&, const AssignmentParams&, const Rows&,
+                               int64_t begin, int64_t end, int64_t* group, double* score);
     // The `most` nearest of points [begin, end), nearest first: out[(i - begin) * most + rank].
     void (*nearest)(const double* points, int64_t n, int64_t d, int64_t most, int64_t begin,
                     int64_t end, int64_t* out);

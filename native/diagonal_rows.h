@@ -186,6 +186,7 @@ class DiagonalSums {
 // The family as the pass sees it.
 template <class Real> struct DiagonalFamily {
     using T = Real;
+    static constexpr bool CAN_SCREEN = false;
     using Sums = DiagonalSums;
     template <class R> using Tables = DiagonalTables<R>;
 

@@ -183,6 +183,7 @@ INLINE double inverse_length(const double* row, int64_t d) {
 // the centre, times the strength.
 struct DirectionFamily {
     using T = double;
+    static constexpr bool CAN_SCREEN = false;
     template <class R> using Tables = DirectionTables;
 
     int64_t n_stats() const { return 1 + prior.d; }

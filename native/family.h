@@ -22,6 +22,8 @@ struct AssignmentArrays {
     Matrix log_subweight, prior;
     Ids pairs;
     Matrix unions;
+    Matrix screen;
+    int64_t n_candidates;
     std::optional<Matrix> typical;
 };
 
@@ -110,6 +112,13 @@ class Family {
         plan.prior = a.prior.data();
         plan.pairs = a.pairs.data();
         plan.unions = a.unions.data();
+        if (a.n_candidates > 0) {
+            require(a.screen.shape(0) == k && predictive && k > 0 &&
+                        a.screen.shape(1) == size_t(screen_width(n_features())),
+                    "the screen does not fit the clusters");
+            plan.screen = a.screen.data();
+            plan.n_candidates = a.n_candidates;
+        }
         plan.typical = a.typical ? a.typical->data() : nullptr;
         plan.log_new = log_new.value_or(0.0);
         plan.key = key.value_or(0);

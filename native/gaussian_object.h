@@ -47,6 +47,40 @@ class Gaussian final : public Family {
         return fresh(log_split_ratios(alpha, one, two)).array({one.size()});
     }
 
+    // How many rows may belong to each group, and what the screen missed of how many rows.
+    Output near(const nb::object& X, Matrix clusters, Vector log_weight, Matrix screen,
+                int64_t n_candidates, int64_t first_row, int64_t every, int64_t phase) const {
+        require(every > 0, "an audit needs rows");
+        const RowsHeld held = rows_of(X, std::nullopt);
+        AssignmentParams plan = screened(clusters, log_weight, screen, n_candidates);
+        plan.first_row = first_row;
+        Fresh<double> out(plan.n_clusters + 2);
+        {
+            nb::gil_scoped_release free;
+            kernels()->gaussian_near(prior_, plan, held.rows, every, phase, out.data(),
+                                     out.data() + plan.n_clusters);
+        }
+        return out.array({size_t(plan.n_clusters) + 2});
+    }
+
+    // The groups that a cheap score finds for every row, and their scores.
+    nb::tuple shortlist(const nb::object& X, Matrix clusters, Vector log_weight, Matrix screen,
+                        int64_t n_candidates) const {
+        const RowsHeld held = rows_of(X, std::nullopt);
+        const AssignmentParams plan = screened(clusters, log_weight, screen, n_candidates);
+        const int64_t most = n_candidates < plan.n_clusters ? n_candidates : plan.n_clusters;
+        Fresh<int64_t> group(held.rows.n * most);
+        Fresh<double> score(held.rows.n * most);
+        {
+            nb::gil_scoped_release free;
+            if (held.rows.n)
+                kernels()->gaussian_shortlist(prior_, plan, held.rows, 0, held.rows.n,
+                                              group.data(), score.data());
+        }
+        const std::vector<size_t> shape = {size_t(held.rows.n), size_t(most)};
+        return nb::make_tuple(group.array(shape), score.array(shape));
+    }
+
     // Pairs of neighbouring groups whose union is more probable than the two.
     nb::tuple likely_unions(double alpha, Matrix stats, int64_t n_neighbours) const {
         const int64_t groups = groups_of(stats);
@@ -208,6 +242,22 @@ class Gaussian final : public Family {
 
   private:
     using Pointers = std::vector<const double*>;
+
+    AssignmentParams screened(const Matrix& clusters, const Vector& log_weight,
+                              const Matrix& screen, int64_t n_candidates) const {
+        const size_t k = clusters.shape(0);
+        require(k > 0 && n_candidates > 0 && log_weight.size() == k && screen.shape(0) == k &&
+                    clusters.shape(1) == size_t(table_width(true)) &&
+                    screen.shape(1) == size_t(screen_width(prior_.d)),
+                "the screen does not fit the clusters");
+        AssignmentParams plan;
+        plan.n_clusters = int64_t(k);
+        plan.n_candidates = n_candidates;
+        plan.clusters = clusters.data();
+        plan.log_weight = log_weight.data();
+        plan.screen = screen.data();
+        return plan;
+    }
 
     // Constants of `core.fading`.
     static constexpr double GAIN = 0.3, FIRST_GAIN = 0.7, STEADY = 20.0, PLACE_GAIN = 0.3;

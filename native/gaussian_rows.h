@@ -135,6 +135,15 @@ template <class T> class GaussianTables {
         }
     }
 
+    // Scores of two vectors of rows, which stand feature by feature side by side.
+    void score_two(int64_t g, const T* x, Vec<T> (&out)[2]) const {
+        Vec<T> s[2];
+        squares<T, 0, 2>(table_.get() + g * width_, d_, x, 2 * LANES<T>, s);
+        for (int v = 0; v < 2; ++v)
+            out[v] = predictive_ ? constant_[g] - power_[g] * log1p_of<T>(s[v])
+                                 : constant_[g] - T(0.5) * s[v];
+    }
+
     // Whether all tables fit where every tile of rows may come back to them.
     bool in_cache() const { return groups * width_ <= IN_CACHE; }
 
@@ -225,7 +234,8 @@ class GaussianSums {
             stats[p] += sum<double>(lanes_[p]);
             lanes_[p] = vd{};
         }
-        for (int side = 0; d_ > SMALL && side < 2; ++side) add_collected(side, stats);
+        for (int side = 0; d_ > SMALL && side < 2; ++side)
+            if (held_[side]) add_collected(side, stats);
     }
 
   private:
@@ -300,6 +310,7 @@ class GaussianSums {
 template <class Real> struct GaussianFamily {
     using T = Real;
     using Sums = GaussianSums;
+    static constexpr bool CAN_SCREEN = true;
     template <class R> using Tables = GaussianTables<R>;
 
     explicit GaussianFamily(const GaussianPrior& prior) : prior(prior) {}

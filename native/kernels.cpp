@@ -3,6 +3,7 @@
 #include "direction.h"
 #include "gaussian_rows.h"
 #include "multinomial.h"
+#include "near.h"
 #include "pass.h"
 #include "special.h"
 #include "subspace.h"
@@ -17,6 +18,18 @@ static void gaussian_scores(const GaussianPrior& prior, const double* table, int
                             bool predictive, const Rows& rows, int64_t begin, int64_t end,
                             double* out) {
     row_scores(GaussianFamily<double>(prior), table, groups, predictive, rows, begin, end, out);
+}
+
+static void gaussian_near(const GaussianPrior& prior, const AssignmentParams& plan,
+                          const Rows& rows, int64_t every, int64_t phase, double* near,
+                          double* audit) {
+    near_groups(GaussianFamily<double>(prior), plan, rows, every, phase, near, audit);
+}
+
+static void gaussian_shortlist(const GaussianPrior& prior, const AssignmentParams& plan,
+                               const Rows& rows, int64_t begin, int64_t end, int64_t* group,
+                               double* score) {
+    shortlist(GaussianFamily<double>(prior), plan, rows, begin, end, group, score);
 }
 
 // Sums of the statistics of rows by group, for a family as the pass sees it.
@@ -132,7 +145,8 @@ const scstream::Kernels* scstream::NAMED(SCSTREAM_ISA)() {
         NAME(SCSTREAM_ISA),         isa::LANES<double>,       isa::gaussian_pass,
         isa::gaussian_log_marginal, isa::gaussian_means,   isa::gaussian_stds,
         isa::gaussian_translate,    isa::gaussian_predictive, isa::gaussian_draw,
-        isa::gaussian_scores,       isa::gaussian_stats,      isa::nearest,
+        isa::gaussian_scores,       isa::gaussian_stats,      isa::gaussian_near,
+        isa::gaussian_shortlist,    isa::nearest,
         isa::uniforms,              isa::normals,             isa::log_gammas,
         {isa::multinomial_pass, isa::multinomial_log_marginal, isa::multinomial_draw,
          isa::multinomial_scores, isa::multinomial_stats, isa::multinomial_in_range},

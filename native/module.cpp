@@ -137,22 +137,25 @@ NB_MODULE(_native, m) {
                Matrix subclusters, Vector log_weight, Matrix log_subweight, Matrix prior, Ids pairs,
                Matrix unions, std::optional<double> log_new, std::optional<uint64_t> key,
                bool predictive, bool report_map, bool collect_evidence, bool single, int64_t first_row,
-               int64_t slice_length, Ids subtrees, bool map_labels, std::optional<Matrix> typical) {
+               int64_t slice_length, Ids subtrees, bool map_labels, Matrix screen,
+               int64_t n_candidates, std::optional<Matrix> typical) {
                 const AssignmentArrays arrays = {clusters, subclusters, log_weight, log_subweight,
-                                           prior, pairs,  unions, typical};
+                                           prior, pairs,  unions, screen, n_candidates, typical};
                 return self.assign(X, weight, arrays, log_new, key, predictive, map_labels, report_map,
                                    collect_evidence, single, {first_row, slice_length, subtrees});
             },
             "X"_a, "weight"_a.none(), "clusters"_a, "subclusters"_a, "log_weight"_a, "log_subweight"_a,
             "prior"_a, "pairs"_a, "unions"_a, "log_new"_a.none(), "key"_a.none(), "predictive"_a,
             "report_map"_a, "collect_evidence"_a, "single"_a, "first_row"_a, "slice_length"_a,
-            "subtrees"_a, "map_labels"_a = false, "typical"_a.none() = nb::none());
+            "subtrees"_a, "map_labels"_a, "screen"_a, "n_candidates"_a, "typical"_a.none());
     nb::class_<Gaussian, Family>(m, "Gaussian")
         .def(nb::init<Vector, double, double, Matrix, Vector>(), "mean"_a, "kappa"_a, "nu"_a,
              "psi"_a, "origin"_a)
         .def("log_marginal", &Gaussian::log_marginal, "stats"_a)
         .def("log_marginal_of_unions", &Gaussian::log_marginal_of_unions, "stats"_a, "first"_a,
              "second"_a)
+        .def("near", &Gaussian::near)
+        .def("shortlist", &Gaussian::shortlist)
         .def("log_split_ratio", &Gaussian::log_split_ratio)
         .def("likely_unions", &Gaussian::likely_unions)
         .def("move_clusters", &Gaussian::move_clusters)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "api.h"
+#include "screen.h"
 #include "simd.h"
 
 namespace SCSTREAM_ISA {
@@ -99,17 +100,25 @@ template <class Family> class RowPass final : public scstream::Pass {
           halves_(family.template tables<double>(plan.subclusters, 2 * plan.n_clusters, plan.predictive,
                                                  plan.log_subweight)),
           exact_(family.template tables<double>(
-              plan.clusters, plan.collect_evidence || plan.typical ? plan.n_clusters : 0,
+              plan.clusters,
+              plan.collect_evidence || plan.n_candidates || plan.typical ? plan.n_clusters : 0,
               plan.predictive)),
+          new_(family.template tables<double>(
+              plan.prior, plan.n_candidates && plan.may_be_new ? 1 : 0, true, &plan_.log_new)),
           unions_(family.template tables<double>(plan.unions, plan.n_pairs, true)),
-          typical_(family.template tables<double>(plan.typical, plan.typical ? 1 : 0, true)) {}
+          typical_(family.template tables<double>(plan.typical, plan.typical ? 1 : 0, true)),
+          screen_(plan.screen, plan.n_candidates ? plan.n_clusters : 0, family.prior.d,
+                  plan.log_weight) {}
 
     void slice(const Rows& rows, int64_t begin, int64_t end, Choices choices,
                double* block) const override {
         const int64_t n = end - begin, k = plan_.n_clusters;
         AssignmentStats totals(block, plan_, family_.n_stats());
         Drawn drawn(n, plan_);
-        choose(rows, begin, n, drawn, totals);
+        if (plan_.n_candidates)
+            choose_candidates(rows, begin, n, drawn, totals);
+        else
+            choose(rows, begin, n, drawn, totals);
         if (plan_.typical) leave_bad_fits(rows, begin, n, drawn);
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
@@ -155,6 +164,53 @@ template <class Family> class RowPass final : public scstream::Pass {
                 choose_tile(scores.get() + t * TILE<T>, stride, groups, top.get() + t * TILE<T>,
                             look, rows, begin, first + t * TILE<T>, in_tile(count, t), drawn, totals);
         }
+    }
+
+    // The same among few candidates, and among a new cluster where rows may be in one.
+    void choose_candidates(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn,
+                           AssignmentStats& totals) const {
+        if constexpr (Family::CAN_SCREEN) {
+            const Shortlist<Family> list(family_, plan_, screen_, exact_, rows, begin, n);
+            Buffer<double> x(family_.vector_size(), RAW), mass(list.most + 1, RAW);
+            for (int64_t first = 0; first < n; first += LD) {
+                const int64_t count = n - first < LD ? n - first : LD;
+                vd chance, half, fresh = all(-double(INFINITY));
+                chances_from(plan_, begin + first, chance, half);
+                if (plan_.may_be_new) {
+                    int64_t row[LD];
+                    for (int l = 0; l < LD; ++l) row[l] = begin + first + (l < count ? l : 0);
+                    family_.pack_vector(rows, row, x.get());
+                    fresh = new_.score(0, x.get());
+                }
+                for (int64_t r = first; r < first + count; ++r) {
+                    choose_one(list, r, fresh[r - first], chance[r - first], mass.get(), drawn,
+                               rows.weight ? rows.weight[begin + r] : 1.0, totals);
+                    if (plan_.draw_sides) drawn.chance[r] = half[r - first];
+                }
+            }
+        }
+    }
+
+    void choose_one(const Shortlist<Family>& list, int64_t r, double fresh, double chance,
+                    double* mass, Drawn& drawn, double weight, AssignmentStats& totals) const {
+        const double* score = list.score.get() + r * list.most;
+        const int32_t* group = list.group.get() + r * list.most;
+        int64_t best = 0;
+        for (int64_t c = 1; c < list.most; ++c) best = score[c] > score[best] ? c : best;
+        const bool is_new = fresh > score[best];
+        const double top = is_new ? fresh : score[best];
+        double total = 0.0;
+        for (int64_t c = 0; c < list.most; ++c) mass[c] = total += std::exp(score[c] - top);
+        total += std::exp(fresh - top);
+        *totals.density += weight * (top + std::log(total));
+        const int32_t probable = is_new ? int32_t(plan_.n_clusters) : group[best];
+        if (plan_.report_map) drawn.best[r] = probable;
+        drawn.label[r] = probable;
+        if (!plan_.draw_labels) return;
+        int64_t c = 0;
+        while (c < list.most && mass[c] < chance * total) ++c;
+        if (c == list.most && !plan_.may_be_new) --c;
+        drawn.label[r] = c < list.most ? group[c] : int32_t(plan_.n_clusters);
     }
 
     static int64_t in_tile(int64_t count, int64_t t) {
@@ -349,7 +405,8 @@ template <class Family> class RowPass final : public scstream::Pass {
     const Family family_;
     const AssignmentParams plan_;
     const Tables<T> whole_, prior_;
-    const Tables<double> halves_, exact_, unions_, typical_;
+    const Tables<double> halves_, exact_, new_, unions_, typical_;
+    const Screen screen_;
 };
 
 // A pass of a family, in the precision of the plan.

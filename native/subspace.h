@@ -143,6 +143,7 @@ struct SubspaceSums {
 // square lengths outside.
 struct SubspaceFamily {
     using T = double;
+    static constexpr bool CAN_SCREEN = false;
     template <class R> using Tables = SubspaceTables;
 
     int64_t n_stats() const { return prior.n_stats(); }

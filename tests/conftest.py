@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, settings
 PROJECT = Path(__file__).resolve().parents[1]
 
 # No deadline: a shared machine may be slow without an error in the code.
-# "dev" tries few examples, "gate" the usual hundred, and "ci" the same hundred every time.
+# "dev" tries few examples, "gate" more of them, and "ci" as many, the same every time.
 settings.register_profile("dev", deadline=None, max_examples=20)
-settings.register_profile("gate", deadline=None)
+settings.register_profile("gate", deadline=None, max_examples=50)
 settings.register_profile(
     "ci",
     deadline=None,
+    max_examples=50,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],

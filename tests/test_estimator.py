@@ -440,7 +440,7 @@ def test_same_seed_same_labels_and_no_seed_a_fresh_one() -> None:
 
 @pytest.mark.parametrize("family", ["gaussian", "multinomial"])
 def test_results_do_not_depend_on_threads(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scstream.core.row_ranges._LEAST", 16)
+    monkeypatch.setattr("scstream.core.row_ranges._TYPICAL", 16)
     monkeypatch.setattr("scstream.core.predictor._CHUNK", 16)
     batches = blobs(4, n_rows=150) if family == "gaussian" else counts(4)
     runs = []

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from scstream import ScStream
+from scstream.core import paper
 
 # The check of array API input needs an environment variable that scipy reads when it is imported.
 SKIPPED = {"check_array_api_input"}
@@ -30,7 +31,8 @@ SKIPPED |= {"check_estimator_sparse_array", "check_estimator_sparse_matrix"}
         pytest.param({"prior": "weak"}, marks=pytest.mark.slow),
     ],
 )
-def test_every_check_passes(params: dict[str, Any]) -> None:
+def test_every_check_passes(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper, "_START_SWEEPS", 100)  # the checks fit hundreds of models
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(ScStream(**params), on_fail=None)

@@ -1,8 +1,8 @@
 """``python -m benchmarks scale PART``: measure a part, write its table, and write the page.
 
 Parts that start Ray run in a network namespace of their own. ``sim`` measures the kernels and
-simulates a batch on 1 to 1,000 workers; with ``--replay`` it uses kernels as measured before.
-``page`` only writes the page.
+simulates a batch on 1 to 1,000 workers; with ``--replay`` it uses kernels as measured before, and
+measures only new cases. ``page`` only writes the page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import import_module
 from benchmarks.results_io import RESULTS, write_table
 from benchmarks.scale.network import go_inside
 
-ON_RAY = ("engine", "stability", "overhead", "kills", "memory", "pool", "replicas")
+ON_RAY = ("engine", "stability", "overhead", "traffic", "kills", "memory", "pool", "replicas")
 PARTS = (*ON_RAY, "sim", "page")
 
 

@@ -31,7 +31,7 @@ SCHEMES: dict[str, dict[str, bool]] = {
     "reduce-scatter": {"scatter": True},
     "reduce-scatter, shared step": {"scatter": True, "shared_step": True},
 }
-CORES_FOR = ((2, 20), (16, 100), (64, 1000), (128, 1000))
+CORES_FOR = ((2, 20), (16, 100), (64, 1000), (128, 1000), (384, 1000))
 _BATCHES = sorted(int(2**k * f) for k in range(15, 25) for f in (1, 1.25, 1.5, 1.75))
 _MOST_NODES = 400
 _SHARE = 0.10  # of a batch, for engine and network
@@ -42,9 +42,9 @@ Row = dict[str, Any]
 
 def write(*, measured_before: bool) -> None:
     """Measure the kernels, unless that was done before; simulate, and write the tables."""
-    if not measured_before:
-        JSON.write_text(json.dumps({"rates": measure()}))  # it takes minutes; the rest may fail
-    rates = json.loads(JSON.read_text())["rates"]
+    known = json.loads(JSON.read_text())["rates"] if measured_before else []
+    rates = measure(known)
+    JSON.write_text(json.dumps({"rates": rates}))  # it takes minutes; the rest may fail
     engine = prices(read("engine"))
     rows = list(curves(rates, engine))
     with (RESULTS / "scale-sim.csv").open("w", newline="") as file:

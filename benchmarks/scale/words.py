@@ -20,7 +20,8 @@ are in the stores of the nodes already.
 RATES = """\
 One thread, CPU time. A whole batch is a `partial_fit` of the default algorithm in mid-stream: the
 pass that asks at most 16,384 rows, one pass over all of them, parameters, moves and labels. Where
-K is large these batches are small, and what does not depend on their rows is much of them.
+K is large these batches are small, and what does not depend on their rows is much of them. Rows of
+D = 384 are unit vectors and learned by the direction family, all others by the Gaussian one.
 """
 
 CORES = """\
@@ -34,7 +35,10 @@ of the time, on as many nodes as the largest of these batches needs.
 
 TERMS = """\
 Where the seconds of such a batch go, at the largest size. Parameters, the asked pass and moves are
-the driver's own: nobody else works meanwhile, and they do not shrink with more nodes.
+the driver's own: nobody else works meanwhile, and they do not shrink with more nodes. The asked
+pass has four slices: four threads are all it can use, and the driver has these. Its rows come from
+the workers, 16,384 of them, which is less than the parameters and sums of a pass on the workers. A
+driver with fewer threads leaves the rows there.
 """
 
 RULE = """\
@@ -63,11 +67,12 @@ NOTES = """\
 The design notes (`SCALE.md`, section 4) worked the case D = 64, K = 1000 out by hand. Kernels need
 about what they expected in float32 and far less in float64. What differs is the communication: a
 plan holds clusters and both their halves, and sums come by halves, so that two to three times the
-bytes move; a worker returns the sums of all subtrees that its slices make up, usually several and
-not one; everything is copied into the store, and out of it, and added on the way; the driver
-submits and collects one call after the other, and in a reduce-scatter passes W² references on; and
-the asked pass and the moves stand still on the driver. The notes had none of these, and so much
-smaller batches. That K and D cancel is right for the bytes only.
+bytes move; a worker returns the sums of all subtrees that its slices make up, one if the number of
+workers is a power of two and several if not; everything is copied into the store, and out of it,
+and added on the way; the driver submits and collects one call after the other, and in a
+reduce-scatter passes W² references on; and the asked pass and the moves stand still on the driver.
+The notes had none of these, and so much smaller batches. That K and D cancel is right for the bytes
+only.
 """
 
 OVERHEAD = """\
@@ -89,6 +94,14 @@ something was done several times.
 """
 
 OTHERS = {  # by part: the heading, and what it says
+    "traffic": (
+        "Messages and bytes",
+        """\
+The same batch, 200,000 x 64 with K = 100, from the driver. Objects are put into the store once and
+go to every node once; a call is one message out, its result one message back. In a pass the plan
+goes out (5.2 MB) and one sum per subtree comes back (3.4 MB). One, two and four workers have one
+subtree each; three have nine together.""",
+    ),
     "kills": (
         "Workers killed",
         """\

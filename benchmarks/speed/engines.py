@@ -13,7 +13,7 @@ from benchmarks.speed.workloads import Workload
 from scstream import Config
 from scstream.compute.threads import ThreadExecutor
 from scstream.core.assign import AssignmentParams
-from scstream.core.forgetting import unfade_inactive
+from scstream.core.forgetting import unfaded
 from scstream.core.state import Batch
 from scstream.core.sweep import mean_params, sampled_params
 
@@ -78,14 +78,14 @@ def one_pass(work: Workload, params: AssignmentParams, *, n_threads: int = 1) ->
 def sampling(work: Workload, precision: str) -> AssignmentParams:
     """The parameters of a sampling sweep."""
     config, state = work.config(**chosen(precision)), work.state
-    shapes = unfade_inactive(config, state)
+    shapes = unfaded(state)
     return sampled_params(work.family, config, state, shapes, sweep=1, births=True)
 
 
 def predicting(work: Workload, precision: str) -> AssignmentParams:
     """The parameters of the last sweep: labels are drawn; the most probable ones are reported."""
     config, state = work.config(**chosen(precision)), work.state
-    shapes = unfade_inactive(config, state)
+    shapes = unfaded(state)
     return mean_params(work.family, config, state, shapes, births=True, key=1)
 
 

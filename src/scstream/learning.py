@@ -35,6 +35,7 @@ from scstream.io.schema import check_entries, read_time
 if TYPE_CHECKING:
     from scstream.model import Model
 
+_LARGE = 1 << 20  # statistics of a model that is calibrated more seldom
 _MANY_ROWS = 20  # of which a few that lie far out are errors
 
 
@@ -199,12 +200,11 @@ def _step(model: Model, batch: Batch, executor: Executor) -> Update:
 def _calibrated(model: Model, after: Model, batch: Batch) -> Calibration | None:
     """Return how dense rows are before they are learned; for a first batch, after that."""
     old = model.state.n_batches
-    skips = old >= 2 * EVERY and old % EVERY
+    every = EVERY if model.state.past.size < _LARGE else 8 * EVERY
+    skips = old >= 2 * EVERY and old % every
     if model.config.algorithm != "default" or skips or not batch.n_rows:
         return model.calibration
-    if isinstance(batch.rows, RemoteRows):
-        return model.calibration
-    rows = batch.rows[:: -(-batch.n_rows // N_CALIBRATED)]
+    rows = batch.rows[np.arange(0, batch.n_rows, -(-batch.n_rows // N_CALIBRATED))]
     found = (after if model.state.is_new else model).at().predict(rows)
     left = model.config.kernel.weight(np.array([max(batch.time - model.time, 0.0)]))[0]
     if model.state.is_new:

@@ -59,7 +59,7 @@ def test_choices_do_not_depend_on_the_block_size(name, kind, weighted, monkeypat
     weight = np.random.default_rng(1).random(500) if weighted else None
     found = {}
     for size in (500, 64, 7):
-        monkeypatch.setattr(row_ranges, "_LEAST", size)
+        monkeypatch.setattr(row_ranges, "_TYPICAL", size)
         loaded = ThreadExecutor().load(FAMILIES[name], Batch(rows, 0.0, weight))
         sums = loaded.assign(params)
         found[size] = loaded.labels(np.arange(6).reshape(3, 2))[0], sums
@@ -80,7 +80,7 @@ def test_any_number_of_threads_gives_the_same_bits(algorithm, monkeypatch):
         time.sleep(sleeper.random() * 2e-4)
         return assign_block(*args)
 
-    monkeypatch.setattr(row_ranges, "_LEAST", 50)
+    monkeypatch.setattr(row_ranges, "_TYPICAL", 50)
     monkeypatch.setattr(local_rows, "assign_block", unpunctual)
     monkeypatch.setattr(default, "_START_SWEEPS", 5)
     monkeypatch.setattr(paper, "_START_SWEEPS", 5)

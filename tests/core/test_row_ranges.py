@@ -54,11 +54,18 @@ def test_shares_cover_all_rows_and_have_similar_sizes(n_slices, n_shards):
 
 
 @given(n_rows=st.integers(0, 10**8))
-def test_the_number_of_slices_is_bounded(n_rows):
-    length = slice_length(n_rows)
-    assert length % 4096 == 0
-    assert RowRange.full(n_rows).stop <= 1024
-    assert length == 4096 or n_rows > 1024 * 4096
+def test_the_number_of_slices_is_a_power_of_two(n_rows):
+    length, n_slices = slice_length(n_rows), RowRange.full(n_rows).stop
+    assert n_slices & (n_slices - 1) == 0
+    assert n_slices <= 1024
+    assert length <= 6144 or n_slices == 1024
+    assert length >= 3072 or n_slices == 1
+
+
+@given(n_rows=st.integers(2**15, 10**7), n_shards=st.sampled_from([1, 2, 4]))
+def test_each_of_two_or_four_workers_has_one_subtree(n_rows, n_shards):
+    shares = RowRange.full(n_rows).shards(n_shards)
+    assert [len(share.subtrees()) for share in shares] == [1] * n_shards
 
 
 @pytest.mark.parametrize("n_rows", [0, 1])

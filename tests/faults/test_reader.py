@@ -16,7 +16,7 @@ from scstream.io import model_file
 from scstream.model import Model
 from tests.faults.reader_fuzz import attack, opened, sound_models
 
-SECONDS = 60  # of atheris
+SECONDS = 15  # of atheris
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -76,4 +76,4 @@ def test_atheris_finds_nothing():
     assert fuzz.returncode == 0, fuzz.stderr[-3000:]
     runs = re.search(r"number_of_executed_units: (\d+)", fuzz.stderr)
     assert runs, fuzz.stderr[-3000:]
-    assert int(runs[1]) > 1000
+    assert int(runs[1]) > 250

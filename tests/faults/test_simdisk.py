@@ -15,7 +15,7 @@ from tests.faults.mutants import MUTANTS
 from tests.faults.simdisk import FastPath, Fault, Loss, SimulatedDisk
 from tests.faults.simulation import LABELS, SETUPS, World, reference
 
-N_CHAINED = 100_000  # crashes, over all setups
+N_CHAINED = 30_000  # crashes, over all setups
 FILE = FastPath("/f")
 
 

@@ -78,7 +78,7 @@ STREAMS: dict[str, tuple[Callable[[int], Iterator[Any]], dict[str, Any]]] = {
 def test_stop_save_load_resume_equals_uninterrupted(
     name: str, n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scstream.core.row_ranges._LEAST", 16)
+    monkeypatch.setattr("scstream.core.row_ranges._TYPICAL", 16)
     stream, params = STREAMS[name]
     uninterrupted = ScStream(random_state=0, **params)
     stopped = ScStream(random_state=0, n_jobs=n_jobs, **params)

@@ -14,7 +14,7 @@ from scstream import ScStream
 from scstream.core import row_ranges
 from scstream.datasets import recurring_gaussians
 
-row_ranges._LEAST = 64
+row_ranges._TYPICAL = 64
 model = ScStream(random_state=3, n_jobs=int(sys.argv[1]))
 digest = hashlib.sha256()
 choices = {"n_active": 4, "swap": 2, "n_batches": 7, "batch_size": 300, "random_state": 1}

@@ -23,7 +23,7 @@ from scstream.families import (
 )
 from scstream.testing import check_family
 
-N_EXAMPLES = 40
+N_EXAMPLES = 25
 SEEDS = st.integers(0, 2**16)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scstream import ScStream
 from scstream.compute.threads import ThreadExecutor
+from scstream.core import paper
 from scstream.core.assign import AssignmentStats
 from scstream.core.state import Batch
 from scstream.datasets import drifting_gaussians
@@ -208,8 +209,9 @@ def test_nearest_neighbours_agree(seed, n, d, n_neighbours):
     "choices",
     [{}, {"algorithm": "paper"}, {"n_sweeps": 2}, {"family": "diagonal"}, {"kernel": None}],
 )
-def test_complete_streams_agree(choices):
+def test_complete_streams_agree(choices, monkeypatch):
     """Births, splits, merges and motion, batch after batch: the same labels."""
+    monkeypatch.setattr(paper, "_START_SWEEPS", 100)
 
     def run(kernels):
         stream = drifting_gaussians(n_clusters=8, n_batches=12, random_state=4)

@@ -38,6 +38,7 @@ BATCH = BatchLearned(
     rejected=3,
     clusters=7,
     novel=5,
+    screening_error=1e-4,
     log_density=-2.5,
     events={"born": 2, "merged": 1},
     waiting=11,

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-_LIMIT = 60.0  # seconds that a node may take to start
+_LIMIT = 300.0  # seconds that a node may take to start on a busy machine
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
@@ -32,18 +33,33 @@ class Node:
 
     def __init__(self, arguments: list[str], log: Path) -> None:
         ray = Path(sys.executable).with_name("ray")
-        with log.open("wb") as output:
+        self._line = [str(ray), "start", "--block", "--node-ip-address=127.0.0.1", *arguments]
+        self._log = log
+        self._start()
+
+    def _start(self) -> None:
+        with self._log.open("ab") as output:
             self.process = subprocess.Popen(
-                [str(ray), "start", "--block", "--node-ip-address=127.0.0.1", *arguments],
+                self._line,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **_QUIET},
                 start_new_session=True,
             )
 
+    def wait(self) -> None:
+        """Wait until it runs. Start again if Ray gave up: it does so after 30 seconds."""
+        deadline = time.monotonic() + _LIMIT
+        while b"Ray runtime started" not in self._log.read_bytes():
+            assert time.monotonic() < deadline, self._log.read_text()
+            if self.process.poll() is not None:
+                self.kill()
+                self._start()
+            time.sleep(0.2)
+
     def kill(self) -> None:
         """End the node and its workers at once, as a power cut would."""
-        if self.process.poll() is None:
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
@@ -72,6 +88,7 @@ class Cluster:
         import ray
 
         os.environ.update(_QUIET)
+        self.nodes[0].wait()
         deadline = time.monotonic() + _LIMIT
         while True:
             try:
@@ -88,6 +105,7 @@ class Cluster:
 
         before = len(alive())
         node = self._start([f"--address={self.address}"], n_cpus, store_mb)
+        node.wait()
         deadline = time.monotonic() + _LIMIT
         while ray.is_initialized() and len(alive()) <= before:
             assert time.monotonic() < deadline, "the node does not come"

@@ -7,7 +7,7 @@ import pickle
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,24 +19,31 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from scstream import ScStream
-from scstream.core import row_ranges
+from scstream.compute.rows import LocalRows
+from scstream.compute.threads import ThreadExecutor
+from scstream.core import default, row_ranges
+from scstream.core.assign import AssignmentParams
 from scstream.core.state import Batch
 from scstream.core.sweep import mean_params
 from scstream.datasets import drifting_gaussians, drifting_multinomials
 from scstream.distributed import RayExecutor
+from scstream.distributed.ray_rows import RaySample, nearest_workers
+from scstream.distributed.worker import BlockSlice
 from scstream.distributed.worker_pool import WorkerPool
 from scstream.errors import EngineError, InputError, PartsLost
 from scstream.families import Gaussian
 from scstream.kernels import kernels_in_use
 from tests.digests import digest
+from tests.on_ray.failures import eventually
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
 @pytest.fixture(autouse=True)
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many slices in few rows."""
-    monkeypatch.setattr(row_ranges, "_LEAST", 16)
+    """Many slices in few rows, and samples of large batches."""
+    monkeypatch.setattr(row_ranges, "_TYPICAL", 16)
+    monkeypatch.setattr(default, "_MAX_SAMPLED", 64)
 
 
 @dataclass
@@ -55,12 +62,16 @@ class Some:
 
 @pytest.fixture(scope="module")
 def executors(cluster: Any) -> Iterator[dict[Any, RayExecutor]]:
-    """With 1, 2, 3 and 4 of the same workers, and one whose workers add up among themselves."""
+    """With 1, 2, 3 and 4 of the same workers, and one whose workers add up among themselves.
+
+    With 2 and 3 workers and with the last, samples stay on the workers, which have more threads.
+    """
     pool = WorkerPool(None, n_workers=4, n_jobs=2, options={})
     made = {n: RayExecutor(min_rows=1) for n in (1, 2, 3, 4)}
     made["scattered"] = RayExecutor(min_rows=1, scatter_from=2)
     for n, executor in made.items():
         executor._pool = Some(pool, 3 if n == "scattered" else n)
+        executor.threads = ThreadExecutor(8 if n in (1, 4) else 1)
     yield made
     pool.close()
 
@@ -135,7 +146,7 @@ def test_rows_that_are_on_the_cluster_stay_there(executors, monkeypatch):
     )  # only the first batch comes here, for the prior
     model.partial_fit(executors[3].rows(blocks))
     assert len(model.labels_) == 300
-    assert digest(model.labels_.gathered()) == digest(plain.labels_)
+    assert digest(model.labels_) == digest(plain.labels_)
     assert digest([model.state_, model.events_]) == digest([plain.state_, plain.events_])
 
 
@@ -260,7 +271,7 @@ def test_a_batch_that_fails_leaves_nothing_on_the_workers(cluster, monkeypatch):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr("scstream.distributed.executor.add_row_ranges", interrupted)
+            patch.setattr("scstream.distributed.ray_rows.add_row_ranges", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 model.partial_fit(rows)
         assert (seen, n_loaded()) == ([1], 0)
@@ -268,7 +279,7 @@ def test_a_batch_that_fails_leaves_nothing_on_the_workers(cluster, monkeypatch):
         model.partial_fit(rows)
 
 
-def test_copies_of_executors_and_labels(executors, cluster):
+def test_copies_of_executors(cluster):
     rows = stream(5, 100)[0][0]
     with RayExecutor(n_workers=1, min_rows=1) as executor:
         model = ScStream(random_state=0, executor=executor).partial_fit(rows)
@@ -278,10 +289,6 @@ def test_copies_of_executors_and_labels(executors, cluster):
         assert len(executor._pool.workers) == 1
         with other.executor:
             other.partial_fit(rows)
-    model = ScStream(random_state=0, executor=executors[2])
-    labels = model.partial_fit(executors[2].rows([ray.put(rows)])).labels_
-    np.testing.assert_array_equal(copy.deepcopy(model).labels_.gathered(), labels.gathered())
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(labels)), labels.gathered())
 
 
 def test_with_an_explicit_prior_rows_are_never_copied_to_the_driver(executors, monkeypatch):
@@ -338,6 +345,125 @@ def test_unsupported_uses_of_remote_rows_raise(executors):
         executors[2].rows([ray.put(rows)], columns=["a"])
     with pytest.raises(InputError, match="not numbers"):
         executors[2].rows([ray.put(pyarrow.table({"a": ["x"]}))])
+
+
+@dataclass
+class Learned:
+    """A model, what rows are compared with next, and the next batch."""
+
+    model: Any
+    params: AssignmentParams
+    batch: Batch
+
+    def assigned(self, loaded: Any) -> list[Any]:
+        """Return everything that a pass over loaded rows gives."""
+        sums = loaded.assign(self.params).packed()
+        ids = np.arange(2 * len(self.params.clusters)).reshape(-1, 2)
+        return [sums, loaded.novel(20, 5), loaded.labels(ids)]
+
+    def expected(self) -> list[Any]:
+        return self.assigned(ThreadExecutor().load(self.model.family_, self.batch))
+
+
+@pytest.fixture
+def learned() -> Learned:
+    (first, _), (second, weight), *_ = stream(1, 300, weighted=True)
+    model = ScStream(random_state=0).partial_fit(first)
+    params = mean_params(model.family_, model.config_, model.state_, model.state_, births=True)
+    return Learned(model, params, Batch(second, 1.0, weight))
+
+
+def remote(executor: RayExecutor, batch: Batch) -> Batch:
+    """The same batch with rows on the cluster, in blocks of unequal lengths."""
+    blocks = [ray.put(part) for part in np.split(batch.rows, [40, 41, 170])]
+    return Batch(executor.rows(blocks), batch.time, batch.weight)
+
+
+@pytest.mark.parametrize("who", [1, 2, 3, 4, "scattered"])
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_sample_is_taken_where_there_are_threads(executors, learned, who, is_remote):
+    executor, family = executors[who], learned.model.family_
+    batch = remote(executor, learned.batch) if is_remote else learned.batch
+    here, scale = ThreadExecutor().load(family, learned.batch).sample(64, 9)
+    loaded = executor.load(family, batch)
+    sample, same_scale = loaded.sample(64, 9)
+    assert isinstance(sample, LocalRows if who in (1, 4) else RaySample)
+    assert scale == same_scale
+    assert digest(learned.assigned(sample)) == digest(learned.assigned(here))
+
+
+def test_a_lost_sample_is_taken_again(executors, learned):
+    loaded = executors[3].load(learned.model.family_, learned.batch)
+    here, _ = ThreadExecutor().load(learned.model.family_, learned.batch).sample(64, 9)
+    sample, _ = loaded.sample(64, 9)
+    slices = (BlockSlice(lost_object(), 0, 64),)
+    sample._shards = [replace(shard, slices=slices) for shard in sample._shards]
+    assert digest(learned.assigned(sample)) == digest(learned.assigned(here))
+
+
+def lost_object() -> Any:
+    """Return a reference to an object whose owner has ended."""
+    owner = ray.remote(Owner).options(num_cpus=0).remote()
+    (lost,) = ray.get(owner.make.remote())
+    ray.kill(owner)
+
+    def is_lost() -> bool:
+        try:
+            ray.get(lost)
+        except ray.exceptions.ObjectLostError:
+            return True
+        return False
+
+    assert eventually(is_lost, 120.0)
+    return lost
+
+
+class Owner:
+    """An actor that owns an object."""
+
+    def make(self) -> list[Any]:
+        return [ray.put(np.zeros(1_000_000))]
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_workers_that_are_killed_amid_a_batch_get_their_rows_again(cluster, learned, n_workers):
+    expected = learned.expected()
+    with RayExecutor(n_workers=n_workers, min_rows=1, deadline=120.0) as executor:
+        loaded = executor.load(learned.model.family_, remote(executor, learned.batch))
+        loaded.assign(learned.params)
+        for worker in executor._pool.workers.values():
+            ray.kill(worker, no_restart=False)
+        assert digest(learned.assigned(loaded)) == digest(expected)
+
+
+def test_a_shard_is_sent_once(executors, learned, monkeypatch):
+    calls: list[str] = []
+    call = ray.actor.ActorHandle._actor_method_call
+
+    def noted(self: Any, method: str, *args: Any, **options: Any) -> Any:
+        calls.append(method)
+        return call(self, method, *args, **options)
+
+    monkeypatch.setattr(ray.actor.ActorHandle, "_actor_method_call", noted)
+    loaded = executors[2].load(learned.model.family_, learned.batch)
+    for _ in range(3):
+        loaded.assign(learned.params)
+    assert calls == ["load", "sums"] * 2 + ["sums"] * 4
+
+
+def test_shards_go_to_the_workers_that_store_most_of_their_rows():
+    slices = [
+        (BlockSlice("a", 0, 10), BlockSlice("b", 0, 30)),
+        (BlockSlice("b", 30, 40), BlockSlice("c", 0, 20)),
+        (BlockSlice("d", 0, 30),),
+    ]
+    stored_at = {"a": "y", "b": "x", "c": "x", "d": None}
+    assert nearest_workers(slices, ["x", "y", "z"], stored_at) == ["y", "x", "z"]
+    assert nearest_workers(slices, ["x", "y", "z"], {}) == ["x", "y", "z"]
+    assert nearest_workers(slices[:2], ["x", "y", "z"], stored_at | {"a": "x", "c": "z"}) == [
+        "x",
+        "z",
+    ]
 
 
 def test_a_state_does_not_live_in_the_object_store(executors):

@@ -12,10 +12,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import ray
 
 from scstream import ScStream
+from scstream.core.state import Batch
 from scstream.distributed import RayExecutor
+from scstream.distributed.engine import placement
+from scstream.kernels import kernels_in_use
 from scstream.model import Model, Settings
 from tests.digests import digest
 from tests.on_ray.cluster import Cluster, alive
@@ -80,6 +85,39 @@ def test_nodes_come_and_go(cluster: Cluster):
         assert both(4) == 2
         second.kill()
         assert eventually(lambda: len(alive()) == 1)
+
+
+def blocks_on(node: str, batch: int) -> list[Any]:
+    """Halves of a batch, made on a node by tasks that Ray can repeat elsewhere."""
+    where = placement(node, soft=True)
+    make = ray.remote(num_cpus=0, max_retries=-1, scheduling_strategy=where)(
+        lambda half: np.array_split(rows_of(batch), 2)[half]
+    )
+    found = [make.remote(half) for half in range(2)]
+    ray.wait(found, num_returns=2, fetch_local=False)
+    return found
+
+
+def test_rows_of_a_lost_node_are_rebuilt_and_labels_are_the_same(cluster: Cluster):
+    """Rows are only on a node that is killed in the middle of the batch, or before it."""
+    plain, here = ScStream(random_state=0), alive()
+    with RayExecutor(n_jobs=1, min_rows=1, deadline=120.0) as executor:
+        shared = ScStream(random_state=0, executor=executor)
+        shared.partial_fit(executor.rows(blocks_on(here[0], 0)))
+        plain.partial_fit(rows_of(0))
+        for batch in (1, 2):
+            node = cluster.add_node()
+            (there,) = set(alive()) - set(here)
+            rows = executor.rows(blocks_on(there, batch))
+            loaded = executor.load(shared.family_, Batch(rows, 0.0))
+            assert executor._pool.workers[there, kernels_in_use()] in loaded._homes
+            pause = (0.02, 0.02) if batch == 1 else (0.0, 0.0)
+            with Trouble(cluster, lambda _, node=node: node.kill(), pause, n_workers=1):
+                shared.partial_fit(rows)
+            plain.partial_fit(rows_of(batch))
+            assert digest([shared.labels_, shared.state_]) == digest([plain.labels_, plain.state_])
+            node.kill()
+            assert eventually(lambda: alive() == here)
 
 
 DRIVER = """

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from scstream.core.assign import (
+    AUDITED,
     AssignmentParams,
     AssignmentStats,
     Choices,
     Executor,
     LoadedRows,
     assign_block,
+    near_clusters,
 )
 from scstream.core.rng import sample_rows
 from scstream.core.row_ranges import RowRange, add_row_ranges, add_up
@@ -64,6 +66,10 @@ class LocalRows(ABC):
         """Assign every row, and keep the labels."""
         sums = add_row_ranges([self._row_range], [self.sums(params)])
         return AssignmentStats.unpacked(sums, len(params.clusters), len(params.pairs))
+
+    @abstractmethod
+    def near(self, params: AssignmentParams, phase: int) -> Array:  # (K + 2,)
+        """Return `near_clusters` of all rows."""
 
     def sample(self, max_n: int, key: int) -> tuple[LoadedRows, float]:
         """Return at most `max_n` random rows, and the number of rows that each one represents."""
@@ -114,9 +120,26 @@ class CompiledRows(LocalRows):
                 self._row_range.length,
                 np.array([len(slices) for slices in self._row_range.subtrees()], dtype=np.int64),
                 params.map_labels,
+                params.screen,
+                params.n_candidates,
                 params.typical,
             )
         return np.asarray(sums)
+
+    def near(self, params: AssignmentParams, phase: int) -> Array:  # (K + 2,)
+        """Return `near_clusters` of all rows."""
+        return np.asarray(
+            self._family.compiled.near(
+                self._batch.rows,
+                params.clusters,
+                params.log_weight,
+                params.screen,
+                params.n_candidates,
+                self._row_range.rows.start,
+                AUDITED,
+                phase,
+            )
+        )
 
 
 class NumpyRows(LocalRows):
@@ -135,6 +158,11 @@ class NumpyRows(LocalRows):
                 for tree in self._row_range.subtrees()
             ]
         )
+
+    def near(self, params: AssignmentParams, phase: int) -> Array:  # (K + 2,)
+        """Return `near_clusters` of all rows."""
+        start = self._row_range.rows.start
+        return near_clusters(self._family, params, self._batch.rows, start, phase)
 
     def _choices(self, params: AssignmentParams, at: int) -> Choices:
         start, length = self._row_range.rows.start, self._row_range.length

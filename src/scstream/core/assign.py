@@ -16,6 +16,8 @@ from scstream.core.state import NOVEL, Batch
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
 
 _MAX_EVIDENCE = 1.0  # log-likelihood that one row may add for or against a split or merge
+AUDITED = 64  # one row of so many is compared with all clusters
+_PLAUSIBLE = float(np.log(1000.0))  # nats below the best score of a row
 _ALL_SUBCLUSTERS = 1 << 18  # up to this many scores computing all is cheaper than sorting
 
 
@@ -38,6 +40,8 @@ class AssignmentParams:
     pairs: Labels = field(default_factory=lambda: np.zeros((0, 2), np.int64))  # (M, 2)
     unions: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (M, R)
     typical: Array | None = None  # (1, R) rows that fit worse than this stay without a cluster
+    screen: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (K, S) for cheap scores
+    n_candidates: int = 0  # clusters whose scores are computed, by cheap scores; 0: all
 
     def log_density(self, family: Family, tables: Array, X: Rows) -> Array:  # (N, G)
         """Log density of every row under every table."""
@@ -92,6 +96,9 @@ class LoadedRows(Protocol):
 
     def assign(self, params: AssignmentParams) -> AssignmentStats:
         """Assign every row, and keep the labels."""
+
+    def near(self, params: AssignmentParams, phase: int) -> Array:  # (K + 2,)
+        """Return `near_clusters` of all rows."""
 
     def novel(self, max_n: int, key: int) -> tuple[Rows, Array | None]:
         """Return at most `max_n` random rows without a cluster, and their weights."""
@@ -207,11 +214,53 @@ def _most_probable(
 
 
 def _scores(family: Family, params: AssignmentParams, X: Rows) -> Array:  # (N, K) or (N, K + 1)
-    scores = params.log_density(family, params.clusters, X) + params.log_weight
+    scores = cluster_scores(family, params, X)
     if params.log_new is None:
         return scores
     new = family.log_predictive(params.prior, X) + params.log_new
     return np.concatenate([scores, new], axis=1)
+
+
+def cluster_scores(family: Family, params: AssignmentParams, X: Rows) -> Array:  # (N, K)
+    """Log weight plus log density of every row under its candidates; others are impossible."""
+    if not params.n_candidates:
+        return params.log_density(family, params.clusters, X) + params.log_weight
+    if hasattr(family.compiled, "shortlist"):
+        args = params.clusters, params.log_weight, params.screen, params.n_candidates
+        cluster, score = family.compiled.shortlist(X, *args)
+        scores = np.full((X.shape[0], len(params.clusters)), -np.inf)
+        np.put_along_axis(scores, cluster, score, axis=1)
+        return scores
+    scores = params.log_density(family, params.clusters, X) + params.log_weight
+    return np.where(candidates(family, params, X), scores, -np.inf)
+
+
+def candidates(family: Family, params: AssignmentParams, X: Rows) -> NDArray[np.bool_]:  # (N, K)
+    """Return for every row which clusters have the highest cheap scores."""
+    cheap = family.log_screen(params.screen, X) + params.log_weight
+    best = np.argsort(-cheap, axis=1, kind="stable")[:, : params.n_candidates]
+    chosen = np.zeros(cheap.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, best, True, axis=1)
+    return chosen
+
+
+def near_clusters(
+    family: Family, params: AssignmentParams, X: Rows, first_row: int, phase: int
+) -> Array:  # (K + 2,)
+    """Count for every cluster the rows that may belong to it, by exact scores of candidates.
+
+    One row of `AUDITED` is compared with all clusters. The last two entries are the sum of the
+    shares of the mixture that the candidates of such rows miss, and the number of such rows.
+    """
+    scores = family.log_predictive(params.clusters, X) + params.log_weight
+    chosen = candidates(family, params, X)
+    found = np.where(chosen, scores, -np.inf)
+    near = (found >= found.max(axis=1, keepdims=True) - _PLAUSIBLE).sum(axis=0)
+    checked = (np.arange(first_row, first_row + X.shape[0]) % AUDITED) == phase
+    mass = np.exp(scores[checked] - scores[checked].max(axis=1, keepdims=True))
+    missed = 1.0 - (mass * chosen[checked]).sum(axis=1) / mass.sum(axis=1)
+    missed = np.floor(missed * 2.0**20) / 2.0**20  # these add up to the same sum in any order
+    return np.concatenate([near, [missed.sum(), checked.sum()]]).astype(np.float64)
 
 
 def _without_bad_fits(

@@ -23,6 +23,7 @@ _MAX_ADDED = 32  # clusters added at a time, or half the number of clusters
 _LAYERS = ("past", "current", "history")
 _PER_CLUSTER = (
     "ids",
+    "fade",
     "age",
     "born",
     "last_seen",
@@ -66,6 +67,7 @@ def add_clusters(transition: Transition, current: Array, known: Labels) -> Trans
         velocity=np.zeros((n, state.velocity.shape[1])),
         velocity_noise=np.zeros(n),
         split_evidence=np.zeros(n),
+        fade=np.ones(n),
         past=np.zeros_like(current),
         current=current,
         history=np.zeros((len(state.history), *current.shape)),
@@ -126,6 +128,7 @@ def merge_clusters(
     if rules.keep_heavier_id:
         swap = weight[gone] > weight[keep]
         keep[swap], gone[swap] = gone[swap], keep[swap]
+    state = apply_fade(state, np.append(keep, gone))
     changed: dict[str, NDArray[Any]] = {name: getattr(state, name).copy() for name in _PER_CLUSTER}
     for layer in _LAYERS:
         values = getattr(state, layer).copy()
@@ -178,7 +181,8 @@ def remove_clusters(
         for k in np.flatnonzero(removed)
     ]
     smaller = _forget_pairs(state, state.ids[removed]).replace(
-        unassigned_weight=state.unassigned_weight + float(state.past[removed, :, 0].sum()),
+        unassigned_weight=state.unassigned_weight
+        + float((state.past[removed, :, 0] * state.fade[removed, None]).sum()),
         unassigned_now=state.unassigned_now + float(state.current[removed, :, 0].sum()),
         history_unassigned=state.history_unassigned
         + state.history[:, removed][..., 0].sum(axis=(1, 2)),
@@ -203,12 +207,52 @@ def number_from_zero(transition: Transition) -> Transition:
     return changed_copy(transition, state=numbered, label_ids=label_ids, events=tuple(events))
 
 
+def apply_fade(state: State, which: Labels) -> State:
+    """Let the statistics of some clusters fade for good, so that others can be added to them."""
+    which = which[state.fade[which] != 1.0]
+    if not len(which):
+        return state
+    past, fade = state.past.copy(), state.fade.copy()
+    past[which] *= fade[which, None, None]
+    fade[which] = 1.0
+    return state.replace(past=past, fade=fade)
+
+
 def take(state: State, index: Labels) -> State:
     """Keep the clusters at these indices, in this order."""
     kept: dict[str, NDArray[Any]] = {
         name: getattr(state, name)[index] for name in (*_PER_CLUSTER, "past", "current")
     }
     return state.replace(history=state.history[:, index], **kept)
+
+
+def put_back(whole: State, index: Labels, part: State) -> State:
+    """Return a part of a state, the clusters at `index`, changed, with the other clusters.
+
+    It writes into the statistics of the whole, which nobody may use any more.
+    """
+    others = np.setdiff1d(np.arange(whole.n_clusters), index)
+    if np.array_equal(whole.ids[index], part.ids):
+        joined: dict[str, NDArray[Any]] = {}
+        for name in (*_PER_CLUSTER, "past", "current"):
+            values = getattr(whole, name)
+            values = values if name in ("past", "current") else values.copy()
+            values[index] = getattr(part, name)
+            joined[name] = values
+        state = part.replace(**joined, history=whole.history)
+    else:
+        state = _by_id(_join(take(part.replace(**_fields(whole)), others), part))
+    inside = np.isin(whole.merge_pairs, whole.ids[index]).all(axis=1)
+    here = np.isin(whole.merge_pairs, state.ids).all(axis=1) & ~inside
+    return state.replace(
+        merge_pairs=np.concatenate([part.merge_pairs, whole.merge_pairs[here]]),
+        merge_evidence=np.concatenate([part.merge_evidence, whole.merge_evidence[here]]),
+    )
+
+
+def _fields(state: State) -> dict[str, NDArray[Any]]:
+    """Return the arrays with an entry per cluster."""
+    return {name: getattr(state, name) for name in (*_PER_CLUSTER, "past", "current", "history")}
 
 
 def _join(first: State, second: State) -> State:

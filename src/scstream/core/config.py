@@ -19,11 +19,12 @@ _NOT_IN_THE_PAPER = {
     "split_evidence": None,
     "merge_evidence": None,
     "coarseness": 0.0,
+    "screening": False,
 }
 _FIXED: Mapping[str, Mapping[str, Any]] = {  # fields that an algorithm does not have
     "paper": _NOT_IN_THE_PAPER,
     "printed": _NOT_IN_THE_PAPER,
-    "exact": {"kernel": Exponential(None), "precision": "float64"},
+    "exact": {"kernel": Exponential(None), "precision": "float64", "screening": False},
 }
 
 
@@ -77,6 +78,10 @@ class Config:
     merge_evidence : float or None
         After the first batch, merge two clusters when new rows have shown this much log evidence
         for their union. None: by the ratio of marginals.
+    screening : bool
+        With many clusters and features, compare rows exactly only with the clusters that a cheap
+        score finds. Random rows are compared with all clusters; `Info.screening_error` reports
+        what is missed, and more candidates are used if it is more than a thousandth.
     coarseness : float
         Log-likelihood per row by which two sub-clusters must fit better before a large cluster
         splits. Clusters of less than a few thousand rows need no such gain.
@@ -105,6 +110,7 @@ class Config:
     split_evidence: float | None = 5.0
     merge_evidence: float | None = 1.5
     coarseness: float = 0.3
+    screening: bool = True
 
     def __post_init__(self) -> None:
         for name, value in _FIXED.get(self.algorithm, {}).items():

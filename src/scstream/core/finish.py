@@ -54,11 +54,11 @@ def finish(
     batch: Batch,
     transition: Transition,
     rows: LoadedRows,
-    state: State,
     *,
     before: tuple[float, float] = (float("nan"), float("nan")),
+    screening_error: float = float("nan"),
 ) -> tuple[State, Labels, Info]:
-    """Return the result of a batch: `state`, the ids of the rows, and what happened.
+    """Return the result of a batch: the state, the ids of the rows, and what happened.
 
     `before` are the mean log density of the rows and the share of novel ones before learning.
     """
@@ -66,7 +66,8 @@ def finish(
     log_total = np.log(transition.state.weight.sum() + config.alpha)
     density = transition.log_density / max(batch.total_weight, _TINY) - log_total
     happened = net_events(transition.events)
-    info = Info(happened, n_novel, float(density), transition.moves, *before)
+    info = Info(happened, n_novel, float(density), transition.moves, *before, screening_error)
+    state = transition.state
     return state.replace(n_batches=state.n_batches + 1), labels, info
 
 

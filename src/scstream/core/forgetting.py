@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scstream.core.config import Config
 from scstream.core.motion import active_now, move_layers
@@ -12,10 +13,20 @@ from scstream.families.base import Array, Family
 _NEGLIGIBLE = 1e-12  # weights below are dropped
 
 
-def forget(family: Family, config: Config, state: State, time: float, *, motion: bool) -> State:
+def forget(
+    family: Family,
+    config: Config,
+    state: State,
+    time: float,
+    *,
+    motion: bool,
+    keep_shapes: bool = False,
+) -> State:
     """Decay the statistics to the time of a new batch, and clear those of the current batch.
 
-    With `motion`, active clusters also move along their velocities.
+    With `motion`, active clusters also move along their velocities. With `keep_shapes`, a cluster
+    without rows in the last batch keeps its statistics, and only its `fade` decays. Windows have
+    no such clusters: their sums contain no batch for longer than the window.
     """
     if state.is_new:
         return state.replace(time=time)
@@ -25,7 +36,8 @@ def forget(family: Family, config: Config, state: State, time: float, *, motion:
     if config.kernel.capacity:
         past = _window(config, move_layers(family, state, elapsed) if moves else state, time)
     else:
-        past = _decayed(family, state, elapsed if moves else 0.0, factor)
+        active = active_now(state) if keep_shapes else np.ones(state.n_clusters, dtype=np.bool_)
+        past = _decayed(family, state, elapsed if moves else 0.0, factor, active)
     return state.replace(
         **past,
         current=np.zeros(state.current.shape),
@@ -37,41 +49,60 @@ def forget(family: Family, config: Config, state: State, time: float, *, motion:
     )
 
 
-def due(family: Family, config: Config, state: State, time: float | None, *, motion: bool) -> State:
+def due(
+    family: Family,
+    config: Config,
+    state: State,
+    time: float | None,
+    *,
+    motion: bool,
+    keep_shapes: bool = False,
+) -> State:
     """Return the state at a time; by default at the time when the next batch is due."""
     if state.is_new:
         return state
     at = state.time + state.batch_interval if time is None else max(time, state.time)
-    return forget(family, config, state, at, motion=motion)
+    return forget(family, config, state, at, motion=motion, keep_shapes=keep_shapes)
 
 
-def unfade_inactive(config: Config, state: State) -> State:
+def unfaded(state: State) -> State:
     """Return the state with inactive clusters as they were when their last rows came.
 
     A cluster without rows loses weight, but what is known about its shape does not get worse. The
-    result is for comparing rows with shapes only. It applies to the exponential kernel.
+    result is for comparing rows with shapes only.
     """
-    inactive = np.maximum(state.time - state.last_seen - state.batch_interval, 0.0)
-    if config.kernel.capacity or not inactive.any():
-        return state
-    faded = np.maximum(config.kernel.weight(inactive), _NEGLIGIBLE)
-    return state.replace(past=state.past / faded[:, None, None])
+    fade = np.where(active_now(state), state.fade, 1.0)
+    return state if (fade == state.fade).all() else state.replace(fade=fade)
 
 
 def _decayed(
-    family: Family, state: State, elapsed: float, factor: float
+    family: Family, state: State, elapsed: float, factor: float, active: NDArray[np.bool_]
 ) -> dict[str, Array | float]:
-    """Fields of the past, the last batch included, moved by `elapsed` and decayed by `factor`."""
-    subclusters = state.subclusters
+    """Fields of the past, the last batch included, moved by `elapsed` and decayed by `factor`.
+
+    Statistics of clusters that are not `active` stay as they are, and their `fade` decays.
+    """
+    every = bool(active.all())
+    which = np.flatnonzero(active)
+    subclusters = state.subclusters if every else state.subclusters_at(which)
     if elapsed:
+        moving = active_now(state)[which]
+        velocity, noise = state.velocity[which], state.velocity_noise[which]
         subclusters = family.kernels.move_clusters(
-            family, subclusters, state.velocity, state.velocity_noise, active_now(state), elapsed
+            family, subclusters, velocity, noise, moving, elapsed
         )
-    past = factor * subclusters
-    if past[:, :, 0].min(initial=1.0) < _NEGLIGIBLE:
-        past[past[:, :, 0] < _NEGLIGIBLE] = 0.0
+    decayed = factor * subclusters
+    if decayed[:, :, 0].min(initial=1.0) < _NEGLIGIBLE:
+        decayed[decayed[:, :, 0] < _NEGLIGIBLE] = 0.0
+    past = decayed
+    if not every:
+        past = state.past.copy()
+        past[which] = decayed
+    fade = np.where(active, 1.0, factor * state.fade)
+    fade[fade < _NEGLIGIBLE] = 0.0
     return {
         "past": past,
+        "fade": fade,
         "unassigned_weight": factor * (state.unassigned_weight + state.unassigned_now),
     }
 

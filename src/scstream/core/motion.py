@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.core.cluster_edits import apply_fade
 from scstream.core.config import Config
 from scstream.core.state import State
 from scstream.families.base import Array, Family
@@ -27,6 +28,7 @@ def correct_motion(family: Family, config: Config, state: State, elapsed: float)
     """Correct the place and the velocity of the past by the position of the new rows."""
     if not (config.motion and family.supports_translation) or elapsed <= 0 or not state.past.any():
         return state
+    state = apply_fade(state, np.flatnonzero(active_now(state)))
     age = state.time - state.born
     shift, velocity, noise = family.kernels.estimate_motion(
         family, state.past, state.current, state.velocity, state.velocity_noise, age, elapsed

@@ -84,7 +84,7 @@ def step(
     transition = merge_lightest(family, config, rules.moves.edits, transition)
     if first:
         transition = number_from_zero(transition)
-    return finish(config, batch, transition, rows, transition.state)
+    return finish(config, batch, transition, rows)
 
 
 def sampling_sweep(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scstream.core.assign import AssignmentParams
+from scstream.core.assign import AssignmentParams, cluster_scores
 from scstream.core.config import Config
 from scstream.core.forgetting import due
 from scstream.core.groups import Groups
@@ -136,7 +136,7 @@ class Predictor:
         The last column is a cluster not seen yet. Weights sum to one.
         """
         params = self.params
-        known = params.log_density(self.family, params.clusters, X) + params.log_weight
+        known = cluster_scores(self.family, params, X)
         new = self.family.log_predictive(params.prior, X) + self.log_alpha
         scores = np.concatenate([known, new], axis=1)
         scores -= self.log_total

@@ -15,13 +15,20 @@ import numpy as np
 
 from scstream.families.base import Array
 
-_LEAST = 4096  # rows of a slice
+_TYPICAL = 4096  # rows of a slice: from three quarters of this to one and a half times as many
 _MOST = 1024  # slices of a batch, and so the largest number of threads that can share it
 
 
 def slice_length(n_rows: int) -> int:
-    """Rows of every slice but the last."""
-    return max(1, -(-n_rows // (_LEAST * _MOST))) * _LEAST
+    """Rows of every slice but the last.
+
+    The number of slices is a power of two: 2, 4, 8, ... workers then have one subtree each, and
+    send one sum.
+    """
+    n_slices = 1
+    while n_slices < _MOST and 2 * n_rows > 3 * _TYPICAL * n_slices:
+        n_slices *= 2
+    return max(1, -(-n_rows // n_slices))
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ class Archive:
 class State:
     """The mixture between two batches. A cluster is the sum of its two sub-clusters."""
 
-    past: Array  # (K, 2, P) statistics of earlier batches, faded to `time`
+    past: Array  # (K, 2, P) statistics of earlier batches, before `fade`
+    fade: Array  # (K,) share of its past that a cluster without new rows has left
     current: Array  # (K, 2, P) statistics of the newest batch
     history: Array  # (H, K, 2, P) statistics of single earlier batches; H = 0 for O(1) kernels
     history_times: Array  # (H,)
@@ -85,6 +86,7 @@ class State:
     next_id: int
     time: float  # of the newest batch; minus infinity before the first
     batch_interval: float  # time between the last two batches
+    n_candidates: int  # clusters that a row is compared with exactly; 0: not decided yet
     n_batches: int
 
     @classmethod
@@ -94,6 +96,7 @@ class State:
         none = np.zeros(0)
         return cls(
             past=subclusters,
+            fade=none,
             current=subclusters,
             history=subclusters[None, :][:0],
             history_times=none,
@@ -114,6 +117,7 @@ class State:
             next_id=0,
             time=-np.inf,
             batch_interval=1.0,
+            n_candidates=0,
             n_batches=0,
         )
 
@@ -125,7 +129,15 @@ class State:
     @cached_property
     def subclusters(self) -> Array:  # (K, 2, P)
         """Statistics of the sub-clusters."""
+        if not (self.fade == 1.0).all():
+            return _locked(self.past * self.fade[:, None, None] + self.current)
+        if not self.current[:, :, 0].any():
+            return _locked(self.past[:])
         return _locked(self.past + self.current)
+
+    def subclusters_at(self, index: Labels) -> Array:  # (G, 2, P)
+        """Statistics of the sub-clusters of some clusters."""
+        return np.asarray(self.past[index] * self.fade[index, None, None] + self.current[index])
 
     @cached_property
     def cluster_stats(self) -> Array:  # (K, P)
@@ -133,9 +145,14 @@ class State:
         return _locked(self.subclusters[:, 0] + self.subclusters[:, 1])
 
     @cached_property
+    def subweight(self) -> Array:  # (K, 2)
+        """Faded number of rows of each sub-cluster."""
+        return _locked(self.past[:, :, 0] * self.fade[:, None] + self.current[:, :, 0])
+
+    @cached_property
     def weight(self) -> Array:  # (K,)
         """Faded number of rows of each cluster."""
-        return _locked(self.cluster_stats[:, 0].copy())
+        return _locked(self.subweight[:, 0] + self.subweight[:, 1])
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed.
@@ -147,8 +164,8 @@ class State:
             raise TypeError(f"State has no field {unknown!r}")
         other = object.__new__(type(self))
         object.__setattr__(other, "__dict__", self.__dict__ | changes)
-        if "past" in changes or "current" in changes:
-            for sums in ("subclusters", "cluster_stats", "weight"):
+        if not changes.keys().isdisjoint(("past", "fade", "current")):
+            for sums in ("subclusters", "cluster_stats", "subweight", "weight"):
                 other.__dict__.pop(sums, None)
         return other
 
@@ -270,6 +287,10 @@ class Info:
         the stream changes. Of large batches it is estimated from a sample of the rows.
     novel_before : float
         Share of the rows that no cluster explained before they were learned, NaN for a first batch.
+    screening_error : float
+        With many clusters and features rows are compared with few candidates: the share of the
+        mixture that these missed, as some rows show that are compared with all clusters. NaN
+        without screening.
 
     Examples
     --------
@@ -284,6 +305,7 @@ class Info:
     moves: Moves = Moves()
     log_density_before: float = float("nan")
     novel_before: float = float("nan")
+    screening_error: float = float("nan")
 
 
 def _locked(array: Array) -> Array:

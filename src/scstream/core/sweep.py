@@ -10,7 +10,7 @@ from scstream.core.assign import AssignmentParams, AssignmentStats
 from scstream.core.config import Config
 from scstream.core.rng import key_for
 from scstream.core.state import State, Transition
-from scstream.families.base import Family
+from scstream.families.base import Array, Family
 
 
 def sampled_params(
@@ -26,7 +26,7 @@ def sampled_params(
         for purpose in ("weights", "params", "subclusters", "labels")
     )
     log_weight, log_new, log_subweight = family.kernels.sample_log_weights(
-        state.subclusters[:, :, 0], config.alpha, weights, state.ids
+        state.subweight, config.alpha, weights, state.ids
     )
     of_clusters, of_subclusters = family.kernels.sample_cluster_params(
         family, shapes.subclusters, state.ids, params, subclusters
@@ -54,20 +54,26 @@ def mean_params(
     key: int | None = None,
     collect_evidence: bool = False,
     subclusters: bool = True,
+    tables: tuple[Array, Array] | None = None,
+    n_candidates: int = 0,
 ) -> AssignmentParams:
     """Use mean weights and posterior predictive densities; every row gets its best label.
 
     With a `key` the statistics are of labels that are drawn, and the best labels are only
-    reported. Without `subclusters` rows get no sub-label.
+    reported. Without `subclusters` rows get no sub-label. `tables` are the predictive and
+    the screening parameters of the clusters, if they are known. With `n_candidates`, rows are
+    compared with so many clusters.
     """
-    log_weight, log_subweight = family.kernels.log_mean_weights(
-        state.subclusters[:, :, 0], config.alpha
-    )
-    of_subclusters = shapes.cluster_stats[:0]
+    log_weight, log_subweight = family.kernels.log_mean_weights(state.subweight, config.alpha)
+    if tables is None:
+        screen = family.screening_params(shapes.cluster_stats) if n_candidates else None
+        screen = np.zeros((0, 0)) if screen is None else screen
+        tables = family.predictive_params(shapes.cluster_stats), screen
+    of_subclusters = np.zeros((0, family.n_stats))
     if subclusters:
         of_subclusters = shapes.subclusters.reshape(-1, family.n_stats)
     return AssignmentParams(
-        clusters=family.predictive_params(shapes.cluster_stats),
+        clusters=tables[0],
         subclusters=family.predictive_params(of_subclusters),
         log_weight=log_weight,
         log_subweight=log_subweight,
@@ -78,6 +84,8 @@ def mean_params(
         report_map=key is not None,
         collect_evidence=collect_evidence,
         single=config.precision == "float32",
+        screen=tables[1],
+        n_candidates=n_candidates,
     )
 
 

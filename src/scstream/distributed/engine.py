@@ -11,6 +11,7 @@ are in the object store of the cluster, which all nodes can read.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -106,6 +107,12 @@ def get(references: list[Any], *, deadline: float) -> list[Any]:
     except ray().exceptions.RayError as error:
         raise unwrap(error) from None
     return found
+
+
+def locations(references: Sequence[Any]) -> list[list[str]]:
+    """Return the ids of the nodes that store each of some objects; none if that is unknown."""
+    found = ray().experimental.get_object_locations(list(references))
+    return [found.get(reference, {}).get("node_ids", []) for reference in references]
 
 
 def unwrap(error: Any) -> Exception:

@@ -1,10 +1,10 @@
-"""Rows and labels in the object store of a cluster."""
+"""Rows in the object store of a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol, Self
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -22,8 +22,11 @@ class Caller(Protocol):
 
     deadline: float  # seconds
 
-    def call_any(self, requests: Sequence[WorkerCall]) -> list[Any]:
-        """Send every request to some worker and return the results in order."""
+    def call_any(self, requests: Sequence[WorkerCall], near: Sequence[Any] = ()) -> list[Any]:
+        """Send every request to some worker and return the results in order.
+
+        `near` has an object for every request: a worker on a node that stores it is preferred.
+        """
 
 
 class ShardedRows(RemoteRows):
@@ -55,12 +58,12 @@ class ShardedRows(RemoteRows):
         starts = np.array([0, *self._ends])
         wanted = [(int(b), np.flatnonzero(block == b)) for b in np.unique(block)]
         requests = [
-            lambda worker, b=b, own=indices[at] - starts[b]: worker.take_rows.remote(
-                self.blocks[b], own
+            lambda worker, b=b, own=indices[at] - starts[b]: worker.apply.remote(
+                self.blocks[b], _taken, own
             )
             for b, at in wanted
         ]
-        found = self._caller.call_any(requests)
+        found = self._caller.call_any(requests, [self.blocks[b] for b, _ in wanted])
         if not found:
             return np.zeros((0, self.shape[1]))
         order = np.argsort(np.concatenate([at for _, at in wanted]), kind="stable")
@@ -73,18 +76,24 @@ class ShardedRows(RemoteRows):
     def each(self, function: Callable[[Rows], Any]) -> None:
         """Call a function that may raise on all blocks, on the workers."""
         requests = [lambda worker, b=b: worker.apply.remote(b, function) for b in self.blocks]
-        self._caller.call_any(requests)
+        self._caller.call_any(requests, self.blocks)
 
     def slices(self, rows: range) -> tuple[BlockSlice, ...]:
         """Return the blocks that contain a range of rows."""
-        return _slices(self.blocks, self._ends, rows)
+        out, start = [], 0
+        for block, end in zip(self.blocks, self._ends, strict=True):
+            first, stop = max(rows.start, start), min(rows.stop, end)
+            if first < stop:
+                out.append(BlockSlice(block, first - start, stop - start))
+            start = end
+        return tuple(out)
 
-    def labelled(self, labels: ShardedLabels, *, name: str = "cluster") -> Any:
+    def labelled(self, labels: Labels, *, name: str = "cluster") -> Any:
         """Return the original tables with a column of labels.
 
         Parameters
         ----------
-        labels : ShardedLabels
+        labels : array of shape (n_rows,)
             The labels of these rows after `partial_fit`.
         name : str
             Name of the new column.
@@ -99,62 +108,24 @@ class ShardedRows(RemoteRows):
         from ray.data import from_arrow_refs
 
         join = ray().remote(num_cpus=0, max_retries=3)(_with_column)
-        starts = [0, *self._ends]
-        ranges = [range(start, end) for start, end in pairwise(starts)]
-        joined = []
-        for source, rows in zip(self._sources, ranges, strict=True):
-            parts = labels.slices(rows)
-            bounds = [(part.start, part.stop) for part in parts]
-            joined.append(join.remote(source, name, bounds, *(part.block for part in parts)))
-        return from_arrow_refs(joined)
+        parts = np.split(labels, self._ends[:-1])
+        return from_arrow_refs(
+            [
+                join.remote(source, name, part)
+                for source, part in zip(self._sources, parts, strict=True)
+            ]
+        )
 
 
-class ShardedLabels:
-    """Cluster ids in the object store, in pieces, in the order of the rows.
-
-    They are lost if their node is lost. A pickled copy, as in a saved model, is an array.
-    """
-
-    def __init__(self, pieces: Sequence[Any], lengths: Sequence[int], *, deadline: float) -> None:
-        self.pieces = tuple(pieces)
-        self._ends = list(accumulate(lengths))
-        self._deadline = deadline
-
-    def __len__(self) -> int:
-        return self._ends[-1]
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        return self
-
-    def __reduce__(self) -> Any:
-        return np.array, (self.gathered(),)
-
-    def gathered(self) -> Labels:  # (N,)
-        """Return all ids, in this process."""
-        return np.concatenate(get(list(self.pieces), deadline=self._deadline))
-
-    def slices(self, rows: range) -> tuple[BlockSlice, ...]:
-        """Return the pieces that contain the labels of a range of rows."""
-        return _slices(self.pieces, self._ends, rows)
+def _taken(block: Rows, indices: Labels) -> Rows:
+    return block[indices]
 
 
-def _slices(blocks: Sequence[Any], ends: Sequence[int], rows: range) -> tuple[BlockSlice, ...]:
-    out, start = [], 0
-    for block, end in zip(blocks, ends, strict=True):
-        first, stop = max(rows.start, start), min(rows.stop, end)
-        if first < stop:
-            out.append(BlockSlice(block, first - start, stop - start))
-        start = end
-    return tuple(out)
-
-
-def _with_column(table: Any, name: str, bounds: list[tuple[int, int]], *pieces: Labels) -> Any:
+def _with_column(table: Any, name: str, labels: Labels) -> Any:
     """Return an Arrow or pandas table as an Arrow table with one more column."""
     from ray.data.block import BlockAccessor
 
-    found = [piece[start:stop] for piece, (start, stop) in zip(pieces, bounds, strict=True)]
-    arrow = BlockAccessor.for_block(table).to_arrow()
-    return arrow.append_column(name, [np.concatenate(found)])
+    return BlockAccessor.for_block(table).to_arrow().append_column(name, [labels])
 
 
 class Columns(NamedTuple):

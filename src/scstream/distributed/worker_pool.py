@@ -11,6 +11,7 @@ from typing import Any
 from scstream.distributed.engine import (
     ActorOptions,
     connect,
+    locations,
     loss_errors,
     nodes,
     placement,
@@ -18,7 +19,7 @@ from scstream.distributed.engine import (
     summary,
     unwrap,
 )
-from scstream.distributed.worker import Worker
+from scstream.distributed.worker import ShardMissing, Worker
 from scstream.errors import EngineError
 from scstream.kernels import kernels_in_use
 
@@ -70,6 +71,19 @@ class WorkerPool:
                 if name not in self.workers:
                     self.workers[name] = self._start(strategy)
             return list(self.workers.values())
+
+    def near(self, references: Sequence[Any]) -> list[Any]:
+        """Return for every object a worker on a node that stores it, or None if there is none.
+
+        If the number of workers was given, Ray chose their nodes, and nothing is known.
+        """
+        if self.n_workers is not None or len(self.workers) < 2:
+            return [None] * len(references)
+        by_node = {node: worker for (node, _), worker in self.workers.items()}
+        found = [
+            [by_node[node] for node in nodes if node in by_node] for nodes in locations(references)
+        ]
+        return [workers[0] if workers else None for workers in found]
 
     def discard(self, worker: Any) -> None:
         """Forget a dead worker; the next `refresh` replaces it."""
@@ -157,6 +171,7 @@ class _Calls:
     def results(self) -> list[Any]:
         for index, worker in enumerate(self._homes):
             self._send(index, worker)
+        self._receive_all()
         n = len(self._requests)
         while len(self._results) < n:
             if time.monotonic() > self._end:
@@ -179,6 +194,17 @@ class _Calls:
         *stay, result = references if isinstance(references, list) else [references]
         self._waiting[result] = _Call(index, worker, time.monotonic(), stay)
 
+    def _receive_all(self) -> None:
+        """Receive all results by one call of Ray, if they come soon and nothing is lost."""
+        calls = list(self._waiting.items())
+        try:
+            values = ray().get([reference for reference, _ in calls], timeout=_POLL)
+        except Exception:  # of Ray, or of the workers' code: `_receive` handles each by itself
+            return
+        for (reference, call), value in zip(calls, values, strict=True):
+            del self._waiting[reference]
+            self._accept(call, value)
+
     def _receive(self, reference: Any) -> None:
         call = self._waiting.pop(reference)
         if call.index in self._results:
@@ -187,16 +213,23 @@ class _Calls:
         try:
             value = ray().get(reference, timeout=self._deadline)
         except errors.RayTaskError as error:
-            raise unwrap(error) from None
+            cause = unwrap(error)
+            if not isinstance(cause, ShardMissing):
+                raise cause from None
+            self._repeat(call, cause)
         except loss_errors() as error:
             self._repeat(call, error)
         except errors.RayError as error:
             raise unwrap(error) from error
         else:
-            self._results[call.index] = (call.references, value) if call.references else value
-            self._homes[call.index] = call.worker
-            took = time.monotonic() - call.start
-            self._slow_after = max(self._slow_after, _SLOW * took)
+            self._accept(call, value)
+
+    def _accept(self, call: _Call, value: Any) -> None:
+        """Note the result of a call, and the worker that gave it."""
+        self._results[call.index] = (call.references, value) if call.references else value
+        self._homes[call.index] = call.worker
+        took = time.monotonic() - call.start
+        self._slow_after = max(self._slow_after, _SLOW * took)
 
     def _repeat(self, call: _Call, error: Exception) -> None:
         """Send a lost call to another worker, or to the same one if there is no other."""

@@ -155,6 +155,14 @@ class Family(ABC):
         """
         return np.ones(X.shape[0], dtype=np.bool_)
 
+    def screening_params(self, stats: Array) -> Array | None:  # (G, P) -> (G, S)
+        """Compute once per group what `log_screen` needs; None if a family has no cheap score."""
+        return None
+
+    def log_screen(self, table: Array, X: Rows) -> Array:  # (G, S), (N, D) -> (N, G)
+        """Return a cheap approximation of `log_predictive`, which finds the best few groups."""
+        raise NotImplementedError(f"{self.name} rows have no cheap score")
+
     @accelerated
     def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
         """Logarithm of the marginal likelihood of the unions of pairs of groups, shape (M,)."""

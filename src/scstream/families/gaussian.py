@@ -157,24 +157,45 @@ class Gaussian(Family):
     def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, R)
         """Student-t with nu - D + 1 degrees, as ``constant - power log1p(|W x - b|^2)``."""
         kappa, mean, nu, scale = self._posterior(stats)
-        d = self.n_features
         factor = self._cholesky(scale)
-        shrink = kappa / (kappa + 1.0)
-        whiten = _inverse_lower(factor) * np.sqrt(shrink)[:, None, None]
-        power = 0.5 * (nu + 1.0)
+        whiten = _inverse_lower(factor) * np.sqrt(kappa / (kappa + 1.0))[:, None, None]
+        constant, power = self._student(kappa, nu, _log_diagonal(factor))
+        centre = np.einsum("gij,gj->gi", whiten, mean)
+        return np.column_stack([self._pack(whiten, centre, constant), power])
+
+    def _student(self, kappa: Array, nu: Array, half_log_det: Array) -> tuple[Array, Array]:
+        """Constant and power of the predictive density of groups with these posteriors."""
+        d, power = self.n_features, 0.5 * (nu + 1.0)
         constant = (
             gammaln(power)
             - gammaln(0.5 * (nu - d + 1.0))
             - 0.5 * d * _LOG_PI
-            - _log_diagonal(factor)
-            + 0.5 * d * np.log(shrink)
+            - half_log_det
+            + 0.5 * d * np.log(kappa / (kappa + 1.0))
         )
-        centre = np.einsum("gij,gj->gi", whiten, mean)
-        return np.column_stack([self._pack(whiten, centre, constant), power])
+        return constant, power
 
     @accelerated
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         return table[:, -2] - table[:, -1] * np.log1p(self._square_distances(table[:, :-1], X))
+
+    def screening_params(self, stats: Array) -> Array:  # (G, P) -> (G, 2 D + 3)
+        """Student-t with independent features: w, w m, sum of w m^2, constant and power."""
+        kappa, mean = self._posterior_mean(stats)
+        nu, d = self.nu + stats[:, 0], self.n_features
+        prior_mean = self.mean - self._origin
+        scale = stats[:, 1 + d + self._diagonal] + self.nu * np.diag(self.psi)
+        scale += self.kappa * prior_mean**2 - kappa[:, None] * mean**2
+        scale = np.maximum(scale, self.nu * np.diag(self.psi))
+        constant, power = self._student(kappa, nu, 0.5 * np.log(scale).sum(axis=1))
+        precision = (kappa / (kappa + 1.0))[:, None] / scale
+        offset = (precision * mean**2).sum(axis=1)
+        return np.column_stack([precision, precision * mean, offset, constant, power])
+
+    def log_screen(self, table: Array, X: Rows) -> Array:  # (G, 2 D + 3), (N, D) -> (N, G)
+        d, x = self.n_features, np.asarray(X, dtype=np.float64) - self._origin
+        square = x**2 @ table[:, :d].T - 2.0 * x @ table[:, d : 2 * d].T + table[:, 2 * d]
+        return np.asarray(table[:, -2] - table[:, -1] * np.log1p(np.maximum(square, 0.0)))
 
     @accelerated
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
@@ -315,6 +336,12 @@ class Gaussian(Family):
     def _triangle(self) -> tuple[Labels, Labels]:
         i, j = np.triu_indices(self.n_features)
         return i, j
+
+    @cached_property
+    def _diagonal(self) -> Labels:
+        """Places of the squares among the second moments."""
+        i, j = self._triangle
+        return np.flatnonzero(i == j)
 
     @cached_property
     def _prior_scale(self) -> Array:

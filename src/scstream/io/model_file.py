@@ -43,6 +43,7 @@ _ROUNDING = 1e-9  # relative rounding error of sums of many rows
 
 _SHAPES = {  # K clusters, P statistics, D features, H batches, M pairs, A archived clusters
     "past": "K2P",
+    "fade": "K",
     "current": "K2P",
     "history": "HK2P",
     "history_times": "H",
@@ -279,6 +280,8 @@ def _check_state(state: State, family: Family) -> None:
             raise ValueError(f"{name} is not finite")
         if shape.endswith("P") and (values[..., 0] < 0).any():
             raise ValueError(f"{name} has a negative count")
+    if ((state.fade < 0) | (state.fade > 1)).any():
+        raise ValueError("fade is not a share")
     if (np.diff(state.ids, prepend=-1) <= 0).any() or (state.ids >= state.next_id).any():
         raise ValueError("its ids are not in order")
     numbers = [

@@ -23,7 +23,7 @@ from scstream.kernels import REFERENCE, Kernels
 Names: TypeAlias = Sequence[str] | None
 Parameters: TypeAlias = Mapping[str, Any]  # of `scstream.ScStream`, by name
 
-_NO_PARAMETER = ("seed", "split_evidence", "merge_evidence")  # fields of `Config` only
+_NO_PARAMETER = ("seed", "split_evidence", "merge_evidence", "screening")  # fields of `Config` only
 _CONFIG = tuple(each.name for each in fields(Config) if each.name not in _NO_PARAMETER)
 _N_SWEEPS = {"paper": 1, "printed": 1, "exact": 500}  # where n_sweeps is None
 

@@ -97,6 +97,12 @@ METRICS = (
         "Mean log density of the rows of the last batch before they were learned.",
     ),
     MetricInfo(
+        "scstream_screening_error",
+        "gauge",
+        "Share of the mixture that the candidates of rows missed, measured on some rows of the "
+        "last batch that was screened; absent if none was.",
+    ),
+    MetricInfo(
         "scstream_lag_messages",
         "gauge",
         "Unread messages in the source, queried at most once per second; absent if the source "

@@ -67,6 +67,8 @@ class BatchSummary(RunEvent):
         Number of clusters after the batch.
     log_density : float
         Mean log density of the rows before they were learned, NaN for a first batch.
+    screening_error : float
+        Share of the mixture that the candidates of rows missed, NaN without screening.
     events : mapping of str to int
         Number of events of clusters, by kind.
 
@@ -83,6 +85,7 @@ class BatchSummary(RunEvent):
     clusters: int = 0
     novel: int = 0
     log_density: float = nan
+    screening_error: float = nan
     events: Mapping[str, int] = field(default_factory=dict)
 
 

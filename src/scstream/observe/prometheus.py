@@ -208,6 +208,7 @@ class Metrics:
         self._set("scstream_clusters", batch.clusters)
         self._set("scstream_buffered_rows", batch.waiting)
         self._set("scstream_mean_log_density", batch.log_density)
+        self._set("scstream_screening_error", batch.screening_error)
         self._set("scstream_last_batch_timestamp_seconds", batch.time)
 
     def _checkpoint(self, checkpoint: CheckpointWritten) -> None:

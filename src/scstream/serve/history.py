@@ -13,7 +13,7 @@ from scstream.core.state import NOVEL, Event
 from scstream.families.base import Labels
 from scstream.io.header import Json
 from scstream.serve.memory import N_SHARES, Lineage, Summaries, Summary
-from scstream.serve.picture import clock_of, heaviest, weights_of
+from scstream.serve.picture import clock_of, heaviest
 from scstream.stream.model_version import ModelVersion
 
 N_EVENTS = 500
@@ -81,7 +81,7 @@ class History:
         if self.pending is None or self.version is None:
             return
         state = self.version.model.state
-        _, share = weights_of(state)
+        share = state.share
         top = np.sort(heaviest(state.ids, share, N_SHARES))
         shares = dict(zip(state.ids[top].tolist(), share[top].tolist(), strict=True))
         outside = max(1.0 - float(share.sum()), 0.0)

@@ -9,7 +9,6 @@ from typing import Any, TypedDict
 import numpy as np
 from scipy import sparse
 
-from scstream.core.state import State
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.serve.memory import LabelledRows, rounded
 from scstream.stream.model_version import ModelVersion
@@ -84,9 +83,9 @@ def render(
         return Picture({**facts, "shown": [], "rows": None})
     columns = columns_of(family)
     names = columns.column_names(features)
-    weight, share = weights_of(state)
+    weight, share = state.weight, state.share
     shown = heaviest(state.ids, share, int(np.clip(_WORK // len(names), _MIN_SHOWN, N_SHOWN)))
-    stats = (state.past[shown] + state.current[shown]).sum(axis=1)
+    stats = state.subclusters_at(shown).sum(axis=1)
     centres = columns.centres(stats)  # (k, C)
     n_round = int(np.clip(_WORK // (len(names) * columns.work), _MIN_SHOWN, N_SHOWN))
     stds = columns.stds(stats[:n_round])
@@ -119,13 +118,6 @@ def render(
         },
         projection,
     )
-
-
-def weights_of(state: State) -> tuple[Array, Array]:  # (K,), (K,)
-    """Return weights and shares of the clusters, without summing their other statistics."""
-    weight = state.past[:, :, 0].sum(axis=1) + state.current[:, :, 0].sum(axis=1)
-    total = float(weight.sum()) + state.unassigned_weight + state.unassigned_now
-    return weight, weight / max(total, np.finfo(float).tiny)
 
 
 def heaviest(ids: Labels, share: Array, n: int) -> Labels:  # (K,), (K,) -> (n,)

@@ -59,6 +59,7 @@ def batch_summary(batch: int, learned: Learned) -> BatchSummary:
         clusters=learned.n_clusters,
         novel=info.n_novel,
         log_density=info.log_density_before,
+        screening_error=info.screening_error,
         events=Counter(event.kind for event in info.events),
     )
 

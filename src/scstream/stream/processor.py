@@ -53,6 +53,7 @@ class Learned:
             mean_log_density=self._mean("mean_log_density"),
             log_density_before=self._mean("log_density_before"),
             novel_before=self._mean("novel_before"),
+            screening_error=self._mean("screening_error"),
         )
 
     def _mean(self, name: str) -> float:
