@@ -26,6 +26,7 @@ struct AssignmentParams {
     const double* prior = nullptr;
     const int64_t* pairs = nullptr;
     const double* unions = nullptr;
+    const double* typical = nullptr;  // may be null: no row is taken from its cluster
     const double* screen = nullptr;  // cheap tables, where there are candidates
     int64_t n_candidates = 0;        // groups whose exact scores are computed; 0: all
     double log_new = 0.0;
@@ -141,6 +142,47 @@ struct DiagonalKernels {
     void (*stats)(const DiagonalPrior&, const Rows&, const int64_t* group, double* out);
 };
 
+constexpr int64_t MOST_CONCENTRATIONS = 16;
+
+struct DirectionPrior {
+    int64_t d = 0;
+    int64_t c = 0;                   // number of concentrations
+    double order = 0.0;              // of the Bessel function: D / 2 - 1
+    double strength = 0.0;
+    const double* centre = nullptr;  // (d,)
+    const double* scales = nullptr;  // (c,) power times concentration
+    int64_t table_width(bool predictive) const { return predictive ? d + 2 * c : 1 + d; }
+};
+
+struct DirectionKernels {
+    Pass* (*pass)(const DirectionPrior&, const AssignmentParams&);
+    void (*scores)(const DirectionPrior&, const double* table, int64_t groups, bool predictive,
+                   const Rows&, int64_t begin, int64_t end, double* out);
+    void (*stats)(const DirectionPrior&, const Rows&, const int64_t* group, double* out);
+};
+
+struct SubspacePrior {
+    int64_t d = 0;
+    int64_t q = 0;                          // dimensions inside
+    double log_scale = 0.0;                 // sum of the logarithms of the scales
+    const double* origin = nullptr;         // (d,)
+    const double* inverse_scale = nullptr;  // (d,)
+    const double* basis = nullptr;          // (q, d)
+    int64_t n_stats() const { return 2 + d + q * (q + 1) / 2; }
+    int64_t packed() const { return d + q + 1; }  // numbers of a packed row
+    int64_t table_width(bool predictive) const {
+        return gaussian_params(q) + (predictive ? 1 : 0) + d + 2;
+    }
+};
+
+struct SubspaceKernels {
+    Pass* (*pass)(const SubspacePrior&, const AssignmentParams&);
+    void (*scores)(const SubspacePrior&, const double* table, int64_t groups, bool predictive,
+                   const Rows&, int64_t begin, int64_t end, double* out);
+    void (*stats)(const SubspacePrior&, const Rows&, const int64_t* group, int64_t groups,
+                  double* out);
+};
+
 // Functions on groups return whether all went well; some work on a range [begin, end) of them.
 struct Kernels {
     const char* name;
@@ -179,6 +221,8 @@ struct Kernels {
                        const double* shape, int64_t n, double* out);
     MultinomialKernels multinomial;
     DiagonalKernels diagonal;
+    DirectionKernels direction;
+    SubspaceKernels subspace;
 };
 
 const Kernels* kernels_portable();

@@ -24,6 +24,7 @@ struct AssignmentArrays {
     Matrix unions;
     Matrix screen;
     int64_t n_candidates;
+    std::optional<Matrix> typical;
 };
 
 class Family {
@@ -122,7 +123,8 @@ class Family {
         require(a.clusters.shape(1) == width && a.subclusters.shape(0) == 2 * k &&
                     a.subclusters.shape(1) == width && a.log_weight.size() == k &&
                     a.log_subweight.size() == 2 * k && a.prior.size() == full &&
-                    a.pairs.size() == 2 * m && (m == 0 || a.unions.shape(1) == full),
+                    a.pairs.size() == 2 * m && (m == 0 || a.unions.shape(1) == full) &&
+                    (!a.typical || a.typical->size() == full),
                 "the arrays of the plan do not fit together");
         for (size_t i = 0; i < 2 * m; ++i)
             require(a.pairs.data()[i] >= 0 && a.pairs.data()[i] < int64_t(k),
@@ -145,6 +147,7 @@ class Family {
             plan.screen = a.screen.data();
             plan.n_candidates = a.n_candidates;
         }
+        plan.typical = a.typical ? a.typical->data() : nullptr;
         plan.log_new = log_new.value_or(0.0);
         plan.key = key.value_or(0);
         plan.first_row = first_row;

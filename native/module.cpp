@@ -10,10 +10,12 @@
 #include <utility>
 
 #include "diagonal_object.h"
+#include "direction_object.h"
 #include "gaussian_object.h"
 #include "weights.h"
 #include "multinomial_object.h"
 #include "reader.h"
+#include "subspace_object.h"
 
 namespace scstream {
 
@@ -137,16 +139,16 @@ NB_MODULE(_native, m) {
                Matrix unions, std::optional<double> log_new, std::optional<uint64_t> key,
                bool predictive, bool report_map, bool collect_evidence, bool single, int64_t first_row,
                int64_t slice_length, Ids subtrees, bool map_labels, Matrix screen,
-               int64_t n_candidates) {
+               int64_t n_candidates, std::optional<Matrix> typical) {
                 const AssignmentArrays arrays = {clusters, subclusters, log_weight, log_subweight,
-                                           prior, pairs,  unions, screen, n_candidates};
+                                           prior, pairs,  unions, screen, n_candidates, typical};
                 return self.assign(X, weight, arrays, log_new, key, predictive, map_labels, report_map,
                                    collect_evidence, single, {first_row, slice_length, subtrees});
             },
             "X"_a, "weight"_a.none(), "clusters"_a, "subclusters"_a, "log_weight"_a, "log_subweight"_a,
             "prior"_a, "pairs"_a, "unions"_a, "log_new"_a.none(), "key"_a.none(), "predictive"_a,
             "report_map"_a, "collect_evidence"_a, "single"_a, "first_row"_a, "slice_length"_a,
-            "subtrees"_a, "map_labels"_a, "screen"_a, "n_candidates"_a);
+            "subtrees"_a, "map_labels"_a, "screen"_a, "n_candidates"_a, "typical"_a.none());
     nb::class_<Reader>(m, "Reader")
         .def(nb::init<const Family&, Matrix, Vector, Matrix, std::optional<double>, bool, Ids>(),
              "family"_a, "clusters"_a, "log_weight"_a, "prior"_a, "log_new"_a.none(), "predictive"_a,
@@ -188,4 +190,9 @@ NB_MODULE(_native, m) {
         .def("log_leave_one_out", &Multinomial::log_leave_one_out)
         .def("sample_cluster_params", &Multinomial::sample_cluster_params)
         .def("parameters", &Multinomial::parameters, "log_gammas"_a);
+    nb::class_<Direction, Family>(m, "Direction")
+        .def(nb::init<Vector, double, Vector>(), "centre"_a, "strength"_a, "scales"_a);
+    nb::class_<Subspace, Family>(m, "Subspace")
+        .def(nb::init<Vector, Vector, Matrix, double>(), "origin"_a, "inverse_scale"_a, "basis"_a,
+             "log_scale"_a);
 }

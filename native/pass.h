@@ -21,6 +21,9 @@ constexpr double LOUDEST = 1.0;            // nats that one row may say for or a
 constexpr int64_t MOST_SCORES = 1 << 20;   // scores held at a time
 constexpr int64_t MANY = 512;              // groups, of which most rows have a share in few
 
+// Whether most groups are far from a row, however few there are: so it is with many features.
+template <class Family> constexpr bool MOSTLY_FAR = false;
+
 // Rows in the order of their labels; those of label k stand in [start[k], start[k + 1]).
 class Sorted {
   public:
@@ -111,11 +114,13 @@ template <class Family> class RowPass final : public scstream::Pass {
                                                  plan.subclusters ? 2 * plan.n_clusters : 0,
                                                  plan.predictive, plan.log_subweight)),
           exact_(family.template tables<double>(
-              plan.clusters, plan.collect_evidence || plan.n_candidates ? plan.n_clusters : 0,
+              plan.clusters,
+              plan.collect_evidence || plan.n_candidates || plan.typical ? plan.n_clusters : 0,
               plan.predictive)),
           new_(family.template tables<double>(
               plan.prior, plan.n_candidates && plan.may_be_new ? 1 : 0, true, &plan_.log_new)),
           unions_(family.template tables<double>(plan.unions, plan.n_pairs, true)),
+          typical_(family.template tables<double>(plan.typical, plan.typical ? 1 : 0, true)),
           screen_(plan.screen, plan.n_candidates ? plan.n_clusters : 0, family.prior.d,
                   plan.log_weight) {}
 
@@ -128,6 +133,7 @@ template <class Family> class RowPass final : public scstream::Pass {
             choose_candidates(rows, begin, n, drawn, totals);
         else
             choose(rows, begin, n, drawn, totals.density);
+        if (plan_.typical) leave_bad_fits(rows, begin, n, drawn);
         Sorted sorted(drawn.label.get(), n, k + 1);
         int8_t* side = choices.side + begin;
         learn(rows, begin, sorted, drawn.chance.get(), side, totals);
@@ -160,7 +166,7 @@ template <class Family> class RowPass final : public scstream::Pass {
         const int64_t needed = (n + TILE<T> - 1) / TILE<T>;
         most = most < 1 ? 1 : most < needed ? most : needed;
         const int64_t stride = most * TILE<T>;
-        const bool look = groups >= MANY;
+        const bool look = groups >= MANY || MOSTLY_FAR<Family>;
         const T slack = T(look ? NEGLIGIBLE : INFINITY);
         Buffer<T> x(most * family_.tile_size(), RAW), scores(groups * stride, RAW);
         Buffer<T> top(stride, RAW);
@@ -365,6 +371,34 @@ template <class Family> class RowPass final : public scstream::Pass {
         }
     }
 
+    // Take the labels from rows that are less dense in their cluster than rows typically are.
+    void leave_bad_fits(const Rows& rows, int64_t begin, int64_t n, Drawn& drawn) const {
+        Buffer<int32_t> other(plan_.report_map ? n : 0, RAW);  // most probable, if not the drawn one
+        for (int64_t r = 0; plan_.report_map && r < n; ++r)
+            other[r] = drawn.best[r] == drawn.label[r] ? -1 : drawn.best[r];
+        each_bad_fit(rows, begin, n, drawn.label.get(), [&](int64_t r) {
+            if (plan_.report_map && drawn.best[r] == drawn.label[r]) drawn.best[r] = -1;
+            drawn.label[r] = -1;
+        });
+        if (plan_.report_map)
+            each_bad_fit(rows, begin, n, other.get(), [&](int64_t r) { drawn.best[r] = -1; });
+    }
+
+    template <class Function>
+    void each_bad_fit(const Rows& rows, int64_t begin, int64_t n, const int32_t* label,
+                      Function function) const {
+        const Sorted sorted(label, n, plan_.n_clusters + 1);
+        Buffer<double> x(family_.vector_size(), RAW);
+        for (int64_t k = 0; k < plan_.n_clusters; ++k)
+            for (int64_t i = sorted.start[k]; i < sorted.start[k + 1]; i += LD) {
+                const Block b = block(rows, begin, sorted, i, sorted.start[k + 1]);
+                family_.pack_vector(rows, b.row, x.get());
+                const vd gain = exact_.score(k, x.get()) - typical_.score(0, x.get());
+                for (int l = 0; l < b.count; ++l)
+                    if (gain[l] < 0.0) function(b.row[l] - begin);
+            }
+    }
+
     // Evidence of the rows of each pair for its union.
     void weigh_unions(const Rows& rows, int64_t begin, const Sorted& sorted, AssignmentStats& totals) const {
         Buffer<double> x(family_.vector_size(), RAW);
@@ -403,7 +437,7 @@ template <class Family> class RowPass final : public scstream::Pass {
     const Family family_;
     const AssignmentParams plan_;
     const Tables<T> whole_, prior_;
-    const Tables<double> halves_, exact_, new_, unions_;
+    const Tables<double> halves_, exact_, new_, unions_, typical_;
     const Screen screen_;
 };
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from scstream.core.assign import AssignmentParams
-from scstream.families import Diagonal, Gaussian, Multinomial
+from scstream.families import Diagonal, Direction, Gaussian, Multinomial, Subspace
 from scstream.kernels import ClusterDraws
 
 MODES: dict[str, dict[str, Any]] = {
@@ -17,6 +17,13 @@ MODES: dict[str, dict[str, Any]] = {
     "most probable": {"predictive": True, "key": None},
     "first labels": {"predictive": True, "key": 13, "report_map": True, "collect_evidence": True},
     "evidence": {"predictive": True, "key": None, "collect_evidence": True},
+    "bad fits": {
+        "predictive": True,
+        "key": 14,
+        "report_map": True,
+        "collect_evidence": True,
+        "bad_fits": True,
+    },
 }
 
 
@@ -50,18 +57,52 @@ def sparse_count_rows(rng: np.random.Generator, n: int, d: int, k: int):
     return count_rows(rng, n, d, k, dense=False)
 
 
+def direction_rows(rng: np.random.Generator, n: int, d: int, k: int):
+    d = d + 50  # with fewer columns there is no compiled form
+    centre = rng.normal(size=(k, d)) / np.sqrt(d)
+    label = rng.integers(k, size=n)
+    family = Direction(
+        centre=np.ones(d), strength=3.0, kappa=[20.0, 60.0, 90.0], shares=[0.5, 0.3, 0.2], power=0.6
+    )
+    return family, centre[label] + 0.8 * rng.normal(size=(n, d)) / np.sqrt(d), label
+
+
+def subspace_rows(rng: np.random.Generator, n: int, d: int, k: int):
+    _, X, label = gaussian_rows(rng, n, d, k)
+    q = max(1, d // 2)
+    basis = np.linalg.qr(rng.normal(size=(d, d)))[0][:, :q]
+    scale = 0.5 + rng.random(d)
+    inside = {"kappa": 0.05, "nu": q + 3.0, "psi": np.eye(q)}
+    family = Subspace(
+        np.zeros(d), basis=basis, outer_kappa=0.5, outer_variance=0.8, scale=scale, **inside
+    )
+    return family, X, label
+
+
 ROWS = {
     "gaussian": gaussian_rows,
     "diagonal": diagonal_rows,
     "multinomial": count_rows,
     "multinomial, CSR": sparse_count_rows,
+    "direction": direction_rows,
+    "subspace": subspace_rows,
 }
 
 
 def params_for(
-    family: Any, X: Any, label: Any, k: int, *, single: bool = False, **mode: Any
+    family: Any,
+    X: Any,
+    label: Any,
+    k: int,
+    *,
+    single: bool = False,
+    bad_fits: bool = False,
+    **mode: Any,
 ) -> AssignmentParams:
-    """Parameters of clusters with these labels, whose sub-clusters are random."""
+    """Parameters of clusters with these labels, whose sub-clusters are random.
+
+    With `bad_fits`, rows leave their clusters where their density is below a typical one.
+    """
     side = np.arange(len(label)) % 2
     stats = family.stats(X, 2 * label + side, 2 * k)
     whole = stats[0::2] + stats[1::2]
@@ -86,5 +127,6 @@ def params_for(
         pairs=pairs,
         unions=unions,
         single=single,
+        typical=family.typical_params if bad_fits else None,
         **mode,
     )

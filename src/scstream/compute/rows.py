@@ -132,6 +132,7 @@ class CompiledRows(LocalRows):
                 params.map_labels,
                 params.screen,
                 params.n_candidates,
+                params.typical,
             )
         return np.asarray(sums)
 

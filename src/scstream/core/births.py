@@ -18,6 +18,7 @@ _MAX_POOL = 5_000  # rows of a pool that are grouped
 MAX_COMPARED = 1_000  # the same where all rows are compared with each other
 _ROWS_PER_CELL = 4
 _MAX_CELLS = 400
+_TINY = float(np.finfo(np.float64).tiny)
 _MAX_NUMBERS = 1 << 25  # statistics of all cells together: a quarter of a gigabyte
 
 
@@ -32,6 +33,8 @@ def propose_births(
         return transition
     max_pool = MAX_COMPARED if family.collapsed else _MAX_POOL
     pool, weight = rows.novel(max_pool, _key(config, state, "pool"))
+    if family.collapsed and not first:
+        pool, weight = _founders(family, state.cluster_stats, pool, weight)
     groups = group_rows(family, config, pool, weight, _key(config, state, "seeds"))
     if first:
         groups = one_or_many(family, config, groups)
@@ -46,6 +49,16 @@ def propose_births(
     newborn = groups[np.sort(large[heaviest])]
     known = recognise(family, state.archive, newborn)
     return add_clusters(transition, subclusters_of(family, rules, newborn, newborn), known)
+
+
+def _founders(
+    family: Family, clusters: Array, pool: Rows, weight: Array | None
+) -> tuple[Rows, Array | None]:
+    """Leave out rows that are more probable in a cluster than in any new one."""
+    scores = family.log_predictive(family.predictive_params(clusters), pool)
+    scores += np.log(np.maximum(clusters[:, 0], _TINY))
+    keep = family.may_found(pool, scores.max(axis=1))
+    return pool[keep], None if weight is None else weight[keep]
 
 
 def group_rows(

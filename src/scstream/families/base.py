@@ -148,6 +148,13 @@ class Family(ABC):
         """
         return None
 
+    def may_found(self, X: Rows, log_density: Array) -> NDArray[np.bool_]:  # (N,)
+        """Return which rows may be more probable in a new cluster of these rows than they are now.
+
+        `log_density` (N,) is that of each row under its best cluster, times its weight.
+        """
+        return np.ones(X.shape[0], dtype=np.bool_)
+
     def screening_params(self, stats: Array) -> Array | None:  # (G, P) -> (G, S)
         """Compute once per group what `log_screen` needs; None if a family has no cheap score."""
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,12 +37,13 @@ class Sketch:
     def compressed(self) -> Sketch:
         """Return the best sketch of `rank` columns, found by randomised power iteration."""
         factor = self.factor
-        block = REFERENCE.normals(_KEY, np.arange(factor.shape[1]), 0, self.rank + _SPARE)
+        block = _normals(factor.shape[1], self.rank + _SPARE)
         for _ in range(_ROUNDS + 1):
             span = np.linalg.qr(factor @ block)[0]
             block = factor.T @ span
-        left, lengths, _ = np.linalg.svd(block.T, full_matrices=False)
-        found = (span @ left)[:, : self.rank] * lengths[: self.rank]
+        squares, left = np.linalg.eigh(block.T @ block)  # the shortest first
+        lengths = np.sqrt(np.maximum(squares[::-1], 0.0))
+        found = (span @ left[:, ::-1])[:, : self.rank] * lengths[: self.rank]
         missing = self.rank - found.shape[1]
         return Sketch(np.pad(found, ((0, 0), (0, missing))), self.rank)
 
@@ -52,6 +54,12 @@ class Sketch:
     def captured(self, basis: Array) -> float:
         """Return how much of the scatter lies in the span of a basis."""
         return float(np.square(basis.T @ self.factor).sum())
+
+
+@lru_cache(maxsize=4)
+def _normals(n_columns: int, n: int) -> Array:  # (n_columns, n)
+    """Return the random block that an iteration begins with; it depends on its shape alone."""
+    return REFERENCE.normals(_KEY, np.arange(n_columns), 0, n)
 
 
 def aligned(basis: Array, old: Array) -> Array:  # (D, q)

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from types import ModuleType
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtr
 
@@ -36,6 +38,7 @@ from scstream.families.base import (
     unit_weight,
 )
 from scstream.families.sphere import (
+    LARGE_ORDER,
     concentration,
     effective_share,
     log_mgf,
@@ -43,6 +46,7 @@ from scstream.families.sphere import (
     sample_direction,
     unit_rows,
 )
+from scstream.kernels.reference import accelerated
 
 _TINY = float(np.finfo(np.float64).tiny)
 _RESULTANTS = np.sqrt([0.1, 0.2, 0.35, 0.5, 0.7, 0.9])  # mean resultant lengths before any row
@@ -56,6 +60,8 @@ _NODE_DISTANCE = 0.4  # between log spreads of the prior, at most
 _MAX_NODES = 4  # on either side
 _SPREADS = np.log([0.005, 0.99])  # least and largest log(1 - R^2) of a cluster
 _MAX_COSINE = 0.5  # between mean directions, on average
+_COMPANY = 4.0  # rows of the smallest new cluster, besides the row that is compared
+_MAX_COMPILED = 16  # concentrations that compiled code integrates over
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +132,7 @@ class Direction(Family):
     def n_stats(self) -> int:
         return 1 + self.n_features
 
+    @accelerated
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -171,6 +178,7 @@ class Direction(Family):
         mu = sample_direction(mean, length, normals[:, 1:])
         return np.concatenate([-self._log_constants[chosen, None], scale * mu], axis=1)
 
+    @accelerated
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, 1 + D), (N, D) -> (N, G)
         return np.asarray(unit_rows(X) @ params[:, 1:].T + params[:, 0])
 
@@ -181,6 +189,7 @@ class Direction(Family):
         factor = terms - _log_sum(terms)[:, None] - log_mgf(square, self.n_features)
         return np.concatenate([stats[:, 1:], square, factor - self._log_constants], axis=1)
 
+    @accelerated
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, D + 2C), (N, D) -> (N, G)
         """A row x adds 2 k (strength centre.x + k sum.x) + k^2 to the square, k = q kappa."""
         d, c = self.n_features, len(self.kappa)
@@ -204,6 +213,23 @@ class Direction(Family):
         table[0, d : d + c] = -np.inf
         table[0, d + c :] = self.shares @ own - np.log(c)
         return table
+
+    def may_found(self, X: Rows, log_density: Array) -> NDArray[np.bool_]:  # (N,)
+        """Compare rows with a new cluster in which all rows are as alike as the two nearest.
+
+        That is more than a new cluster offers, so few rows that would form one are missed.
+        """
+        U = unit_rows(X)
+        single = U.astype(np.float32)
+        cosine = single @ single.T
+        np.fill_diagonal(cosine, -1.0)
+        nearest = cosine.max(axis=1, initial=-1.0).astype(np.float64)
+        along = U @ self.centre
+        with_row, without = (
+            _log_sum(self._terms(np.full(len(U), n), n * along, n + n * (n - 1.0) * nearest))
+            for n in (_COMPANY + 1.0, _COMPANY)
+        )
+        return np.asarray(with_row - without + np.log(_COMPANY) > log_density)
 
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
         """Mean direction of each group; the centre for a group without rows."""
@@ -273,6 +299,12 @@ class Direction(Family):
             "power": float(self.power),
             "n_power": float(self.n_power),
         }
+
+    def compiled_by(self, native: ModuleType) -> Any:
+        """Return the compiled form of this family; None where it needs Bessel functions."""
+        if 0.5 * self.n_features - 1.0 < LARGE_ORDER or len(self.kappa) > _MAX_COMPILED:
+            return None
+        return native.Direction(self.centre, self.strength, self._scales)
 
     @cached_property
     def _scales(self) -> Array:  # (C,)

@@ -27,12 +27,18 @@ class Isotropic:
     def posterior(self, count: Array, first: Array) -> tuple[Array, Array]:  # (...), (..., D)
         """Return kappa* and m* of groups with these counts and first moments."""
         kappa = self.kappa + count
-        return kappa, (self.kappa * self.mean + first) / kappa[..., None]
+        mean = first + self.kappa * self.mean
+        mean /= kappa[..., None]
+        return kappa, mean
 
-    def log_marginal(self, count: Array, first: Array, square: Array) -> Array:  # (...)
-        """Log marginal likelihood of groups with these counts, moments and square lengths."""
-        kappa, mean = self.posterior(count, first)
-        spread = square + self.kappa * _square(self.mean) - kappa * _square(mean)
+    def log_marginal(self, count: Array, along: Array, length: Array, square: Array) -> Array:
+        """Log marginal likelihood of groups with the first moments f and square lengths `square`.
+
+        `along` is ``self.mean . f`` and `length` is ``|f|^2``; all have one shape.
+        """
+        kappa = self.kappa + count
+        prior = self.kappa * _square(self.mean)
+        spread = square + prior - (self.kappa * (prior + 2.0 * along) + length) / kappa
         shrink = np.log(self.kappa / kappa)
         return self._log_density(count, spread) + 0.5 * self.n_dims * shrink
 
@@ -47,12 +53,14 @@ class Isotropic:
         spread = weight * kappa / without * distance
         return self._log_density(weight, spread) + 0.5 * self.n_dims * np.log(without / kappa)
 
-    def predictive(self, count: Array, first: Array) -> Array:  # (G, D + 2)
+    def predictive(self, count: Array, first: Array) -> list[Array]:  # (G, D), (G, 1), (G, 1)
         """Return mean, precision and constant of the predictive density of each group."""
         kappa, mean = self.posterior(count, first)
         return self._params(mean, kappa / ((kappa + 1.0) * self.variance))
 
-    def sample(self, count: Array, first: Array, normals: Array) -> Array:  # (G, D + 2)
+    def sample(
+        self, count: Array, first: Array, normals: Array
+    ) -> list[Array]:  # (G, D), (G, 1), (G, 1)
         """Return drawn mean, precision and constant; `normals` (G, D) are outside the basis."""
         kappa, mean = self.posterior(count, first)
         drawn = mean + normals * np.sqrt(self.variance / kappa)[:, None]
@@ -69,9 +77,9 @@ class Isotropic:
         distance += constant
         return np.asarray(distance)
 
-    def _params(self, mean: Array, precision: Array) -> Array:  # (G, D + 2)
+    def _params(self, mean: Array, precision: Array) -> list[Array]:
         constant = 0.5 * self.n_dims * (np.log(precision) - _LOG_TWO_PI)
-        return np.column_stack([mean, precision, constant])
+        return [mean, precision[:, None], constant[:, None]]
 
     def _log_density(self, count: Array, spread: Array) -> Array:
         """Log density of `count` rows whose square distances from a mean sum up to `spread`."""

@@ -13,7 +13,7 @@ from scipy.special import gammaln, ive, ndtr
 
 from scstream.families.base import Array, Rows
 
-_LARGE_ORDER = 24.0  # from here on the expansion for large orders is used
+LARGE_ORDER = 24.0  # from here on the expansion for large orders is used
 _N_NODES = 257  # of the distribution function of the cosine
 _N_STDS = 9.0  # how far the nodes reach
 _MAX_COMPARED = 512  # rows whose nearest neighbours are looked for
@@ -25,7 +25,7 @@ _SMALL = 1e-12  # t^2 below which A(t) is its first term
 def log_mgf(square: Array, n_features: int) -> Array:
     """Return A(t) by t^2: the log moment generating function of the uniform distribution."""
     order = 0.5 * n_features - 1.0
-    if order < _LARGE_ORDER:
+    if order < LARGE_ORDER:
         return _by_bessel_function(np.asarray(square), order)
     return _expansion(np.asarray(square), order) - _expansion(np.zeros(()), order)
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from types import ModuleType
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -34,6 +35,7 @@ from scstream.families.gaussian import Gaussian
 from scstream.families.isotropic import Isotropic
 from scstream.families.scales import feature_scales, spread_out
 from scstream.kernels import Kernels
+from scstream.kernels.reference import accelerated
 
 _N_INSIDE = 24  # dimensions of the subspace, at most
 _RANK = 2  # directions that the sketch follows, per dimension of the subspace
@@ -145,6 +147,7 @@ class Subspace(Family):
         mean = self._rest(self._prior_mean)
         return Isotropic(mean, float(self.outer_kappa), float(self.outer_variance), n_dims)
 
+    @accelerated
     def stats(
         self, X: Rows, group: Labels, n_groups: int, weight: Array | None = None
     ) -> Array:  # (G, P)
@@ -161,9 +164,31 @@ class Subspace(Family):
         return out
 
     def log_marginal(self, stats: Array) -> Array:  # (..., P) -> (...)
-        inside = self.inside.log_marginal(self._inside(stats))
-        outside = self.outside.log_marginal(*self._outside(stats))
-        return np.asarray(inside + outside - stats[..., 0] * self._log_scale)
+        inside = self._inside(stats)
+        count, first = stats[..., 0], stats[..., 1 : 1 + self.n_features]
+        length = np.einsum("...d,...d->...", first, first)
+        length -= np.square(inside[..., 1 : 1 + self.n_inside]).sum(axis=-1)
+        outside = first @ self.outside.mean, length, self._outside_squares(stats)
+        return self._log_marginal(self.inside.log_marginal(inside), count, *outside)
+
+    def log_marginal_of_unions(self, stats: Array, first: Labels, second: Labels) -> Array:
+        inside, rest = self._parts(stats)
+        along, products = rest @ self.outside.mean, rest @ rest.T
+        length = products[first, first] + products[second, second] + 2.0 * products[first, second]
+        square = self._outside_squares(stats)
+        return self._log_marginal(
+            self.inside.log_marginal_of_unions(inside, first, second),
+            stats[first, 0] + stats[second, 0],
+            along[first] + along[second],
+            length,
+            square[first] + square[second],
+        )
+
+    def _log_marginal(
+        self, inside: Array, count: Array, along: Array, length: Array, square: Array
+    ) -> Array:
+        outside = self.outside.log_marginal(count, along, np.maximum(length, 0.0), square)
+        return np.asarray(inside + outside - count * self._log_scale)
 
     def log_leave_one_out(
         self, X: Rows, weight: Array, group: Labels, stats: Array
@@ -177,19 +202,21 @@ class Subspace(Family):
         return np.asarray(inside + outside - weight * self._log_scale)
 
     def sample_posterior(self, stats: Array, draws: Draws) -> Array:  # (G, P) -> (G, Q)
-        inside = self.inside.sample_posterior(self._inside(stats), draws)
+        own, rest = self._parts(stats)
+        inside = self.inside.sample_posterior(own, draws)
         normals = self._rest(draws.normal(self.n_features))
-        outside = self.outside.sample(*self._outside(stats)[:2], normals)
-        return np.concatenate([inside, outside], axis=1)
+        return np.concatenate([inside, *self.outside.sample(stats[:, 0], rest, normals)], axis=1)
 
+    @accelerated
     def log_likelihood(self, params: Array, X: Rows) -> Array:  # (G, Q), (N, D) -> (N, G)
         return self._log_density(self.inside.log_likelihood, params, X)
 
     def predictive_params(self, stats: Array) -> Array:  # (G, P) -> (G, R)
-        inside = self.inside.predictive_params(self._inside(stats))
-        outside = self.outside.predictive(*self._outside(stats)[:2])
-        return np.concatenate([inside, outside], axis=1)
+        own, rest = self._parts(stats)
+        inside = self.inside.predictive_params(own)
+        return np.concatenate([inside, *self.outside.predictive(stats[:, 0], rest)], axis=1)
 
+    @accelerated
     def log_predictive(self, table: Array, X: Rows) -> Array:  # (G, R), (N, D) -> (N, G)
         return self._log_density(self.inside.log_predictive, table, X)
 
@@ -204,13 +231,18 @@ class Subspace(Family):
         )
 
     def means(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        inside = self.inside.means(self._inside(stats)) @ self.basis.T
-        outside = self.outside.posterior(*self._outside(stats)[:2])[1]
-        return np.asarray((inside + outside) * self.scale + self._origin)
+        own, rest = self._parts(stats)
+        means = self.inside.means(own) @ self.basis.T
+        means += self.outside.posterior(stats[:, 0], rest)[1]
+        means *= self.scale
+        means += self._origin
+        return np.asarray(means)
 
     def stds(self, stats: Array) -> Array:  # (G, P) -> (G, D)
-        covariance = self.inside.covariance(self._inside(stats))
-        inside = np.einsum("gdi,di->gd", self.basis @ covariance, self.basis)
+        i, j = np.triu_indices(self.n_inside)
+        covariance = self.inside.covariance(self._inside(stats))[:, i, j]
+        twice = np.where(i == j, 1.0, 2.0) * covariance  # the lower triangle is like the upper
+        inside = twice @ (self.basis[:, i] * self.basis[:, j]).T
         share = np.maximum(1.0 - np.square(self.basis).sum(axis=1), 0.0)
         return np.asarray(np.sqrt(inside + self.outer_variance * share) * self.scale)
 
@@ -227,6 +259,12 @@ class Subspace(Family):
         return out
 
     def translate(self, stats: Array, shift: Array) -> Array:  # (G, P), (G, D) -> (G, P)
+        moved = np.flatnonzero(shift.any(axis=1))
+        if len(moved) < len(stats):
+            out = stats.copy()
+            if len(moved):
+                out[moved] = self.translate(stats[moved], shift[moved])
+            return out
         d = self.n_features
         shift = shift / self.scale
         first = stats[:, 1 : 1 + d]
@@ -274,6 +312,9 @@ class Subspace(Family):
     def coordinates(self, X: Rows) -> Array:  # (N, D) -> (N, q)
         """Coordinates inside the subspace in which the prior's covariance is the identity."""
         return self.inside.coordinates(self._scaled(X) @ self.basis)
+
+    def coordinates_of(self, stats: Array) -> Array:  # (G, P) -> (G, q)
+        return self.inside.coordinates_of(self._inside(stats))
 
     def check(self, X: Rows) -> None:
         super().check(X)
@@ -342,6 +383,11 @@ class Subspace(Family):
             "sketch": self._sketch,
         }
 
+    def compiled_by(self, native: ModuleType) -> Any:
+        """Return the compiled form of this family."""
+        basis = np.ascontiguousarray(self.basis.T)
+        return native.Subspace(self._origin, self._inverse_scale, basis, self._log_scale)
+
     @property
     def _origin(self) -> Array:
         return np.asarray(self.origin)  # never None: `__post_init__` puts the mean there
@@ -393,11 +439,20 @@ class Subspace(Family):
         first = stats[..., 1 : 1 + d] @ self.basis
         return np.concatenate([stats[..., :1], first, stats[..., 2 + d :]], axis=-1)
 
+    def _parts(self, stats: Array) -> tuple[Array, Array]:  # (G, P) -> (G, ...), (G, D)
+        """Return the statistics of the Gaussian inside, and the first moments outside."""
+        inside = self._inside(stats)
+        rest = inside[:, 1 : 1 + self.n_inside] @ -self.basis.T
+        rest += stats[:, 1 : 1 + self.n_features]
+        return inside, np.asarray(rest)
+
     def _outside(self, stats: Array) -> tuple[Array, Array, Array]:  # (...), (..., D), (...)
         """Return the counts, the first moments and the square lengths outside."""
-        d = self.n_features
-        square = stats[..., 1 + d] - stats[..., self._squares].sum(axis=-1)
-        return stats[..., 0], self._rest(stats[..., 1 : 1 + d]), square
+        first = self._rest(stats[..., 1 : 1 + self.n_features])
+        return stats[..., 0], first, self._outside_squares(stats)
+
+    def _outside_squares(self, stats: Array) -> Array:  # (..., P) -> (...)
+        return np.asarray(stats[..., 1 + self.n_features] - stats[..., self._squares].sum(axis=-1))
 
     def _turned(self, basis: Array) -> Self:
         """Return this family with another basis, and the same prior as far as it is known."""
