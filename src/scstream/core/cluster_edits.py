@@ -95,20 +95,18 @@ def split_clusters(
     if rules.keep_heavier_id:
         leaver = (weight[:, 1] <= weight[:, 0]).astype(np.int64)
     ids = np.arange(state.next_id, state.next_id + n)
-    stayer = take(state, which)
-    stayer = stayer.replace(
-        **_child_layers(family, rules, stayer, 1 - leaver),
-        age=np.zeros(n, dtype=np.int64),
-        split_evidence=np.zeros(n),
+    cut = take(state, which)
+    stayer, child = (
+        cut.replace(
+            **_child_layers(family, rules, cut, side),
+            age=np.zeros(n, dtype=np.int64),
+            split_evidence=np.zeros(n),
+        )
+        for side in (1 - leaver, leaver)
     )
-    child = stayer.replace(
-        **_child_layers(family, rules, take(state, which), leaver),
-        ids=ids,
-        born=np.full(n, state.time),
-    )
+    child = child.replace(ids=ids, born=np.full(n, state.time))
     stayer, child = (part.replace(peak=part.weight) for part in (stayer, child))
-    others = np.setdiff1d(np.arange(state.n_clusters), which)
-    grown = _by_id(_join(_join(take(state, others), stayer), child))
+    grown = _put(_join(state, child), which, stayer)
     grown = _forget_pairs(grown, state.ids[which]).replace(next_id=state.next_id + n)
     label_ids = transition.label_ids.copy()
     events = []
@@ -130,27 +128,28 @@ def merge_clusters(
         swap = weight[gone] > weight[keep]
         keep[swap], gone[swap] = gone[swap], keep[swap]
     state = apply_fade(state, np.append(keep, gone))
-    changed: dict[str, NDArray[Any]] = {name: getattr(state, name).copy() for name in _PER_CLUSTER}
-    for layer in _LAYERS:
-        values = getattr(state, layer).copy()
-        subclusters = values.sum(axis=-2)  # (..., K, P)
-        values[..., keep, :, :] = np.stack(
-            [subclusters[..., keep, :], subclusters[..., gone, :]], axis=-2
-        )
-        changed[layer] = values
+    one, other = take(state, keep), take(state, gone)
     total = np.maximum(weight[keep] + weight[gone], np.finfo(float).tiny)
     share = (weight[gone] / total)[:, None]
-    changed["velocity"][keep] = (1 - share) * state.velocity[keep] + share * state.velocity[gone]
-    changed["last_seen"][keep] = np.maximum(state.last_seen[keep], state.last_seen[gone])
-    changed["born"][keep] = np.minimum(state.born[keep], state.born[gone])
-    changed["peak"][keep] = np.maximum(total, state.peak[keep])
-    changed["split_evidence"][keep] = 0.0
+    layers = {
+        layer: np.stack([getattr(part, layer).sum(axis=-2) for part in (one, other)], axis=-2)
+        for layer in _LAYERS
+    }
+    union = one.replace(
+        **layers,
+        velocity=(1 - share) * one.velocity + share * other.velocity,
+        last_seen=np.maximum(one.last_seen, other.last_seen),
+        born=np.minimum(one.born, other.born),
+        peak=np.maximum(total, one.peak),
+        split_evidence=np.zeros(len(keep)),
+    )
     for k, g, w in zip(state.ids[keep], state.ids[gone], total, strict=True):
         label_ids[label_ids == g] = k
         events.append(Event("merged", state.time, int(k), float(w), other=int(g)))
-    united = _forget_pairs(state.replace(**changed), state.ids[np.append(keep, gone)])
     stay = np.setdiff1d(np.arange(state.n_clusters), gone)
-    return transition.to(take(united, stay), *events, label_ids=label_ids)
+    smaller = _forget_pairs(take(state, stay), state.ids[np.append(keep, gone)])
+    united = _put(smaller, np.searchsorted(stay, keep), union)
+    return transition.to(united, *events, label_ids=label_ids)
 
 
 def renew_subclusters(family: Family, rules: EditRules, transition: Transition) -> Transition:
@@ -267,7 +266,17 @@ def _join(first: State, second: State) -> State:
     return first.replace(history=np.concatenate([first.history, second.history], axis=1), **both)
 
 
+def _put(state: State, index: Labels, part: State) -> State:
+    """Write the clusters of a part over those at these indices of a state of its own arrays."""
+    for name in (*_PER_CLUSTER, "past", "current"):
+        getattr(state, name)[index] = getattr(part, name)
+    state.history[:, index] = part.history
+    return state
+
+
 def _by_id(state: State) -> State:
+    if (np.diff(state.ids) > 0).all():
+        return state
     return take(state, np.argsort(state.ids, kind="stable"))
 
 

@@ -63,7 +63,8 @@ def seed_cells(
 ) -> Labels:  # (N,)
     """Partition points into at most `n_cells` non-empty cells: k-means++, then Lloyd."""
     chance = kernels.uniforms(key, np.arange(n_cells))[:, 0]
-    chosen = _plus_plus(lambda seed: _distances_to(points, seed), weight, chance)
+    squares = (points**2).sum(axis=1)
+    chosen = _plus_plus(lambda seed: _distances_to(points, squares, seed), weight, chance)
     centres = points[chosen]
     for _ in range(_LLOYD_ROUNDS):
         cell = square_distances(points, centres).argmin(axis=1)
@@ -119,8 +120,10 @@ def _plus_plus(
     return chosen
 
 
-def _distances_to(points: Array, seed: int) -> Array:  # (N,)
-    return square_distances(points, points[seed : seed + 1])[:, 0]
+def _distances_to(points: Array, squares: Array, seed: int) -> Array:  # (N,)
+    """Square distances of the points, whose squares are known, to one of them."""
+    products = (points @ points[seed : seed + 1].T)[:, 0]
+    return np.asarray(np.maximum(squares + squares[seed] - 2.0 * products, 0.0))
 
 
 def _pick(mass: Array, chance: float) -> int:

@@ -301,7 +301,7 @@ class ClusterDraws:
 def square_distances(points: Array, centres: Array) -> Array:  # (N, D), (C, D) -> (N, C)
     """Square Euclidean distances between points and centres."""
     squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
-    return np.asarray(np.maximum(squares - 2.0 * points @ centres.T, 0.0))
+    return np.asarray(np.maximum(squares - 2.0 * (points @ centres.T), 0.0))
 
 
 def _philox(key: int, index: Words, counter: Words) -> tuple[Words, Words]:
