@@ -53,7 +53,7 @@ _CHOSEN = [  # module, function, expression, replacement
         "self.kappa * np.outer(prior_mean, prior_mean)",
         "0.0",
     ),
-    ("families.gaussian", "Gaussian.predictive_params", "nu - d + 1.0", "nu - d"),
+    ("families.gaussian", "Gaussian._student", "nu - d + 1.0", "nu - d"),
     (
         "families.multinomial",
         "Multinomial.log_marginal",
