@@ -154,7 +154,7 @@ def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(cluster: Cluster, t
     first.wait()
     assert eventually(lambda: n_actors() == 0)
     second = subprocess.run(
-        line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=100
+        line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=400
     )
     assert second.stdout.split()[0] in ("3", "4")
     model = ScStream(random_state=0)

@@ -215,19 +215,27 @@ def test_replicas_follow_nodes_that_join_and_leave(
     assert set(answers) == {version}
 
 
-def test_full_replicas_raise_or_wait(make: Make, writer: Writer) -> None:
+def test_full_replicas_raise_or_wait(make: Make, writer: Writer, tmp_path: Path) -> None:
     writer.learn()
     replicas = make(n=1, max_calls=2)
     replicas.predict(rows_of(99))
-    many = rows_of(99, 2_000_000)
-    pending = [replicas.submit(many) for _ in range(2)]
+    go = tmp_path / "go"
+
+    def wait(replica: object) -> None:
+        while not go.exists():
+            time.sleep(0.01)
+
+    busy = replicas._slots.slots[0].actor.__ray_call__.remote(wait)  # other calls wait behind it
+    pending = [replicas.submit(rows_of(99)) for _ in range(2)]
     with pytest.raises(EngineError, match=r"all 1 replicas have 2 requests in progress"):
         replicas.submit(rows_of(99), deadline=0.0)
     with pytest.raises(EngineError, match="a replica has not answered in time"):
         pending[1].result(deadline=0.0)
+    threading.Timer(0.5, go.touch).start()
     last = replicas.submit(rows_of(99))  # waits for room
     assert len(last.result().values) == 200
-    assert all(len(each.result().values) == len(many) for each in pending)
+    assert all(len(each.result().values) == 200 for each in pending)
+    ray.get(busy)
     assert not replicas._slots.slots[0].calls
 
 

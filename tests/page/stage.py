@@ -188,6 +188,7 @@ def state_of(family: Family, stats: Any) -> State:
     ones = np.ones(n)
     return State.empty(family).replace(
         past=halves,
+        fade=ones,
         current=np.zeros_like(halves),
         ids=np.arange(n),
         age=np.arange(n),

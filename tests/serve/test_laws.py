@@ -194,15 +194,20 @@ def test_every_response_comes_from_one_version() -> None:
         async with httpx.AsyncClient(
             transport=transport, base_url="http://localhost", headers=headers
         ) as client:
+            learned = asyncio.Event()
 
             async def learn() -> None:
                 for seed in range(12):
                     rest = {"rows": (rows(60, seed=seed) + seed).tolist()}
                     said = await client.post("/learn", content=json.dumps(rest).encode())
                     known[said.json()["version"]] = model.current()
+                learned.set()
 
             async def ask() -> list[httpx.Response]:
-                return [await client.post("/predict", content=body) for _ in range(12)]
+                answers = []
+                while not learned.is_set():
+                    answers.append(await client.post("/predict", content=body))
+                return answers
 
             _, *asked = await asyncio.gather(learn(), *(ask() for _ in range(4)))
         return [answer for some in asked for answer in some]
