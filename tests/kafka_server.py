@@ -169,12 +169,16 @@ class KafkaServer(_JavaServer):
         command = self._command()
         before = command[: command.index(self.main)]
         keeper = ["--zookeeper", f"127.0.0.1:{self.keeper.port}"]
-        done = subprocess.run(
-            [*before, "kafka.admin.TopicCommand", *keeper, *arguments],
-            capture_output=True,
-            check=False,
-            text=True,
-        )
+        for _ in range(20):  # a broker that is slow to register is not there yet
+            done = subprocess.run(
+                [*before, "kafka.admin.TopicCommand", *keeper, *arguments],
+                capture_output=True,
+                check=False,
+                text=True,
+            )
+            if "available brokers: 0" not in done.stdout + done.stderr:
+                break
+            time.sleep(1.0)
         if done.returncode:
             raise ServerFailed(f"kafka-topics failed:\n{done.stdout}{done.stderr}")
 

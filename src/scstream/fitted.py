@@ -457,10 +457,10 @@ class FittedModel:
         self.model_ = model
         if rows is not None and model.config.algorithm == "exact":
             self._chain = Chain.after(model, rows, self.labels_)
-        if before is not None and before.settings is model.settings:
-            return
         if not hasattr(self, "_advisor"):
             self._advisor = Advisor()
+        if before is not None and before.settings is model.settings:
+            return
         self.n_features_in_ = model.family.n_features
         if model.settings.feature_names is not None:
             self.feature_names_in_ = np.array(model.settings.feature_names, dtype=object)

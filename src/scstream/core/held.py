@@ -183,6 +183,10 @@ class HeldInfo(Info):
         kind, values = self.__reduce__()
         return kind(*values) == other
 
+    def __repr__(self) -> str:
+        kind, values = self.__reduce__()
+        return repr(kind(*values))
+
     __hash__ = Info.__hash__
 
 
