@@ -28,6 +28,7 @@ PACKAGES = {
     "mlflow": "adapter for MLflow: a model file and a Python function",
     "view": "the numbers behind the live page and the plots",
     "estimator": "adapter for scikit-learn: `ScStream`; no mathematics",
+    "batches": "`fit_stream`: a stream as users have it",
     "fitted": "methods and attributes that every holder of a fitted model shares",
     "posterior": "samples of the posterior of one table",
     "model": "settings before the first batch, then the fitted model as an immutable value",

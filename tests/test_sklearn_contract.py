@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
+from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from scstream import ScStream
 from scstream.core import paper
+from scstream.errors import InputError
 
 # The check of array API input needs an environment variable that scipy reads when it is imported.
 SKIPPED = {"check_array_api_input"}
@@ -115,8 +116,30 @@ def test_a_search_by_held_out_density() -> None:
     search = GridSearchCV(
         make_pipeline(StandardScaler(), ScStream(random_state=0)),
         {"scstream__family": ["diagonal", "gaussian"]},
-        scoring=lambda model, X, y=None: model.score_samples(X).mean(),
         cv=TimeSeriesSplit(3),
     ).fit(rows)
     assert search.best_params_ == {"scstream__family": "gaussian"}
     assert search.best_estimator_[-1].n_clusters_ == 2
+
+
+def test_a_search_of_numbers_finds_the_largest_mean_density() -> None:
+    rng = np.random.default_rng(1)
+    rows = 3.0 * rng.integers(3, size=(90, 1)) + rng.normal(size=(90, 2))
+    grid = {"half_life": [0.5, None], "alpha": [1e-4, 10.0]}
+    model = ScStream("diagonal", prior="weak", random_state=0)
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(rows)
+    found = search.cv_results_
+    for params, mean in zip(found["params"], found["mean_test_score"], strict=True):
+        one = clone(model).set_params(**params)
+        fits = [(clone(one).fit(rows[a]), rows[b]) for a, b in KFold(2).split(rows)]
+        expected = np.mean([fitted.score_samples(held).mean() for fitted, held in fits])
+        assert mean == pytest.approx(expected, rel=1e-12)
+    assert len({round(float(each), 6) for each in found["mean_test_score"]}) > 1
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+    assert search.score(rows) == search.best_estimator_.score_samples(rows).mean()
+
+
+def test_a_score_needs_rows() -> None:
+    model = ScStream(random_state=0).fit(np.eye(6))
+    with pytest.raises(InputError, match="no rows"):
+        model.score(np.empty((0, 6)))

@@ -8,6 +8,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 
+from scstream.batches import BatchesMixin
 from scstream.core.config import Config
 from scstream.errors import InputError
 from scstream.families.base import Labels
@@ -17,7 +18,7 @@ from scstream.io.parameters import family_kind
 from scstream.model import PARAMETERS, Settings
 
 
-class ScStream(FittedModel, ClusterMixin, BaseEstimator):
+class ScStream(BatchesMixin, FittedModel, ClusterMixin, BaseEstimator):
     """Cluster a stream batch by batch.
 
     A Dirichlet process mixture with split and merge moves that forgets old batches. It finds the
@@ -262,6 +263,33 @@ class ScStream(FittedModel, ClusterMixin, BaseEstimator):
         15.0
         """
         return self._update(X, time, sample_weight, first=not hasattr(self, "model_"))
+
+    def score(self, X: Any, y: Any = None, *, time: Any = None) -> float:
+        """Return the mean of `score_samples`, by which `GridSearchCV` compares parameters.
+
+        Parameters
+        ----------
+        X, time : object
+            As in `predict`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean log density of the rows; larger is better.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> model = ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+        >>> model.score([[0.2], [0.5]]) > model.score([[0.2], [50.0]])
+        True
+        """
+        density = self.score_samples(X, time=time)
+        if not len(density):
+            raise InputError("X has no rows; a mean over them needs at least one.")
+        return float(density.mean())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
