@@ -30,6 +30,7 @@ PACKAGES = {
     "estimator": "adapter for scikit-learn: `ScStream`; no mathematics",
     "batches": "`fit_stream`: a stream as users have it",
     "fitted": "methods and attributes that every holder of a fitted model shares",
+    "explain": "what people ask a fitted model: its clusters, what distinguishes them, why",
     "posterior": "samples of the posterior of one table",
     "model": "settings before the first batch, then the fitted model as an immutable value",
     "first_batch": "family and prior by the first rows; a whole table at once",

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from scstream.batches import BatchesMixin
 from scstream.core.config import Config
 from scstream.errors import InputError
+from scstream.explain import ExplainMixin
 from scstream.families.base import Labels
 from scstream.fitted import FittedModel
 from scstream.io.estimator_input import validate_rows
@@ -18,7 +19,7 @@ from scstream.io.parameters import family_kind
 from scstream.model import PARAMETERS, Settings
 
 
-class ScStream(BatchesMixin, FittedModel, ClusterMixin, BaseEstimator):
+class ScStream(BatchesMixin, FittedModel, ExplainMixin, ClusterMixin, BaseEstimator):
     """Cluster a stream batch by batch.
 
     A Dirichlet process mixture with split and merge moves that forgets old batches. It finds the
@@ -109,12 +110,12 @@ class ScStream(BatchesMixin, FittedModel, ClusterMixin, BaseEstimator):
     covariances_ : array of shape (K, D, D) or (K, D)
         Covariance of each cluster, or variances for the diagonal family; other families have none.
     clusters_ : ClusterTable
-        The clusters, one line each: id, weight, share, age, born, last seen, mean, std.
+        The clusters, one line each; ``clusters_[7]`` is the cluster with the id 7.
     groups_ : Groups
         Clusters joined into groups, for clusters whose shape the family does not have.
     hierarchy_ : array of shape (K - 1, 4)
         The tree of these joins, as a linkage table of `scipy.cluster.hierarchy`.
-    events_ : list of Event
+    events_ : EventList
         Births, splits, merges, deaths and returns of clusters; the newest last.
     info_ : Info
         What happened in the last batch.

@@ -22,7 +22,6 @@ from scstream.families import Diagonal, Family, Gaussian
 from scstream.families.base import Array, Labels, Rows
 from scstream.families.scales import TooFar
 from scstream.io.advice import MANY_ROWS, Advisor
-from scstream.io.clusters import ClusterTable
 from scstream.io.disk import write_atomically
 from scstream.io.estimator_input import rows_to_predict
 from scstream.io.schema import read_weight
@@ -117,20 +116,9 @@ class FittedModel:
         return self._fitted().info
 
     @property
-    def events_(self) -> list[Event]:
-        """Births, splits, merges, deaths and returns of clusters; the newest last."""
-        return list(self._fitted().events)
-
-    @property
     def n_clusters_(self) -> int:
         """Number of clusters."""
         return self._fitted().state.n_clusters
-
-    @property
-    def clusters_(self) -> ClusterTable:
-        """The clusters as a table, at the time of the last batch."""
-        model = self._fitted()
-        return ClusterTable.of(model.family, model.state, model.feature_names)
 
     @property
     def weights_(self) -> Array:  # (K,)
