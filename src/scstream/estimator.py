@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from copy import copy
+from datetime import timedelta
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 
@@ -43,9 +45,10 @@ class ScStream(BatchesMixin, FittedModel, ExplainMixin, ClusterMixin, BaseEstima
     alpha : float
         Concentration of the Dirichlet process. Larger values create clusters more easily; change it
         by factors of 10.
-    half_life : float or None
+    half_life : float, str, timedelta or None
         Time after which a row counts half, in the unit of `time`; without times, in thousands of
-        rows. None never forgets.
+        rows. A `datetime.timedelta`, a `numpy.timedelta64` or text such as "90s", "30min", "1h",
+        "7d" or "2w" is a duration: times are then dates, or seconds. None never forgets.
     kernel : Kernel, callable or None
         Another way to forget: `scstream.Box`, `scstream.Windowed`, or a function that takes an
         array of ages and returns weights that fall from 1 at age 0. It replaces `half_life`.
@@ -160,7 +163,7 @@ class ScStream(BatchesMixin, FittedModel, ExplainMixin, ClusterMixin, BaseEstima
         *,
         prior: Any = "auto",
         alpha: float = 1.0,
-        half_life: float | None = 5.0,
+        half_life: float | str | timedelta | np.timedelta64 | None = 5.0,
         kernel: Any = None,
         n_sweeps: int | None = None,
         algorithm: str = "default",

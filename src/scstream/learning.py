@@ -32,6 +32,7 @@ from scstream.core.trial import learn as learn_on_trial
 from scstream.errors import DataWarning, InputError, TimeError
 from scstream.families.base import Array, Family, Labels, Rows, unit_weight
 from scstream.families.scales import TooFar
+from scstream.io.durations import is_duration
 from scstream.io.parameters import read_count
 from scstream.io.schema import check_entries, read_time
 from scstream.kernels import Kernels
@@ -106,9 +107,7 @@ def _batch(model: Model, rows: Rows, weight: Array | None, time: Any) -> Batch:
     """Return the rows as a batch at its own time, or at the model's time if it is late."""
     now = model.time
     if time is None:
-        # The time that a batch without a time takes: one, or less for less than a thousand rows.
-        taken = elapsed(rows.shape[0]) if model.config.algorithm == "default" else 1.0
-        return Batch(rows, 0.0 if model.state.is_new else now + taken, weight)
+        return Batch(rows, 0.0 if model.state.is_new else now + _taken(model, rows), weight)
     time = read_time(time)
     if time >= now:
         return Batch(rows, time, weight)
@@ -119,6 +118,24 @@ def _batch(model: Model, rows: Rows, weight: Array | None, time: Any) -> Batch:
         )
     left = model.config.kernel.weight(np.array([now - time]))
     return Batch(rows, now, left * (np.ones(rows.shape[0]) if weight is None else weight))
+
+
+def _taken(model: Model, rows: Rows) -> float:
+    """Return the time that a batch without a time takes: one, or less for few rows.
+
+    None passes if forgetting is measured in seconds: how many is not known.
+    """
+    settings = model.settings
+    if is_duration(settings.half_life) and settings.kernel is None:
+        warnings.warn(
+            f"half_life={settings.half_life!r} is a duration, but the batch has no time: nothing "
+            "is forgotten with it. Pass time= with every batch, or half_life as a number, in "
+            "thousands of rows.",
+            DataWarning,
+            stacklevel=2,
+        )
+        return 0.0
+    return elapsed(rows.shape[0]) if model.config.algorithm == "default" else 1.0
 
 
 def _learn_suitable(model: Model, batch: Batch) -> Update:

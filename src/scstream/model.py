@@ -5,9 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
+
+import numpy as np
 
 from scstream.compute.rows import check_rows
 from scstream.compute.threads import one_blas_thread
@@ -63,7 +66,7 @@ class Settings:
     family: Any = "auto"
     prior: Any = "auto"
     alpha: float = 1.0
-    half_life: float | None = Exponential.half_life
+    half_life: float | str | timedelta | np.timedelta64 | None = Exponential.half_life
     kernel: Any = None
     n_sweeps: int | None = None
     algorithm: str = "default"

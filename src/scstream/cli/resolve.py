@@ -56,7 +56,11 @@ def model_flags(
     }
     for name, value in parameters.items():
         given["model", name] = (value, f"--{name.replace('_', '-')}")
-    return {key: Setting(value, flag) for key, (value, flag) in given.items() if value is not None}
+    return {
+        key: Setting(value, flag, raw=key == ("model", "half_life"))  # a number, or text
+        for key, (value, flag) in given.items()
+        if value is not None
+    }
 
 
 def store_options(redactor: SecretRedactor, sets: list[str] | None) -> Tables | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from datetime import timedelta
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,6 +23,7 @@ from scipy import sparse
 
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, family_from
+from scstream.io.durations import read_half_life
 from scstream.io.header import Json
 
 Tensors = dict[str, NDArray[Any]]
@@ -87,6 +89,8 @@ def pack(value: Any, place: str, tensors: Tensors) -> Any:
 
 
 def _json_value(value: Any, place: str) -> Any:
+    if isinstance(value, timedelta | np.timedelta64):
+        return {"$seconds": read_half_life(value)}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, type) and issubclass(value, Family):
@@ -106,9 +110,7 @@ def unpack(value: Any, tensors: Tensors) -> Any:
         return value
     if set(value) == {"$tensor"}:
         return tensors.pop(value["$tensor"])
-    if set(value) == {"$float"}:
-        return float(value["$float"])
-    for tag, build in (("$csr", _csr), ("$family", rebuild)):
+    for tag, build in _TAGS.items():
         if set(value) == {tag}:
             return build(unpack(value[tag], tensors))
     return {key: unpack(entry, tensors) for key, entry in value.items()}
@@ -135,6 +137,14 @@ def describe(family: Family) -> Json:
 def rebuild(description: Json) -> Family:
     """Undo `describe`."""
     return family_from(description["name"], description["hyperparameters"])
+
+
+_TAGS: Mapping[str, Callable[[Any], Any]] = {
+    "$float": float,
+    "$seconds": lambda seconds: timedelta(seconds=seconds),
+    "$csr": _csr,
+    "$family": rebuild,
+}
 
 
 def record(cls: type[T], values: Any, **ready: Any) -> T:

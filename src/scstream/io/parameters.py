@@ -18,6 +18,7 @@ from scstream.errors import InputError
 from scstream.families import FAMILIES, Categorical, Family, Product, family_class
 from scstream.families.base import Array, Rows
 from scstream.io.column_types import AUTO, BOOLEAN, Auto, Levels
+from scstream.io.durations import read_half_life
 from scstream.kernels import REFERENCE, Kernels
 
 Names: TypeAlias = Sequence[str] | None
@@ -60,8 +61,8 @@ def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
 
 def _check_no_forgetting(parameters: Parameters, defaults: Parameters) -> None:
     """Raise `InputError` for a way to forget, which the posterior of one table does not have."""
-    half_life = parameters["half_life"]
-    if parameters["kernel"] is not None or half_life not in (None, np.inf, defaults["half_life"]):
+    half_life = read_half_life(parameters["half_life"])
+    if parameters["kernel"] is not None or half_life not in (None, defaults["half_life"]):
         raise InputError(
             "algorithm='exact' samples the posterior of one table and forgets nothing; leave "
             "half_life and kernel out, or use algorithm='default' for a stream."
@@ -75,13 +76,23 @@ def _given_config(
     if not isinstance(given, Config):
         raise InputError(f"config must be a scstream.Config, got {given!r}.")
     for name in ("half_life", *_CONFIG):
-        if parameters[name] is not defaults[name] and parameters[name] != defaults[name]:
+        if not same_value(parameters[name], defaults[name]):
             raise InputError(
                 f"config= replaces {name}=; set {name} in the Config or leave config= out."
             )
     config = given if random_state is None else replace(given, seed=read_seed(random_state))
     check_config(config)
     return config
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Return True if two values of a parameter are equal; False if that cannot be told."""
+    if one is other:
+        return True
+    try:
+        return bool(np.all(one == other))
+    except (TypeError, ValueError):  # such as arrays inside mappings
+        return False
 
 
 def read_whole(name: str, value: Any) -> int:
@@ -133,14 +144,7 @@ def seed_for(name: str) -> int:
 def read_kernel(kernel: Any, half_life: Any) -> Kernel:
     """Return the forgetting kernel: `kernel` itself, a function of age, or the half-life."""
     if kernel is None:
-        if half_life is None or half_life == np.inf:
-            return Exponential(None)
-        if not (isinstance(half_life, Real) and float(half_life) > 0):
-            raise InputError(
-                f"half_life must be a positive number, got {half_life!r}; pass half_life=None to "
-                "never forget."
-            )
-        return Exponential(float(half_life))
+        return Exponential(read_half_life(half_life))
     if not isinstance(kernel, type) and hasattr(kernel, "weight") and hasattr(kernel, "capacity"):
         chosen: Kernel = kernel
     elif callable(kernel) and not isinstance(kernel, type):

@@ -14,6 +14,7 @@ from typing import Any
 
 from scstream.errors import InputError
 from scstream.io.column_types import Auto
+from scstream.io.durations import is_duration
 from scstream.io.header import Plain
 from scstream.io.parameters import family_kind, seed_for
 from scstream.model import PARAMETERS, Settings
@@ -114,7 +115,7 @@ def build(
         alert_rules=_alert_rules(_section(settings, "alerts")),
         alerts=_sink("alerts.sink", _alert_sink(settings)),
         checkpoint_log=checkpoint_log,
-        batching=_batching(_section(settings, "batch")),
+        batching=_timed(_batching(_section(settings, "batch")), model),
         checkpoint_policy=checkpoint_policy,
         emit=emit,
         threads=settings.get("threads", True),
@@ -203,6 +204,16 @@ def _model(settings: Section, job: str) -> Section:
             "it out of the settings, and use ScStream(algorithm='exact').fit(X) in Python."
         )
     return model
+
+
+def _timed(batching: Batching, model: Section) -> Batching:
+    """Return the batching; raise `InputError` if a duration meets times that are numbers."""
+    if is_duration(model["half_life"]) and batching.time == "batch":
+        raise InputError(
+            f"model.half_life is {model['half_life']!r}, a duration, but the time of a batch is "
+            "its number; set batch.time to 'event' or 'processing', or give half_life in batches."
+        )
+    return batching
 
 
 def _processor(settings: Section, model: Section, steps: Steps, store: Store) -> Processor:

@@ -26,8 +26,11 @@ def fit(
     batch_rows: BatchRows = None,
     family: Family = None,
     half_life: Annotated[
-        float | None,
-        typer.Option(metavar="TIME", help="Time after which a row counts half; inf never forgets."),
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time after which a row counts half: a number, or 1h; inf never forgets.",
+        ),
     ] = None,
     alpha: Annotated[
         float | None,
