@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from sklearn.utils import Tags
 
 from scstream.batches import BatchesMixin
 from scstream.core.config import Config
+from scstream.edit import EditMixin
 from scstream.errors import InputError
 from scstream.explain import ExplainMixin
 from scstream.families.base import Labels
@@ -21,7 +23,7 @@ from scstream.io.parameters import family_kind
 from scstream.model import PARAMETERS, Settings
 
 
-class ScStream(BatchesMixin, FittedModel, ExplainMixin, ClusterMixin, BaseEstimator):
+class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin, BaseEstimator):
     """Cluster a stream batch by batch.
 
     A Dirichlet process mixture with split and merge moves that forgets old batches. It finds the
@@ -118,6 +120,8 @@ class ScStream(BatchesMixin, FittedModel, ExplainMixin, ClusterMixin, BaseEstima
         Clusters joined into groups, for clusters whose shape the family does not have.
     hierarchy_ : array of shape (K - 1, 4)
         The tree of these joins, as a linkage table of `scipy.cluster.hierarchy`.
+    names_ : dict of int to str
+        Names that people gave to clusters, by id.
     events_ : EventList
         Births, splits, merges, deaths and returns of clusters; the newest last.
     info_ : Info
@@ -317,6 +321,7 @@ class ScStream(BatchesMixin, FittedModel, ExplainMixin, ClusterMixin, BaseEstima
             column_names = getattr(checked, "feature_names_in_", None)
             levels = getattr(checked, "_levels", None)
             settings = Settings.of(parameters, column_names, levels)
+            settings = replace(settings, seeds=getattr(self, "_seeds", ()))
             update = settings.update(rows, time=time, weight=weight, complete=complete)
         else:
             rows = validate_rows(self, X, self.model_.family, first=False)

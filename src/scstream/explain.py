@@ -18,7 +18,7 @@ class ExplainMixin:
     @property
     def _names(self) -> Mapping[int, str]:
         """Names that clusters were given, by id."""
-        return {}
+        return self._fitted().names
 
     @property
     def events_(self) -> EventList:

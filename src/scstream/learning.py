@@ -27,6 +27,7 @@ from scstream.core.predictor import Predictor
 from scstream.core.retype import retyped
 from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, Info, State
+from scstream.core.steering import Steering
 from scstream.core.trial import MAX_ROWS, SAMPLE, Choice, Learned, judge
 from scstream.core.trial import learn as learn_on_trial
 from scstream.errors import DataWarning, InputError, TimeError
@@ -145,6 +146,8 @@ def _learn_suitable(model: Model, batch: Batch) -> Update:
             model = _learn_held(model, model.held, batch.time).model
         return _step(model, batch)
     if model.state.is_new:
+        if model.state.n_clusters:  # seeds begin with the first batch
+            return _step(model.replace(state=_begun(model.state, batch.time)), batch)
         update = _step(model, batch)
         if not is_young(model.config, batch):
             return update
@@ -153,6 +156,12 @@ def _learn_suitable(model: Model, batch: Batch) -> Update:
     if model.held is None and not holds(model.config, batch):
         return _step(model, batch)
     return _learn_small(model, batch)
+
+
+def _begun(state: State, time: float) -> State:
+    """Return a state of seeds at the time of the first batch."""
+    at = np.full(state.n_clusters, time)
+    return state.replace(born=at, last_seen=at, time=time)
 
 
 def _learn_unsuitable(model: Model, batch: Batch, error: InputError) -> Update:
@@ -282,6 +291,8 @@ def _decided(model: Model, choice: Choice, batch: Batch, executor: Executor) -> 
 def _updated(model: Model, learned: Learned, choice: Choice | None = None) -> Update:
     """Return the model after a batch."""
     family, state, labels, info = learned
+    if not state.steering.is_empty:
+        state = state.replace(steering=_steering_after(model, state, info))
     events = (*model.events, *info.events)
     kept = events[max(len(events) - read_count("max_events", model.settings.max_events), 0) :]
     after = model.replace(
@@ -294,6 +305,21 @@ def _updated(model: Model, learned: Learned, choice: Choice | None = None) -> Up
         calibration=None,
     )
     return Update(after, labels, info)
+
+
+def _steering_after(model: Model, state: State, info: Info) -> Steering:
+    """Return what people decided, after clusters have merged and ended."""
+    merged = [(e.id, e.other) for e in info.events if e.kind == "merged" and e.other is not None]
+    steering, alive = state.steering, set(state.ids.tolist())
+    lost = [id_ for id_ in steering.group_names if id_ not in alive]
+    if lost:  # the group goes on with its next oldest cluster
+        groups = model.groups()
+        for id_ in lost:
+            heirs = [int(k) for k in groups.members(id_) if int(k) in alive]
+            if heirs and heirs[0] not in steering.group_names:
+                names = {heirs[0]: steering.group_names[id_], id_: None}
+                steering = steering.with_names(names, level="group")
+    return steering.after(merged, alive)
 
 
 def _learn_small(model: Model, batch: Batch) -> Update:
@@ -365,6 +391,7 @@ def _restarted(model: Model, held: Held, batch: Batch) -> Update:
     after, labels, info = _step(fresh, batch)
     weight = unit_weight(batch.rows, batch.weight)
     state, labels, info = inherit_ids(model.state, held.label, after.state, labels, info, weight)
+    state = state.replace(steering=model.state.steering)
     update = _updated(model, Learned(after.family, state, labels, info), after.choice)
     young = None
     if len(held) < enough_rows(model.config):

@@ -21,8 +21,10 @@ from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_event
 from scstream.core.held import Held
 from scstream.core.predictor import Predictor
 from scstream.core.state import Event, Info, State
+from scstream.core.steering import Edit
 from scstream.core.trial import Choice
 from scstream.core.window import Exponential
+from scstream.editing import edit_model, with_seeds
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Array, Family, Rows
 from scstream.first_batch import choose_family, learn_table
@@ -53,6 +55,8 @@ class Settings:
         Names of the columns.
     levels : tuple or None
         Levels of every column of a table, None for a column of numbers.
+    seeds : tuple of Edit
+        Clusters that are known before the first batch.
 
     Examples
     --------
@@ -87,6 +91,7 @@ class Settings:
     random_state: Any = None
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     levels: Levels | None = field(default=None, kw_only=True)
+    seeds: tuple[Edit, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def of(
@@ -124,10 +129,19 @@ class Settings:
     def start(
         self, rows: Rows, weight: Array | None = None, *, config: Config | None = None
     ) -> Model:
-        """Return a model without clusters, whose prior fits the rows of the first batch."""
+        """Return a model without clusters, whose prior fits the rows of the first batch.
+
+        It has the clusters of the seeds, and no others.
+        """
         config = config or self.to_config()
+        if self.seeds:
+            rows, weight = with_seeds(self.seeds, rows, weight)
         family, choice = choose_family(self, config, rows, weight)
-        return Model(family, config, State.empty(family), settings=self, choice=choice)
+        bare = replace(self, seeds=())
+        model = Model(family, config, State.empty(family), settings=bare, choice=choice)
+        for seed in self.seeds:
+            model, _ = model.edit(seed)
+        return model
 
     def update(
         self, rows: Rows, *, time: Any = None, weight: Any = None, complete: bool = False
@@ -140,7 +154,7 @@ class Settings:
         check_rows(rows, check_entries, family=self.family_kind)
         weight = read_weight(weight, rows.shape[0])
         with computing(self, choose_kernels()):
-            if not complete:
+            if not complete or self.seeds:
                 return learn(self.start(rows, weight), rows, weight, time)
             update = learn_table(self, rows, weight, time)
             return update._replace(model=update.model.replace(held=None))
@@ -229,9 +243,30 @@ class Model:
         tree: Hierarchy | None = vars(self).get("_hierarchy")
         if tree is None:
             with one_blas_thread:
-                tree = build_hierarchy(self.family, self.state.ids, self.shapes)
+                state = self.state
+                tree = build_hierarchy(self.family, state.ids, self.shapes, state.steering)
             vars(self)["_hierarchy"] = tree
         return tree
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """Names that people gave to clusters, by id."""
+        return self.state.steering.names
+
+    def edit(self, edit: Edit) -> tuple[Model, tuple[Event, ...]]:
+        """Change clusters as a person decided; return the model after it, and its events.
+
+        Parameters
+        ----------
+        edit : Edit
+            What to change.
+
+        Returns
+        -------
+        tuple of Model and of events
+            This model is unchanged. If the edit cannot be done, `InputError` is raised.
+        """
+        return edit_model(self, edit)
 
     def groups(self, resolution: float = 1.0) -> Groups:
         """Return the groups of clusters; a larger resolution gives more and finer groups."""

@@ -116,7 +116,7 @@ def numbers(value) -> Iterator[np.ndarray]:
     if is_dataclass(value):
         for entry in fields(value):
             yield from numbers(getattr(value, entry.name))
-    elif value is not None:
+    elif value is not None and not isinstance(value, dict):
         yield np.asarray(value, dtype=float)
 
 

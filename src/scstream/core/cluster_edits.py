@@ -160,15 +160,18 @@ def renew_subclusters(family: Family, rules: EditRules, transition: Transition) 
     state = transition.state
     count = state.current[:, :, 0]
     which = np.flatnonzero((count.min(axis=1) <= 0) & (count.max(axis=1) > 0))
-    if not len(which):
-        return transition
+    return transition.to(renewed(family, rules, state, which)) if len(which) else transition
+
+
+def renewed(family: Family, rules: EditRules, state: State, which: Labels) -> State:
+    """Return the state with some clusters cut into new sub-clusters."""
     changed = {}
     for layer in _LAYERS:
         values = getattr(state, layer).copy()
         whole = values[..., which, :, :].sum(axis=-2)
         values[..., which, :, :] = _bisected(family, rules, whole, state.cluster_stats[which])
         changed[layer] = values
-    return transition.to(state.replace(**changed))
+    return state.replace(**changed)
 
 
 def remove_clusters(
@@ -250,6 +253,18 @@ def put_back(whole: State, index: Labels, part: State) -> State:
         merge_pairs=np.concatenate([part.merge_pairs, whole.merge_pairs[here]]),
         merge_evidence=np.concatenate([part.merge_evidence, whole.merge_evidence[here]]),
     )
+
+
+def restore_clusters(
+    state: State, gone: Sequence[int], back: State, *, rest_of: State | None = None
+) -> State:
+    """Put the clusters of `back` in place of those with the ids `gone`.
+
+    What does not belong to single clusters is that of `back`, or of `rest_of`.
+    """
+    others = np.flatnonzero(~np.isin(state.ids, gone))
+    frame = (back if rest_of is None else rest_of).replace(**_fields(state))
+    return _by_id(_join(take(frame, others), back))
 
 
 def _fields(state: State) -> dict[str, NDArray[Any]]:

@@ -30,6 +30,8 @@ def remove_unsupported(config: Config, transition: Transition, *, newborn: bool)
     if newborn:
         is_new = (state.born == state.time) & (state.past[:, :, 0].sum(axis=1) <= 0)
         gone |= is_new & (state.weight < config.min_birth_weight)
+    if state.steering.pinned:
+        gone &= state.steering.may_end(state.ids)
     if gone.all():
         gone[np.argmax(state.weight)] = False
     return remove_clusters(config, transition, gone) if gone.any() else transition
@@ -42,10 +44,14 @@ def merge_lightest(
     state = transition.state
     if not 1 < state.n_clusters >= config.max_clusters:
         return transition
-    lightest = int(np.argmin(state.weight))
+    may_end = state.steering.may_end(state.ids)
+    lightest = int(np.argmin(np.where(may_end, state.weight, np.inf)))
     points = family.coordinates_of(state.cluster_stats)
     distance = np.square(points - points[lightest]).sum(axis=1)
+    distance[~may_end] = np.inf
     distance[lightest] = np.inf
+    if np.isinf(distance).all():  # all others are pinned
+        return transition
     return merge_clusters(rules, transition, [(int(np.argmin(distance)), lightest)])
 
 

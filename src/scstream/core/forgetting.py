@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,8 @@ def forget(
     else:
         active = active_now(state) if keep_shapes else np.ones(state.n_clusters, dtype=np.bool_)
         past = _decayed(family, state, elapsed if moves else 0.0, factor, active)
+        if state.steering.pinned:
+            past |= _keep_pinned(config, state, past["past"], past["fade"])
     return state.replace(
         **past,
         current=np.zeros(state.current.shape),
@@ -77,7 +81,7 @@ def unfaded(state: State) -> State:
 
 def _decayed(
     family: Family, state: State, elapsed: float, factor: float, active: NDArray[np.bool_]
-) -> dict[str, Array | float]:
+) -> dict[str, Any]:
     """Fields of the past, the last batch included, moved by `elapsed` and decayed by `factor`.
 
     Statistics of clusters that are not `active` stay as they are, and their `fade` decays.
@@ -107,7 +111,24 @@ def _decayed(
     }
 
 
-def _window(config: Config, state: State, time: float) -> dict[str, Array | float]:
+def _keep_pinned(config: Config, state: State, past: Array, fade: Array) -> dict[str, Array]:
+    """Let pinned clusters keep a weight of `min_weight`, and their shapes."""
+    weight = past[:, :, 0].sum(axis=1)
+    pinned = ~state.steering.may_end(state.ids)
+    which = np.flatnonzero(pinned & (weight * fade < config.min_weight))
+    lost = which[weight[which] < config.min_weight]
+    past, fade = past.copy(), fade.copy()
+    if len(lost):
+        past[lost] = state.subclusters_at(lost)
+        weight[lost] = past[lost, :, 0].sum(axis=1)
+    light = which[weight[which] < config.min_weight]
+    past[light] *= (config.min_weight / np.maximum(weight[light], _NEGLIGIBLE))[:, None, None]
+    weight[light] = config.min_weight
+    fade[which] = config.min_weight / weight[which]
+    return {"past": past, "fade": fade}
+
+
+def _window(config: Config, state: State, time: float) -> dict[str, Any]:
     """Append the last batch to the history, drop batches without weight, and sum up the others."""
     history = np.concatenate([state.history, state.current[None]])
     times = np.append(state.history_times, state.time)

@@ -14,6 +14,7 @@ import numpy as np
 
 from scstream.core.linkage import DisjointSets, tree_edges
 from scstream.core.state import Event, Kind
+from scstream.core.steering import NO_STEERING, Pairs, Steering
 from scstream.families.base import Array, Family, Labels
 
 
@@ -87,6 +88,8 @@ class Hierarchy:
         One line for each join, as in `scipy.cluster.hierarchy`: the two parts, the height and the
         number of clusters. Part ``k < K`` is cluster ``k``; part ``K + n`` is the result of line
         ``n``.
+    together, separate : tuple of pairs of int
+        Ids of clusters that people put in one group, or in different groups.
 
     Examples
     --------
@@ -101,22 +104,51 @@ class Hierarchy:
     cluster: Labels  # (K,)
     weight: Array  # (K,)
     linkage: Array  # (K - 1, 4)
+    together: Pairs = ()
+    separate: Pairs = ()
 
     def cut(self, resolution: float = 1.0) -> Groups:
         """Return the groups that are joined up to the height ``1 / resolution``."""
         highest = np.inf if resolution == 0 else 1.0 / resolution
         sets = DisjointSets(len(self.cluster))
+        for a, b in self._places(self.together):
+            _join_oldest(sets, a, b)
+        separate = self._places(self.separate)
         oldest = list(range(len(self.cluster)))  # cluster of each part
         for left, right, height, _ in self.linkage.tolist():
             low, high = sorted((oldest[int(left)], oldest[int(right)]))
             oldest.append(low)
-            if height <= highest:
-                sets.join(low, high)
+            if height <= highest and not _separated(sets, low, high, separate):
+                _join_oldest(sets, low, high)
         first = np.array([sets.find(k) for k in range(len(self.cluster))], dtype=np.int64)
         return Groups(self.cluster, self.cluster[first], self.weight, resolution)
 
+    def _places(self, pairs: Pairs) -> list[tuple[int, int]]:
+        """Return the positions of pairs of clusters that are alive."""
+        place = {int(id_): k for k, id_ in enumerate(self.cluster)}
+        return [(place[a], place[b]) for a, b in pairs if a in place and b in place]
 
-def build_hierarchy(family: Family, ids: Labels, stats: Array) -> Hierarchy:
+
+def _join_oldest(sets: DisjointSets, first: int, second: int) -> None:
+    """Join the sets of two clusters; the oldest cluster is the root."""
+    low, high = sorted((sets.find(first), sets.find(second)))
+    if low != high:
+        sets.join(low, high)
+
+
+def _separated(
+    sets: DisjointSets, first: int, second: int, separate: list[tuple[int, int]]
+) -> bool:
+    """Return True if a join would bring two clusters together that people separated."""
+    if not separate:
+        return False
+    joined = {sets.find(first), sets.find(second)}
+    return any({sets.find(a), sets.find(b)} == joined for a, b in separate)
+
+
+def build_hierarchy(
+    family: Family, ids: Labels, stats: Array, steering: Steering = NO_STEERING
+) -> Hierarchy:
     """Return the tree of clusters with increasing ids and these statistics (K, P)."""
     lines: list[tuple[float, ...]] = []
     part = list(range(len(ids)))  # of the linkage table, by root
@@ -128,7 +160,7 @@ def build_hierarchy(family: Family, ids: Labels, stats: Array) -> Hierarchy:
         lines.append((low, high, edge.height, sets.size[root]))
         part[root] = len(ids) + len(lines) - 1
     table = np.array(lines, dtype=np.float64).reshape(-1, 4)
-    return Hierarchy(ids, stats[:, 0], table)
+    return Hierarchy(ids, stats[:, 0], table, steering.together, steering.separate)
 
 
 def group_events(

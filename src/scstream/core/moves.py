@@ -64,6 +64,8 @@ def accept_splits(
     subclusters = state.subclusters
     lighter = subclusters[:, :, 0].min(axis=1)
     may = (lighter > 0) & (lighter >= rules.min_subcluster_weight) & (state.age >= rules.min_age)
+    if state.steering.whole:
+        may &= state.steering.may_split(state.ids)
     proposed: Labels = may.nonzero()[0]
     room = max_added(config, state)
     if not len(proposed) or room <= 0:
@@ -128,6 +130,8 @@ def merge_proposals(
     if by_evidence:
         ids = zip(state.ids[first].tolist(), state.ids[second].tolist(), strict=True)
         may &= np.array([pair in proven for pair in ids])
+    if state.steering.pinned or state.steering.apart:
+        may &= state.steering.may_merge(state.ids[first], state.ids[second])
     return first[may], second[may]
 
 

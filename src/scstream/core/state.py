@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.core.rng import spaced_rows
+from scstream.core.steering import NO_STEERING, Steering
 from scstream.families.base import Array, Family, Labels, Rows
 from scstream.kernels import Kernels
 
-Kind = Literal["born", "split", "merged", "died", "returned"]
+Kind = Literal[
+    "born", "split", "merged", "died", "returned",
+    "named", "pinned", "unpinned", "moved", "group_named", "grouped", "ungrouped",
+]  # fmt: skip
 
 NOVEL = -1  # label of a row that belongs to no cluster yet
 
@@ -88,6 +92,7 @@ class State:
     batch_interval: float  # time between the last two batches
     n_candidates: int  # clusters that a row is compared with exactly; 0: not decided yet
     n_batches: int
+    steering: Steering = NO_STEERING  # what people decided
 
     @classmethod
     def empty(cls, family: Family) -> Self:
@@ -188,14 +193,15 @@ class State:
         return np.asarray(self.weight / max(self.total_weight, np.finfo(float).tiny))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Event:
     """One change of the set of clusters.
 
     Parameters
     ----------
     kind : {"born", "split", "merged", "died", "returned"}
-        What happened.
+        What happened. Edits by people are also "named", "pinned", "unpinned", "moved",
+        "group_named", "grouped" and "ungrouped".
     time : float
         Time of the batch in which it happened.
     id : int
@@ -204,6 +210,10 @@ class Event:
         Faded number of rows of the cluster; for a split, that of the new cluster.
     other : int or None
         For a split the new id, for a merge the id that was absorbed.
+    author : str or None
+        Who did it; None for the algorithm.
+    name : str or None
+        For "named" and "group_named" the new name, and for a seeded cluster its name.
 
     Examples
     --------
@@ -217,6 +227,13 @@ class Event:
     id: int
     weight: float
     other: int | None = None
+    author: str | None = None
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        shown = [name for name in vars(self) if name not in ("author", "name")]
+        shown += [name for name in ("author", "name") if getattr(self, name) is not None]
+        return f"Event({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,10 @@ def pack(value: Any, place: str, tensors: Tensors) -> Any:
     if isinstance(value, Family):
         return {"$family": pack(describe(value), place, tensors)}
     if is_dataclass(value) and not isinstance(value, type):
-        value = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        entries = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        value = {  # what nobody has used is left out
+            name: entry for name, entry in entries.items() if not getattr(entry, "is_empty", False)
+        }
     if isinstance(value, Mapping):
         return {str(key): pack(entry, f"{place}.{key}", tensors) for key, entry in value.items()}
     if isinstance(value, list | tuple):

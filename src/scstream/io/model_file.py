@@ -37,6 +37,7 @@ from scstream.io._packing import (
 from scstream.io.column_types import Levels
 from scstream.io.header import Json, PipelineState
 from scstream.io.parameters import Parameters, read_kernel
+from scstream.io.steering import read_steering
 
 SCHEMA = 1
 _ROUNDING = 1e-9  # relative rounding error of sums of many rows
@@ -193,7 +194,8 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         raise ValueError(f"it holds an unknown tensor {min(tensors)!r}")
     family = rebuild(found["family"])
     state = _state(found["state"])
-    _check_state(state, family)
+    for each in (state, *(undo.before for undo in state.steering.undo)):
+        _check_state(each, family)
     sizes = (state.n_clusters, family.n_features, state.n_batches)
     if sizes != tuple(header[name] for name in ("n_clusters", "n_features", "n_batches")):
         raise ValueError("its sizes are not those in the header")
@@ -245,7 +247,8 @@ def _choice(values: Json) -> Choice:
 
 def _state(values: Json) -> State:
     archive = record(Archive, values.pop("archive"))
-    return record(State, values, archive=archive)
+    steering = read_steering(values.pop("steering", {}), _state)
+    return record(State, values, archive=archive, steering=steering)
 
 
 def _held(values: Json, family: Family) -> Held:
