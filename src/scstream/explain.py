@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
+
+from scstream.core.reasons import reasons
+from scstream.errors import InputError
+from scstream.families.base import Array, Labels
 from scstream.io.clusters import ClusterTable
+from scstream.io.description import Description, describe
+from scstream.io.estimator_input import rows_to_predict
 from scstream.io.event_list import EventList
+from scstream.io.explanation import Explanation, check_n
 from scstream.model import Model
 
 
@@ -19,6 +28,11 @@ class ExplainMixin:
     def _names(self) -> Mapping[int, str]:
         """Names that clusters were given, by id."""
         return self._fitted().names
+
+    @property
+    def _exemplars(self) -> Mapping[int, Sequence[str]]:
+        """Typical rows of clusters as text, by id; none if the model keeps none."""
+        return {}
 
     @property
     def events_(self) -> EventList:
@@ -36,3 +50,128 @@ class ExplainMixin:
             names=self._names,
             levels=model.settings.levels,
         )
+
+    def describe(
+        self, n: int = 5, level: str = "cluster", *, resolution: float = 1.0
+    ) -> Description:
+        """Say what distinguishes each cluster from all other rows.
+
+        For numbers it is the difference of the means, in standard deviations; for counts, how many
+        times as often a word is found; for categories and columns of zeros and ones, the shares.
+        Features are ranked by the information in which the cluster and the other rows differ.
+
+        Parameters
+        ----------
+        n : int
+            Number of features, and of typical rows, for each cluster.
+        level : {"cluster", "group"}
+            Describe clusters, or the groups of ``groups_``.
+        resolution : float
+            Of groups, as in `groups_at`.
+
+        Returns
+        -------
+        Description
+            It can be printed, ``description[7]`` describes one cluster, and `to_pandas` returns a
+            table.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scstream import ScStream
+        >>> X = np.random.default_rng(0).normal(size=(400, 3))
+        >>> X[:100, 1] += 20
+        >>> model = ScStream(random_state=0).fit(X)
+        >>> model.describe(n=1)
+        cluster 0: 75.0 % of all rows
+          feature  here     others  difference
+          x1       0.02551      20    -20.0 sd
+        cluster 1: 25.0 % of all rows
+          feature  here  others   difference
+          x1         20  0.02551    +20.0 sd
+        """
+        model = self._fitted()
+        check_n(n)
+        stats, ids = _described(model, level, resolution)
+        return describe(
+            model.family,
+            stats,
+            ids,
+            total=model.state.total_weight,
+            features=model.feature_names,
+            n=n,
+            named_columns=model.settings.feature_names is not None,
+            level=level,
+            levels=model.settings.levels,
+            names=self._names if level == "cluster" else {},
+            exemplars=self._exemplars if level == "cluster" else {},
+        )
+
+    def explain(
+        self,
+        X: Any,
+        *,
+        n: int = 3,
+        time: Any = None,
+        level: str = "cluster",
+        resolution: float = 1.0,
+    ) -> Explanation:
+        """Say for every row why it belongs to its cluster, and not to the runner-up.
+
+        The log odds of the two clusters are the sum of what every feature contributes and of a
+        constant, the log ratio of their weights. Where features are dependent within clusters, as
+        in the gaussian family, contributions are Shapley values: what a feature adds given others
+        before it, averaged over orders of the features. Nothing is learned.
+
+        Parameters
+        ----------
+        X : array, table or CSR matrix of shape (N, D)
+            The rows.
+        n : int
+            Number of features for each row, by the size of their contributions.
+        time, level, resolution : object
+            As in `predict`.
+
+        Returns
+        -------
+        Explanation
+            Clusters, runners-up, probabilities and features; it can be printed, and `to_pandas`
+            returns a table. The clusters are those of `predict`. The runner-up is the most
+            probable other cluster that is known; if there is none, -1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scstream import ScStream
+        >>> X = np.random.default_rng(0).normal(size=(400, 3))
+        >>> X[:100, 1] += 20
+        >>> model = ScStream(random_state=0).fit(X)
+        >>> model.explain([[0.5, 20.0, 0.5], [0.0, 1.0, -1.0]], n=1)
+        row  cluster  probability  runner-up  log odds  because
+          0        1        1.000          0     133.6  x1 20 (+134.3)
+          1        0        1.000          1      85.6  x1 1 (+84.0)
+        """
+        model = self._fitted()
+        check_n(n)
+        rows = rows_to_predict(self, X, model.family, typed=model.choice is not None)
+        found = reasons(model.at(time, level=level, resolution=resolution), rows, n=n)
+        return Explanation.of(
+            found,
+            rows,
+            model.feature_names,
+            levels=model.settings.levels,
+            names=self._names if level == "cluster" else {},
+        )
+
+
+def _described(model: Model, level: str, resolution: float) -> tuple[Array, Labels]:
+    """Return the statistics and the ids of clusters or of groups."""
+    stats, ids = model.state.cluster_stats, model.state.ids
+    if level == "cluster":
+        return stats, ids
+    if level != "group":
+        raise InputError(f"level must be 'cluster' or 'group', got {level!r}.")
+    groups = model.groups(resolution)
+    joined = np.zeros((len(groups), stats.shape[1]))
+    np.add.at(joined, groups.index, stats)
+    return joined, groups.id
