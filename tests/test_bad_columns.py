@@ -84,14 +84,6 @@ def messages(*calls: Any) -> list[str]:
     return [str(each.message) for each in caught if each.category is DataWarning]
 
 
-def test_an_ignored_parameter_is_named_once() -> None:
-    model = ScStream(random_state=0).fit(X)
-    model.set_params(half_life=3.0, n_jobs=1)
-    given = messages(*[lambda: model.partial_fit(X[:500])] * 3)
-    assert len(given) == 1
-    assert given[0].startswith("half_life was changed")
-
-
 def test_a_model_that_remembers_too_little_says_so_once() -> None:
     model = ScStream(half_life=2.0, random_state=0)
     rows = [lambda t=t: model.partial_fit(X[t : t + 1], time=t) for t in range(60)]

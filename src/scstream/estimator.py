@@ -143,8 +143,11 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
 
     Notes
     -----
-    Parameters are read when the first batch arrives; `n_jobs`, `executor` and `max_events` are read
-    at every batch. To change another one, call `fit` or start a new model.
+    Parameters may change between batches, with `set_params` or by assignment: the next batch uses
+    the new values, and what was learned stays. A new `half_life`, say, acts on the time from the
+    last batch on. `family`, `prior`, `kernel`, `algorithm`, `config` and `random_state` are read
+    with the first batch; `partial_fit` and `save` raise `InputError` if one of them has changed,
+    and `fit` starts again with it.
 
     A batch that raises an error leaves the model unchanged.
 

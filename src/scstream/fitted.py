@@ -30,8 +30,6 @@ from scstream.model import PARAMETERS, Model, load_model
 from scstream.posterior import Chain, PosteriorSamples
 
 T = TypeVar("T")
-_EVERY = ("n_jobs", "executor", "max_events")  # parameters that are read at every batch
-_every = attrgetter(*_EVERY)
 _parameters = attrgetter(*PARAMETERS)
 
 
@@ -50,11 +48,11 @@ class FittedModel:
         return self.model_
 
     def _current(self) -> Model:
-        """Return the model with the current values of the parameters that every batch reads."""
-        model = self._fitted()
-        if all(map(is_, _every(self), _every(model.settings))):
+        """Return the model with the current values of all parameters; some may not change."""
+        model, now = self._fitted(), _parameters(self)
+        if all(map(is_, now, _parameters(model.settings))):
             return model
-        return model.with_parameters(**{name: getattr(self, name) for name in _EVERY})
+        return model.with_parameters(**dict(zip(PARAMETERS, now, strict=True)))
 
     def _learn(self, rows: Rows, time: Any, weight: Any) -> Update:
         """Learn a batch; rows that lie too far from all others are left out with a warning."""
@@ -83,11 +81,6 @@ class FittedModel:
         n_held = 0 if model.held is None else len(model.held)
         if 0 < n_rows < min(n_held, MANY_ROWS):  # of which nothing follows yet
             return
-        now = _parameters(self)
-        if not all(map(is_, now, self._advisor.parameters)):
-            used = zip(PARAMETERS, now, _parameters(model.settings), strict=True)
-            self._advisor.of_changed([name for name, *values in used if not _same(*values)])
-            self._advisor.parameters = now
         self._advisor.of_batch(model.state, model.info, n_rows=n_rows, n_held=n_held)
 
     @property
@@ -474,8 +467,3 @@ class FittedModel:
 
     def __sklearn_is_fitted__(self) -> Any:
         return hasattr(self, "model_")
-
-
-def _same(now: Any, then: Any) -> bool:
-    """Return True if a parameter has not been changed."""
-    return now is then or type(now) is not type(then) or bool(np.all(now == then))

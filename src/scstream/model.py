@@ -31,7 +31,7 @@ from scstream.first_batch import choose_family, learn_table
 from scstream.io.column_types import Levels
 from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
-from scstream.io.parameters import family_kind, read_config, read_resolution
+from scstream.io.parameters import changed_config, family_kind, read_config, read_resolution
 from scstream.io.schema import check_entries, read_time, read_weight
 from scstream.kernels import choose_kernels
 from scstream.learning import Update, computing, learn, read_only, suited
@@ -353,11 +353,19 @@ class Model:
         return tuple(event for event in self.events if event.time > time)
 
     def with_parameters(self, **parameters: Any) -> Model:
-        """Return this model with other values of parameters that every batch reads."""
-        settings = self.settings
-        if all(getattr(settings, name) is value for name, value in parameters.items()):
+        """Return this model with other values of parameters, for the batches that follow.
+
+        Raises `InputError` for a value that cannot work, and for a parameter that only a first
+        batch reads: family, prior, kernel, algorithm, config or random_state.
+        """
+        before = self.settings
+        if all(getattr(before, name) is value for name, value in parameters.items()):
             return self
-        return self.replace(settings=replace(settings, **parameters))
+        after = replace(before, **parameters)
+        config = changed_config(
+            self.config, before.parameters(), after.parameters(), defaults=PARAMETERS
+        )
+        return self.replace(settings=after, config=config)
 
     def to_bytes(self, pipeline: PipelineState | None = None) -> bytes:
         """Return the content of a model file; the same model gives the same bytes."""

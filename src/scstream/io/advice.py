@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -31,7 +30,6 @@ class Advisor:
 
     given: set[str] = field(default_factory=set)
     surprises: int = 0  # batches of mostly novel rows
-    parameters: tuple[Any, ...] = (None,)  # that were compared with those of the model
 
     def of_first_rows(self, family: Family, rows: Rows, names: Sequence[str]) -> None:
         """Look at the first rows."""
@@ -73,15 +71,6 @@ class Advisor:
                 f"most rows of {_SURPRISES} batches in a row belonged to no cluster seen before. "
                 "If the rows are a table sorted by class or by value, shuffle them; otherwise "
                 "raise half_life so that clusters are not forgotten before they return.",
-            )
-
-    def of_changed(self, changed: Sequence[str]) -> None:
-        """Tell of parameters that were changed after the first batch."""
-        for name in changed:
-            self.warn(
-                f"changed {name}",
-                f"{name} was changed after the first batch and has no effect on the model that has "
-                "learned; call fit, or start a new model, to use it.",
             )
 
     def of_far_rows(self, n_far: int) -> None:

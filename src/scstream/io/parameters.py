@@ -26,6 +26,8 @@ Parameters: TypeAlias = Mapping[str, Any]  # of `scstream.ScStream`, by name
 
 _NO_PARAMETER = ("seed", "split_evidence", "merge_evidence", "screening")  # fields of `Config` only
 _CONFIG = tuple(each.name for each in fields(Config) if each.name not in _NO_PARAMETER)
+# Parameters of which the statistics of a model are made; the others act on every batch.
+_READ_ONCE = ("family", "prior", "kernel", "algorithm", "config", "random_state")
 _N_SWEEPS = {"paper": 1, "printed": 1, "exact": 500}  # where n_sweeps is None
 
 
@@ -57,6 +59,27 @@ def read_config(parameters: Parameters, *, defaults: Parameters) -> Config:
     )
     check_config(config)
     return config
+
+
+def changed_config(
+    config: Config, before: Parameters, after: Parameters, *, defaults: Parameters
+) -> Config:
+    """Return the settings of a model that has learned, with other values of its parameters.
+
+    Statistics of old rows stay as they are: a new half-life, say, acts on the time from now on.
+    """
+    changed = [name for name in after if not same_value(before[name], after[name])]
+    refused = [name for name in _READ_ONCE if name in changed]
+    if refused:
+        raise InputError(
+            f"{refused[0]} cannot change after the first batch; set it back to "
+            f"{before[refused[0]]!r}, or call fit, or start a new model with "
+            "sklearn.base.clone(model)."
+        )
+    if not any(name in ("half_life", *_CONFIG) for name in changed):
+        return config
+    fresh = read_config({**after, "random_state": config.seed}, defaults=defaults)
+    return fresh if after["kernel"] is None else replace(fresh, kernel=config.kernel)
 
 
 def _check_no_forgetting(parameters: Parameters, defaults: Parameters) -> None:
