@@ -313,6 +313,15 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         tags.input_tags.positive_only = kind.name in ("multinomial", "poisson")
         return tags
 
+    def _repr_html_inner(self) -> str:
+        return self._picture_html() + str(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._picture_html() + bundle["text/html"]
+        return bundle
+
     def _update(
         self, X: Any, time: Any = None, weight: Any = None, *, first: bool, complete: bool = False
     ) -> Self:

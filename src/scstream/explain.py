@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from scstream.io.estimator_input import rows_to_predict
 from scstream.io.event_list import EventList
 from scstream.io.explanation import Explanation, check_n
 from scstream.model import Model
+from scstream.view.svg import cluster_svg
+
+_PLURAL = {"cluster": "s", "batch": "es"}
 
 
 class ExplainMixin:
@@ -24,10 +28,10 @@ class ExplainMixin:
     def _fitted(self) -> Model:
         raise NotImplementedError
 
-    @property
-    def _names(self) -> Mapping[int, str]:
-        """Names that clusters were given, by id."""
-        return self._fitted().names
+    def _names(self, level: str = "cluster") -> Mapping[int, str]:
+        """Names that clusters or groups were given, by id."""
+        model = self._fitted()
+        return model.names if level == "cluster" else model.state.steering.group_names
 
     @property
     def _exemplars(self) -> Mapping[int, Sequence[str]]:
@@ -47,7 +51,7 @@ class ExplainMixin:
             model.family,
             model.state,
             model.feature_names,
-            names=self._names,
+            names=self._names(),
             levels=model.settings.levels,
         )
 
@@ -103,7 +107,7 @@ class ExplainMixin:
             named_columns=model.settings.feature_names is not None,
             level=level,
             levels=model.settings.levels,
-            names=self._names if level == "cluster" else {},
+            names=self._names(level),
             exemplars=self._exemplars if level == "cluster" else {},
         )
 
@@ -160,8 +164,26 @@ class ExplainMixin:
             rows,
             model.feature_names,
             levels=model.settings.levels,
-            names=self._names if level == "cluster" else {},
+            names=self._names(level),
         )
+
+    def _picture_html(self) -> str:
+        """Return a small picture of the clusters and a line about them; empty before the fit."""
+        if "model_" not in vars(self):
+            return ""
+        model = self._fitted()
+        state = model.state
+        svg = cluster_svg(
+            model.family,
+            state.cluster_stats,
+            state.ids,
+            features=model.feature_names,
+            names=self._names(),
+        )
+        counts = (state.n_clusters, "cluster"), (state.n_batches, "batch")
+        clusters, batches = (f"{n} {word}{'' if n == 1 else _PLURAL[word]}" for n, word in counts)
+        line = escape(f"{clusters} after {batches}; {model.why}")
+        return f"<div>{svg}<br>{line}</div>"
 
 
 def _described(model: Model, level: str, resolution: float) -> tuple[Array, Labels]:

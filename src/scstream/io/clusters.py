@@ -284,4 +284,4 @@ class ClusterTable(Tabular):
 
     def _repr_html_(self) -> str:
         headings, rows, more = self._cells(_MAX_ROWS, "weight")
-        return html_table(headings, rows, note=more)
+        return html_table(headings, rows, left=(len(headings) - 1,), note=more)

@@ -78,7 +78,7 @@ class ClusterDescription:
         return "\n  ".join(lines)
 
     def _repr_html_(self) -> str:
-        table = html_table(_HEADINGS, self.cells) if self.traits else ""
+        table = html_table(_HEADINGS, self.cells, left=(0,)) if self.traits else ""
         rows = "".join(f"<li>{escape(one_line(row))}</li>" for row in self.exemplars)
         return f"<p><b>{escape(self.title)}</b></p>{table}" + (f"<ul>{rows}</ul>" if rows else "")
 

@@ -28,7 +28,7 @@ class EventList(list[Event], Tabular):
     >>> events
     [Event(kind='born', time=0.0, id=0, weight=3.0, other=None)]
     >>> list(events.to_dict())
-    ['kind', 'time', 'id', 'weight', 'other']
+    ['kind', 'time', 'id', 'weight', 'other', 'author', 'name']
     """
 
     def to_dict(self) -> dict[str, Any]:

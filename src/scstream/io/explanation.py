@@ -250,7 +250,7 @@ class Explanation(Tabular):
         return "\n".join([text_table(_HEADINGS, self._cells(), left=(5,)), self._more()]).rstrip()
 
     def _repr_html_(self) -> str:
-        return html_table(_HEADINGS, self._cells(), note=self._more())
+        return html_table(_HEADINGS, self._cells(), left=(5,), note=self._more())
 
 
 def check_n(n: object) -> None:

@@ -77,11 +77,21 @@ def text_table(
     return "\n".join(out)
 
 
-def html_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, note: str = "") -> str:
+def html_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Collection[int] = (),
+    note: str = "",
+) -> str:
     """Return a table in HTML with escaped cells, and a note below it."""
+    opened = ['<td style="text-align:left">' if c in left else "<td>" for c in range(len(headings))]
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in rows
+        "<tr>"
+        + "".join(f"{td}{escape(c)}</td>" for td, c in zip(opened, line, strict=True))
+        + "</tr>"
+        for line in rows
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return table + (f"<p>{escape(note)}</p>" if note else "")
