@@ -30,6 +30,7 @@ PACKAGES = {
     "estimator": "adapter for scikit-learn: `ScStream`; no mathematics",
     "batches": "`fit_stream`: a stream as users have it",
     "edit": "`name`, `merge`, `split`, `pin` and other edits of an estimator",
+    "row_times": "rows with a time each, learned in their order",
     "fitted": "methods and attributes that every holder of a fitted model shares",
     "explain": "what people ask a fitted model: its clusters, what distinguishes them, why",
     "posterior": "samples of the posterior of one table",

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from scstream.compute.rows import RemoteRows
 from scstream.errors import InputError
-from scstream.io.frames import is_table
 from scstream.io.progress_line import ProgressLine
 
 
@@ -23,6 +22,7 @@ class BatchesMixin:
         self,
         batches: Iterable[Any],
         *,
+        time: str | None = None,
         progress: bool = False,
         on_batch: Callable[[Self], object] | None = None,
     ) -> Self:
@@ -37,6 +37,8 @@ class BatchesMixin:
             The batches, each of them an array, table or CSR matrix; or a tuple of rows and their
             `time`; or an object with `X` and perhaps `time`, such as those of `scstream.datasets`.
             Every batch is read once and not kept.
+        time : str, optional
+            Name of the column of tables that holds the time of every row.
         progress : bool
             Whether to count batches, rows and clusters in a line on standard error. The line is
             written to a terminal or a notebook only.
@@ -64,9 +66,9 @@ class BatchesMixin:
         n_rows = 0
         try:
             for number, batch in enumerate(batches, 1):
-                rows, time = _rows_and_time(batch)
+                rows, own_time = _rows_and_time(batch)
                 try:
-                    model = self.partial_fit(rows, time=time)
+                    model = self.partial_fit(rows, time=time if own_time is None else own_time)
                 except (TypeError, ValueError) as error:
                     error.add_note(f"This was batch {number} of the stream, counted from 1.")
                     raise
@@ -106,7 +108,11 @@ def _checked(batches: Any) -> Any:
 def _is_rows(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return False
-    return isinstance(value, np.ndarray | RemoteRows) or sparse.issparse(value) or is_table(value)
+    if isinstance(value, np.ndarray | RemoteRows) or sparse.issparse(value):
+        return True
+    from scstream.io.frames import is_table  # narwhals is loaded for tables only
+
+    return is_table(value)
 
 
 def _length(batches: Any) -> int | None:

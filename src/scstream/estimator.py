@@ -20,7 +20,8 @@ from scstream.families.base import Labels
 from scstream.fitted import FittedModel
 from scstream.io.estimator_input import validate_rows
 from scstream.io.parameters import family_kind
-from scstream.model import PARAMETERS, Settings
+from scstream.model import PARAMETERS, Model, Settings
+from scstream.row_times import has_row_times, learn_in_order, take_times
 
 
 class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin, BaseEstimator):
@@ -255,11 +256,19 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
             The rows. After the first batch there may be none: only time passes then.
         y : None
             Ignored.
-        time : number, datetime or numpy.datetime64, optional
+        time : number, datetime, array of shape (N,) or str, optional
             Time of the batch in the unit of `half_life`; dates count in seconds. By default a
-            thousand rows are one unit, and so is a larger batch.
+            thousand rows are one unit, and so is a larger batch. An array has a time for every
+            row; a string is the name of the column of `X` that holds them. The rows are then
+            sorted by time and learned in pieces: each is a batch at the time of its newest row,
+            in which older rows count as much as forgetting leaves of them, at least half. Rows
+            that are older than the model follow `late`. `labels_` has the order of `X`.
         sample_weight : array of shape (N,), optional
-            How much each row counts.
+            How many rows each row counts for; ones by default. A weight of 3 adds three times the
+            statistics of the row, 0.5 half of them, and 0 labels the row without learning it. Use
+            it for rows that are counts of equal rows, for sampled rows (the inverse of the chance
+            to be sampled), and for rows that are trusted less. Weights are not normalised: a
+            cluster is born of `min_birth_weight`, not of a number of rows.
 
         Returns
         -------
@@ -272,6 +281,8 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         >>> model = ScStream(random_state=0).partial_fit([[0.1], [0.2], [0.3]], time=10)
         >>> model.partial_fit([[0.1], [0.2]], time=15, sample_weight=[1.0, 3.0]).state_.time
         15.0
+        >>> model.partial_fit([[0.1], [0.2]], time=[17, 16]).model_.time
+        17.0
         """
         return self._update(X, time, sample_weight, first=not hasattr(self, "model_"))
 
@@ -326,6 +337,8 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         self, X: Any, time: Any = None, weight: Any = None, *, first: bool, complete: bool = False
     ) -> Self:
         """Learn a batch; nothing of this estimator changes if that raises."""
+        X, time = take_times(X, time)
+        start: Settings | Model
         if first:
             checked = copy(self)
             rows = validate_rows(checked, X, family_kind(self.family), first=True)
@@ -333,11 +346,16 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
             column_names = getattr(checked, "feature_names_in_", None)
             levels = getattr(checked, "_levels", None)
             settings = Settings.of(parameters, column_names, levels)
-            settings = replace(settings, seeds=getattr(self, "_seeds", ()))
-            update = settings.update(rows, time=time, weight=weight, complete=complete)
+            start = replace(settings, seeds=getattr(self, "_seeds", ()))
         else:
             rows = validate_rows(self, X, self.model_.family, first=False)
-            update = self._learn(rows, time, weight)
+            start = self._current()
+        if isinstance(start, Settings) and complete:
+            update = start.update(rows, time=time, weight=weight, complete=True)
+        elif has_row_times(time):
+            update = learn_in_order(start, rows, time, weight, self._learn)
+        else:
+            update = self._learn(start, rows, time, weight)
         self.labels_ = update.labels
         self._keep(update.model, rows)
         self._advise(rows, first=first)

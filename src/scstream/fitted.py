@@ -26,7 +26,7 @@ from scstream.io.disk import write_atomically
 from scstream.io.estimator_input import rows_to_predict
 from scstream.io.schema import read_weight
 from scstream.learning import Update
-from scstream.model import PARAMETERS, Model, load_model
+from scstream.model import PARAMETERS, Model, Settings, load_model
 from scstream.posterior import Chain, PosteriorSamples
 
 T = TypeVar("T")
@@ -54,13 +54,12 @@ class FittedModel:
             return model
         return model.with_parameters(**dict(zip(PARAMETERS, now, strict=True)))
 
-    def _learn(self, rows: Rows, time: Any, weight: Any) -> Update:
+    def _learn(self, model: Settings | Model, rows: Rows, time: Any, weight: Any) -> Update:
         """Learn a batch; rows that lie too far from all others are left out with a warning."""
-        model = self._current()
         try:
             return model.update(rows, time=time, weight=weight)
         except TooFar:
-            if not isinstance(rows, np.ndarray):
+            if not isinstance(rows, np.ndarray) or isinstance(model, Settings):
                 raise
         far = model.family.far_rows(rows)
         self._advisor.of_far_rows(int(far.sum()))

@@ -50,6 +50,20 @@ def table_rows(table: Any, levels: Levels | None = None) -> Array:  # (N, D)
     return rows
 
 
+def take_column(table: Any, name: str) -> tuple[Any, Any]:
+    """Return a table without one of its columns, and the entries of that column."""
+    if isinstance(table, np.ndarray | list | tuple) or not is_table(table):
+        raise InputError(
+            f"time={name!r} names a column, but X is not a table; pass the times themselves."
+        )
+    frame = nw.from_native(table, eager_only=True)
+    if name not in frame.columns:
+        raise InputError(
+            f"X has no column {name!r} of times; it has {', '.join(map(str, frame.columns))}."
+        )
+    return frame.drop(name).to_native(), frame.get_column(name).to_numpy()
+
+
 def labels_like(table: Any, labels: Any, *, name: str = "cluster") -> Any:
     """Return labels as a column of the library of the table, with its index if it has one."""
     frame = nw.from_native(table, eager_only=True)
