@@ -40,6 +40,11 @@ class ScStreamError(Exception):
 class InputError(ScStreamError, ValueError):
     """The rows or a parameter cannot be used as given.
 
+    Attributes
+    ----------
+    row, column : int or None
+        Position of the entry that it is about, if it is about one.
+
     Examples
     --------
     >>> from scstream.errors import InputError
@@ -49,6 +54,9 @@ class InputError(ScStreamError, ValueError):
     ...     print(error)
     column 3 holds -1: counts must not be negative
     """
+
+    row: int | None = None
+    column: int | None = None
 
 
 class DataWarning(UserWarning):

@@ -32,7 +32,7 @@ from scstream.io.column_types import Levels
 from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
 from scstream.io.parameters import changed_config, family_kind, read_config, read_resolution
-from scstream.io.schema import check_entries, read_time, read_weight
+from scstream.io.schema import check_entries, name_column, read_time, read_weight
 from scstream.kernels import choose_kernels
 from scstream.learning import Update, computing, learn, read_only, suited
 
@@ -151,13 +151,17 @@ class Settings:
         With `complete` the rows are a whole table: the model is the most probable one of several
         starts, or learns the rows in two halves, and does not hold them.
         """
-        check_rows(rows, check_entries, family=self.family_kind)
-        weight = read_weight(weight, rows.shape[0])
-        with computing(self, choose_kernels()):
-            if not complete or self.seeds:
-                return learn(self.start(rows, weight), rows, weight, time)
-            update = learn_table(self, rows, weight, time)
-            return update._replace(model=update.model.replace(held=None))
+        try:
+            check_rows(rows, check_entries, family=self.family_kind)
+            weight = read_weight(weight, rows.shape[0])
+            with computing(self, choose_kernels()):
+                if not complete or self.seeds:
+                    return learn(self.start(rows, weight), rows, weight, time)
+                update = learn_table(self, rows, weight, time)
+                return update._replace(model=update.model.replace(held=None))
+        except InputError as error:
+            name_column(error, self.feature_names)
+            raise
 
 
 PARAMETERS: Mapping[str, Any] = MappingProxyType(  # of `scstream.ScStream`, with their defaults
@@ -293,8 +297,12 @@ class Model:
         Update
             The new model, the id of the cluster of every row, and an `Info` record.
         """
-        model = suited(self, rows)
-        return learn(model, rows, read_weight(weight, rows.shape[0]), time)
+        try:
+            model = suited(self, rows)
+            return learn(model, rows, read_weight(weight, rows.shape[0]), time)
+        except InputError as error:
+            name_column(error, self.settings.feature_names)
+            raise
 
     def at(self, time: Any = None, *, level: str = "cluster", resolution: float = 1.0) -> Predictor:
         """Return the mixture at a time, by default when the next batch is due, to predict with.

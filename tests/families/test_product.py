@@ -178,11 +178,11 @@ def test_a_partly_missing_group_raises_a_clear_error(table):
 @pytest.mark.parametrize(
     ("row", "column", "value", "sentence"),
     [
-        (3, 0, -1.0, r"columns \[0\] \(poisson\): counts must not be negative"),
-        (3, 2, 7.0, r"columns \[2\] \(categorical\): .*larger n_levels"),
+        (3, 0, -1.0, "row 3, column 0 is -1 but counts must not be negative"),
+        (3, 2, 7.0, r"column 2 holds the level 7 .*larger n_levels"),
     ],
 )
-def test_errors_of_a_part_name_its_columns(table, row, column, value, sentence):
+def test_errors_of_a_part_name_the_column_of_the_table(table, row, column, value, sentence):
     family = Product.from_spec(table, SPEC)
     table[row, column] = value
     with pytest.raises(InputError, match=sentence):

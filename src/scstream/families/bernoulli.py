@@ -23,7 +23,7 @@ from scstream.families.base import (
     group_sums,
     unit_weight,
 )
-from scstream.families.columns import observed, positive
+from scstream.families.columns import observed, placed, positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +112,11 @@ class Bernoulli(Family):
         wrong = ~(np.isnan(X) | (X == 0) | (X == 1))
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            raise InputError(
+            error = InputError(
                 f"row {row}, column {column} is {X[row, column]} but Bernoulli columns hold 0, 1 "
                 "or NaN; for more than two levels use family='categorical'."
             )
+            raise placed(error, column, row)
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:

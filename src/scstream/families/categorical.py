@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Hyperparameters, Labels, Rows, unit_weight
-from scstream.families.columns import positive
+from scstream.families.columns import placed, positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +127,13 @@ class Categorical(Family):
         unseen = np.flatnonzero(highest >= self.n_levels)
         if unseen.size:
             column = int(unseen[0])
-            raise InputError(
+            error = InputError(
                 f"column {column} holds the level {int(highest[column])} but this family was "
                 f"built with {self.n_levels[column]} levels for it (codes 0 to "
                 f"{self.n_levels[column] - 1}); to leave room for levels that come later, give a "
                 "larger n_levels when building the family."
             )
+            raise placed(error, column)
 
     @classmethod
     def weak_prior(cls, X: Rows, weight: Array | None = None) -> Self:
@@ -180,7 +181,8 @@ def _check_codes(X: Rows) -> None:
     wrong = ~(np.isnan(X) | ((X >= 0) & (np.floor(X) == X)))
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        raise InputError(
+        error = InputError(
             f"row {row}, column {column} is {X[row, column]} but categorical columns hold codes "
             "0, 1, 2, ... or NaN; number the levels of that column first."
         )
+        raise placed(error, column, row)

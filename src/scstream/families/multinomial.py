@@ -16,6 +16,7 @@ from scipy.special import gammaln, logsumexp
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Hyperparameters, Labels, Rows, unit_weight
+from scstream.families.columns import placed
 from scstream.kernels.reference import accelerated
 
 _MOST_LEVELS = 32  # counts up to this one are summed level by level, larger ones by lgamma
@@ -192,12 +193,18 @@ class Multinomial(Family):
 
 def check_counts(X: Rows) -> None:
     """Raise unless every entry is a count (fractions are legal, negative numbers are not)."""
-    entries = X.data if sparse.issparse(X) else X
-    if (entries < 0).any():
-        raise InputError(
-            "counts must not be negative; for real-valued columns use family='gaussian' "
-            "or family='diagonal'."
-        )
+    negative = (X.data if sparse.issparse(X) else X) < 0
+    if not negative.any():
+        return
+    if sparse.issparse(X):
+        row, column = (int(places[negative][0]) for places in X.tocoo().coords)
+    else:
+        row, column = (int(place) for place in np.argwhere(negative)[0])
+    error = InputError(
+        f"row {row}, column {column} is {X[row, column]:g} but counts must not be negative; for "
+        "real-valued columns use family='gaussian' or family='diagonal'."
+    )
+    raise placed(error, column, row)
 
 
 def _log_rising(base: Array, steps: Array) -> Array:  # (G,), (N,) -> (N, G)

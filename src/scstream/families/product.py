@@ -28,6 +28,7 @@ from scstream.families.base import (
 )
 from scstream.families.bernoulli import Bernoulli
 from scstream.families.categorical import Categorical
+from scstream.families.columns import placed
 from scstream.families.diagonal import Diagonal
 from scstream.families.direction import Direction
 from scstream.families.gaussian import Gaussian
@@ -262,7 +263,11 @@ class Product(Family):
             try:
                 family.check(rows[keep])
             except InputError as error:
-                raise type(error)(f"in {place}: {error}") from error
+                if error.column is None:
+                    raise type(error)(f"in {place}: {error}") from error
+                row = None if error.row is None else int(np.flatnonzero(keep)[error.row])
+                placed(error, columns[error.column], row)
+                raise
 
     def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
         far = np.zeros(X.shape[0], dtype=np.bool_)

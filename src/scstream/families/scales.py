@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels, Rows, unit_weight
+from scstream.families.columns import placed
 
 _SMALLEST = 1e-100  # a scale whose square is still a number
 _DIGITS = 16 * np.finfo(float).eps  # a spread of less than this share of the centre is rounding
@@ -52,11 +53,12 @@ def spread_out(X: Rows, origin: Array, scale: Array) -> None:
     farthest = _distance(X, origin, scale)
     if farthest.max(initial=0.0) > _FARTHEST:
         row, column = np.unravel_index(farthest.argmax(), farthest.shape)
-        raise TooFar(
+        error = TooFar(
             f"row {row}, column {column} lies {farthest[row, column]:.0e} prior standard "
             f"deviations from the first batch, beyond the {_FARTHEST:.0e} that float64 can carry; "
             "rescale or clip that column, or drop the row."
         )
+        raise placed(error, int(column), int(row))
 
 
 def near_radius(origin: Array, scale: Array) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,12 @@ from scstream.core.retype import known_entries
 from scstream.errors import InputError
 from scstream.families.base import Family, Rows
 from scstream.families.scales import TooFar
-from scstream.io.schema import check_entries
+from scstream.io.schema import check_entries, name_column
+
+_ABOUT_TIMES = (
+    "Pass the time of a batch as time=, and leave the column out; or derive numbers from it, such "
+    "as the hour of the day."
+)
 
 
 def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first: bool) -> Rows:
@@ -34,6 +40,7 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
         "ensure_all_finite": False,
         "ensure_min_samples": 1 if first else 0,
     }
+    _refuse_dates(X)
     try:
         if _is_table(X):
             from scstream.io.frames import table_levels, table_rows
@@ -47,7 +54,10 @@ def validate_rows(estimator: Any, X: Any, kind: Family | type[Family], *, first:
             rows = validate_data(estimator, X, reset=first, **how)
     except InputError:
         raise
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        _explain_entries(X, error)
+        if isinstance(error, TypeError):
+            raise
         raise InputError(str(error)) from error
     return canonical(rows) if sparse.issparse(rows) else rows
 
@@ -67,10 +77,54 @@ def rows_to_predict(estimator: Any, X: Any, family: Family, *, typed: bool = Fal
     rows = validate_rows(estimator, X, family, first=False)
     if typed and isinstance(rows, np.ndarray):
         rows = known_entries(family, rows)
-    check_entries(rows, family)
-    with suppress(TooFar):
-        family.check(rows)
+    try:
+        check_entries(rows, family)
+        with suppress(TooFar):
+            family.check(rows)
+    except InputError as error:
+        name_column(error, getattr(estimator, "feature_names_in_", None))
+        raise
     return rows
+
+
+def _refuse_dates(X: Any) -> None:
+    """Raise if an array holds times, which numpy would count in nanoseconds."""
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise InputError(f"X holds {X.dtype}. {_ABOUT_TIMES}")
+
+
+def _explain_entries(X: Any, error: Exception) -> None:
+    """Raise an `InputError` that names the first text or time among the entries, if there is one.
+
+    Other errors of scikit-learn say what is wrong.
+    """
+    if not isinstance(X, np.ndarray | list | tuple) or not _is_about_an_entry(error):
+        return
+    entries = np.asarray(X, dtype=object)
+    if entries.ndim != 2:
+        return
+    for (row, column), value in np.ndenumerate(entries):
+        place = f"row {row}, column {column}"
+        if isinstance(value, date | timedelta | np.datetime64 | np.timedelta64):
+            raise InputError(f"{place} holds the time {value}. {_ABOUT_TIMES}") from error
+        if isinstance(value, str) and not _is_number(value):
+            raise InputError(
+                f"{place} holds the text {str(value)[:40]!r}: could not convert string to float. "
+                "Pass a table of pandas or polars, in which a column of texts is one of "
+                "categories; or leave the column out, or turn it into numbers first."
+            ) from error
+
+
+def _is_about_an_entry(error: Exception) -> bool:
+    return isinstance(error, TypeError) or "could not convert string" in str(error)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_plain(estimator: Any, X: Any) -> bool:

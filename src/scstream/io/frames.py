@@ -93,7 +93,10 @@ def _levels(column: nw.Series[Any]) -> tuple[str, ...] | None:
 def _codes(column: nw.Series[Any], levels: tuple[str, ...]) -> Array:  # (N,)
     """Return the number of the level of every entry, NaN for a missing one."""
     if column.dtype.is_temporal():
-        raise InputError(f"column {column.name!r} holds {column.dtype}, but levels before.")
+        raise InputError(
+            f"column {column.name!r} holds {column.dtype}, but categories in the first batch; pass "
+            "columns of the same types in every batch."
+        )
     number = {level: float(code) for code, level in enumerate(levels)}
     unseen = float(len(levels))
     return np.array(
@@ -121,7 +124,17 @@ def _numbers(column: nw.Series[Any]) -> Array:  # (N,)
             f"column {column.name!r} holds {dtype}. Pass the time of a batch as time=, and leave "
             "the column out; or derive numbers from it, such as the hour of the day."
         )
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        raise InputError(
+            f"column {column.name!r} holds {dtype}, but numbers in the first batch; pass columns "
+            "of the same types in every batch."
+        )
+    if dtype in (nw.List, nw.Array):
+        raise InputError(
+            f"column {column.name!r} holds vectors. Pass them as an array, one column for each "
+            f"entry: numpy.array(table[{column.name!r}].to_list())."
+        )
     raise InputError(
-        f"column {column.name!r} holds {dtype}, but numbers in the first batch; pass columns of "
-        "the same types in every batch."
+        f"column {column.name!r} holds {dtype}, not numbers; leave it out, or turn it into numbers "
+        "first."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from numbers import Real
 from typing import Any
@@ -11,6 +12,7 @@ from scipy import sparse
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Family, Rows
+from scstream.families.columns import placed
 
 LARGEST = 1e100  # beyond it squares and their sums overflow
 _FEW = 1 << 12  # entries for which one sum is faster than two extremes
@@ -32,15 +34,27 @@ def check_entries(X: Rows, family: Family | type[Family]) -> None:
     value = X[row, column]
     place = f"at row {row}, column {column}"
     if np.isnan(value):
-        raise InputError(
+        error = InputError(
             f"Input X contains NaN {place}; the {family.name} family needs every entry: fill it "
             "in, drop the row, or use a family that handles missing values, such as 'diagonal'."
         )
+        raise placed(error, column, row)
     kind = "infinity (inf)" if np.isinf(value) else f"{value:g}, a value too large,"
-    raise InputError(
+    error = InputError(
         f"Input X contains {kind} {place}; entries must be between -{LARGEST:g} and "
         f"{LARGEST:g}: clip or rescale the column, or drop the row."
     )
+    raise placed(error, column, row)
+
+
+def name_column(error: InputError, feature_names: Sequence[str] | None) -> None:
+    """Add the name of the column to an error that says its position only."""
+    column = error.column
+    if column is None or feature_names is None or column >= len(feature_names):
+        return
+    place, named = f"column {column}", f"column {column} ({str(feature_names[column])!r})"
+    if named not in str(error):
+        error.args = (str(error).replace(place, named, 1),)
 
 
 def read_weight(weight: Any, n_rows: int) -> Array | None:
