@@ -142,6 +142,17 @@ class EditApplied(RunEvent):
 
 
 @dataclass(frozen=True)
+class EditSent(RunEvent):
+    """A client has sent an edit to a service; `number` is that of the edit or of the model."""
+
+    event = "edit_sent"
+    number: int
+    action: str
+    author: str
+    client: str
+
+
+@dataclass(frozen=True)
 class EditRefused(RunEvent):
     """An edit by a person could not be applied."""
 

@@ -249,6 +249,7 @@ class Pipeline:
         self._edit_events = known.edit_events
         store = self.checkpoint_log.store
         self._edits = EditQueue(store, self.clock, next_edit=known.edits)
+        self._edits.prune(self.checkpoint_log.oldest_batch)
         self._boundaries = self.checkpoint_log.boundaries(start=self._batcher.batch)
         if savepoint is not None and self._has_lost_boundaries():
             self._start_lineage()
