@@ -19,7 +19,7 @@ from scstream.serve.live import Live
 from scstream.serve.memory import LabelledRows
 from scstream.serve.picture import render
 from scstream.stream.model_version import ModelVersion
-from tests.page.stage import reading_of, state_of
+from tests.page.stage import model_version_of, state_of
 
 N_ROWS = 600
 SIZES = [
@@ -28,6 +28,7 @@ SIZES = [
     ("gaussian", 16, 200),
     ("gaussian", 100, 200),
     ("gaussian", 1000, 20),
+    ("diagonal", 384, 300),
     ("diagonal", 1000, 200),
     ("multinomial", 1000, 10_000),
 ]
@@ -42,11 +43,13 @@ def main() -> None:
         family = family_of(name, X)
         some = family.stats(X, group, min(n_clusters, N_ROWS))
         stats = np.resize(some, (n_clusters, family.n_stats))
-        reading = reading_of(family, state_of(family, stats))
+        reading = model_version_of(family, state_of(family, stats))
         shown_rows = LabelledRows(X, group, np.zeros(N_ROWS))
         first = render(reading, learned=shown_rows)
         picture = seconds(
-            lambda r=reading, t=shown_rows, f=first: render(r, learned=t, before=f.projection)
+            lambda r=reading, t=shown_rows, f=first: render(
+                r, learned=t, before=f.projection, hold=True
+            )
         )
         size = len(json.dumps(first.values)) / 1000
         batches = [seen(reading, X, group, eager=eager) for eager in (False, True)]

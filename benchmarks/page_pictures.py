@@ -12,16 +12,16 @@ from itertools import count
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from scstream.serve.live import Live
-from tests.page.stage import Actor, Show, Stage, browser, play
+from tests.page.stage import Actor, Crowd, Show, Stage, browser, play
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 SIZE = (1400, 1000)
 MOMENTS = {"early": 45, "middle": 185, "late": 300}
 END = 10_000
-COLOURS = "import('/page/marks.js').then(m => [...Array(7).keys()].map(m.palette().of))"
+COLOURS = "import('/page/marks.js').then(m => [...Array(20).keys()].map(m.palette().of))"
 
 ACTORS = [
     Actor(0, END, (1.2, 2.2), (1.2, 2.2), (0.30, 0.13), 0.5, 2.0),
@@ -53,6 +53,22 @@ def main(only: str = "") -> None:
                         picture(chromium, stage.address, name=name, theme=theme)
         if only in "selected-light":
             picture(chromium, stage.address, name="selected", theme="light")
+        crowd_pictures(chromium, only)
+
+
+def crowd_pictures(chromium: Browser, only: str) -> None:
+    """300 clusters in 384 columns, some of them named: one selected, and in groups."""
+    seconds = count()
+    live = Live(clock=lambda: float(next(seconds)))
+    crowd = Crowd(live, n_clusters=300, n_columns=384)
+    names = ["billing", "late parcels", "password", "refunds", "outage", "prices"]
+    crowd.names = {7 * k + 30: name for k, name in enumerate(6 * names)}
+    for _ in range(200):
+        crowd.learn()
+    with Stage(live) as stage:
+        for name, theme in (("many", "light"), ("groups", "dark")):
+            if only in f"{name}-{theme}":
+                picture(chromium, stage.address, name=name, theme=theme)
 
 
 def picture(chromium: Browser, address: str, *, name: str, theme: str) -> None:
@@ -63,7 +79,11 @@ def picture(chromium: Browser, address: str, *, name: str, theme: str) -> None:
     page.goto(address)
     page.wait_for_selector("#state[data-state='live']")
     page.wait_for_timeout(400)
-    if name == "selected":
+    if name == "groups":
+        page.fill("#level", "11")
+        expect(page.locator("#level-says")).to_contain_text("resolution", timeout=60_000)
+        page.wait_for_timeout(400)
+    if name in ("selected", "many"):
         page.focus("#map")
         for _ in range(2):
             page.keyboard.press("ArrowRight")

@@ -8,21 +8,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import uvicorn
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scstream.core.config import Config
-from scstream.core.state import State
+from scstream.core.state import Event, State
+from scstream.core.steering import Steering
+from scstream.families import Diagonal
 from scstream.families.base import Family
 from scstream.model import Model, Settings
 from scstream.preprocess import Steps
@@ -175,6 +177,70 @@ def play(
         yield rows[rng.permutation(n_rows)]
 
 
+class Crowd:
+    """Many clusters in many columns: a model whose statistics are those of the drawn rows.
+
+    The weights of the clusters change slowly, every tenth batch a cluster dies, and one is born.
+    """
+
+    def __init__(self, live: Live, *, n_clusters: int, n_columns: int, n_rows: int = 600) -> None:
+        self.live, self.n_rows, self.batch = live, n_rows, 0
+        self.rng = np.random.default_rng(n_clusters)
+        self.ids = np.arange(n_clusters)
+        families = self.rng.normal(size=(1 + n_clusters // 15, n_columns))
+        self.centres = 5.0 * families[self.rng.integers(len(families), size=n_clusters)]
+        self.centres += 1.2 * self.rng.normal(size=self.centres.shape)
+        self.centres[:, 3:] /= 4.0
+        self.weight = self.rng.gamma(1.0, size=n_clusters) + 0.1
+        self.phase = self.rng.uniform(0, 2 * np.pi, size=n_clusters)
+        rows = self.centres[self.rng.integers(n_clusters, size=400)]
+        self.family = Diagonal.weak_prior(rows + self.rng.normal(size=rows.shape))
+        self.past = np.zeros((n_clusters, self.family.n_stats))
+        self.born = np.zeros(n_clusters)
+        self.last_seen = np.zeros(n_clusters)
+        self.names: dict[int, str] = {}
+
+    def learn(self) -> ModelVersion:
+        """Draw a batch, and tell the page of it."""
+        events: list[Event] = []
+        if self.batch and self.batch % 10 == 0:
+            events = self._replace_one()
+        share = self.weight * (1.2 + np.sin(self.phase + self.batch / 25.0))
+        labels = self.rng.choice(len(self.ids), size=self.n_rows, p=share / share.sum())
+        rows = self.centres[labels] + self.rng.normal(size=(self.n_rows, self.centres.shape[1]))
+        current = self.family.stats(rows, labels, len(self.ids))
+        self.last_seen[np.unique(labels)] = self.batch
+        self.past *= 0.97
+        state = state_of(self.family, self.past).replace(
+            current=np.repeat(current[:, None] / 2, 2, axis=1),
+            ids=self.ids.copy(),
+            born=self.born.copy(),
+            last_seen=self.last_seen.copy(),
+            time=float(self.batch),
+            n_batches=self.batch + 1,
+            steering=Steering(names=self.names.copy()),
+        )
+        self.past += current
+        columns = tuple(f"f{d}" for d in range(rows.shape[1]))
+        model = Model(self.family, Config(), state, settings=Settings(feature_names=columns))
+        model = replace(model, info=replace(model.info, events=tuple(events)))
+        self.batch += 1
+        version = ModelVersion(self.batch, self.batch, time.time(), columns, model, Steps())
+        self.live.add_version(version, X=rows, labels=self.ids[labels])
+        return version
+
+    def _replace_one(self) -> list[Event]:
+        gone, new, now = int(self.ids[0]), int(self.ids[-1]) + 1, float(self.batch)
+        self.ids = np.append(self.ids[1:], new)
+        for name in ("centres", "weight", "phase", "past", "born", "last_seen"):
+            setattr(self, name, np.roll(getattr(self, name), -1, axis=0))
+        self.centres[-1] = self.rng.permutation(self.centres)[0] + self.rng.normal(
+            size=self.centres.shape[1]
+        )
+        self.past[-1], self.born[-1] = 0.0, now
+        return [Event("died", now, gone, 1.0), Event("born", now, new, 1.0)]
+
+
 def model_version_of(family: Family, state: State) -> ModelVersion:
     names = tuple(f"f{d}" for d in range(family.n_features))
     model = Model(family, Config(), state, settings=Settings(feature_names=names))
@@ -199,6 +265,37 @@ def state_of(family: Family, stats: Any) -> State:
         time=3.0,
         n_batches=4,
     )
+
+
+INK = """([colour, id]) => {
+  const canvas = document.getElementById(id);
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const [r, g, b] = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
+  let n = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    n += data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] === 255;
+  }
+  return n;
+}"""  # pixels of exactly this colour
+READY = "#state[data-state='live']"
+ROWS = "#rows tr:not(.spacer)"
+CHOSEN = "#rows tr[aria-selected=true]"
+
+
+def complaints(page: Page) -> list[str]:
+    """Errors and warnings of a page, as they come."""
+    found: list[str] = []
+    page.on("console", lambda m: found.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    return found
+
+
+def opened(page: Page, stage: Stage) -> Page:
+    """Open the page, and wait until it has drawn the map."""
+    page.goto(stage.address)
+    page.wait_for_selector(READY)
+    page.wait_for_selector('#map[data-names]:not([data-names="0"])')
+    return page
 
 
 @contextmanager

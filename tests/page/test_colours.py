@@ -14,6 +14,7 @@ import scstream.serve
 
 STYLE = Path(scstream.serve.__file__).parent / "page" / "style.css"
 Array = NDArray[np.float64]
+N_COLOURS, N_SHAPES = 20, 5
 
 # Full loss of one kind of cone (Machado, Oliveira and Fernandes 2009), in linear RGB.
 EYES = {
@@ -87,20 +88,41 @@ def test_text_is_readable_and_marks_are_visible(theme: str) -> None:
     for ground in ("panel", "paper"):
         for text in ("ink", "soft", "accent", "warn"):
             assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
-    for mark in range(7):
+    for mark in range(N_COLOURS):
         assert contrast(colours[f"c{mark}"], colours["panel"]) >= 3.0, mark
 
 
 @pytest.mark.parametrize("eye", EYES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_clusters_are_apart_for_every_eye(theme: str, eye: str) -> None:
-    """Okabe and Ito's palette without black and yellow has 0.076 by this measure."""
+def test_clusters_with_the_same_mark_are_apart_for_every_eye(theme: str, eye: str) -> None:
+    """Ids less than twenty apart have the same shape if they differ by 5, 10 or 15.
+
+    Okabe and Ito's palette without black and yellow has 0.076 by this measure.
+    """
     colours = themes()[theme]
-    seen = [oklab(colours[f"c{mark}"] @ EYES[eye].T) for mark in range(7)]
-    nearest = min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2))
-    assert nearest >= 0.11
+    seen = [oklab(colours[f"c{mark}"] @ EYES[eye].T) for mark in range(N_COLOURS)]
+    pairs = [(a, b) for a, b in combinations(range(N_COLOURS), 2) if (a - b) % N_SHAPES == 0]
+    assert min(float(np.linalg.norm(seen[a] - seen[b])) for a, b in pairs) >= 0.17
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_colours_are_apart(theme: str) -> None:
+    colours = themes()[theme]
+    seen = [oklab(colours[f"c{mark}"]) for mark in range(N_COLOURS)]
+    assert min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2)) >= 0.08
+
+
+def test_a_hundred_neighbours_have_different_marks() -> None:
+    """The two formulas of marks.js, which know nothing but the id: a mark is kept for life."""
+    text = (STYLE.parent / "marks.js").read_text()
+    assert f"N_COLOURS = {N_COLOURS};" in text and f"N_SHAPES = {N_SHAPES};" in text
+    assert "(id) => id % N_COLOURS;" in text
+    assert "(id) => (id + Math.floor(id / N_COLOURS)) % N_SHAPES;" in text
+    ids = np.arange(1000)
+    marks = list(zip(ids % N_COLOURS, (ids + ids // N_COLOURS) % N_SHAPES, strict=True))
+    assert all(len(set(marks[first : first + 100])) == 100 for first in range(900))
 
 
 def test_both_themes_name_the_same_colours() -> None:
     found = themes()
-    assert set(found["light"]) == set(found["dark"]) and len(found["light"]) == 15
+    assert set(found["light"]) == set(found["dark"]) and len(found["light"]) == 8 + N_COLOURS

@@ -13,13 +13,21 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from scstream.core.state import Event
-from scstream.serve.memory import N_SHARES, Lineage, RecentRows, Summaries, Summary, spaced
+from scstream.serve.memory import (
+    N_SHARES,
+    Lineage,
+    RecentRows,
+    Shares,
+    Summaries,
+    Summary,
+    spaced,
+)
 
 
 def moment_of(batch: int, rng: np.random.Generator) -> Summary:
     rows = int(rng.integers(0, 50))
     density = float(rng.normal()) if rows else nan
-    ids = rng.choice(60, size=int(rng.integers(1, N_SHARES)), replace=False)
+    ids = np.sort(rng.choice(900, size=int(rng.integers(1, N_SHARES)), replace=False))
     return Summary(
         batch=batch,
         time=float(batch),
@@ -31,7 +39,7 @@ def moment_of(batch: int, rng: np.random.Generator) -> Summary:
         density=density,
         lowest=density,
         highest=density,
-        shares=dict.fromkeys(sorted(ids.tolist()), 1.0 / len(ids)),
+        shares=Shares(ids, np.full(len(ids), 1.0 / len(ids))),
     )
 
 
@@ -53,7 +61,8 @@ def test_summaries_are_bounded_and_cover_everything(seed: int, max_n: int, n: in
     assert min(m.min_clusters for m in kept) == min(m.min_clusters for m in shown_rows)
     total = sum(m.rows * m.density for m in shown_rows if m.rows)
     assert isclose(sum(m.rows * m.density for m in kept if m.rows), total, abs_tol=1e-6)
-    assert all(len(m.shares) <= N_SHARES and sum(m.shares.values()) < 1 + 1e-9 for m in kept)
+    assert all(len(m.shares.id) <= N_SHARES and m.shares.share.sum() < 1 + 1e-5 for m in kept)
+    assert all((np.diff(m.shares.id) > 0).all() for m in kept)
 
 
 def test_the_newest_summaries_are_the_finest() -> None:
@@ -83,10 +92,11 @@ def test_a_fast_subscriber_gets_every_summary_once(seed: int) -> None:
 
 
 def test_a_summary_is_json_with_the_full_time() -> None:
-    shown_rows = Summary(1, 1_700_000_123.456, density=nan, shares={3: 1 / 3, 1: 0.5}).to_dict()
+    shares = Shares(np.array([1, 3, 8]), np.array([0.5, 1 / 3, 1 / 6]))
+    shown_rows = Summary(1, 1_700_000_123.456, density=nan, shares=shares).to_dict()
     shown_rows = json.loads(json.dumps(shown_rows, allow_nan=False))
     assert shown_rows["time"] == 1_700_000_123.456 and shown_rows["density"] is None
-    assert shown_rows["ids"] == [3, 1] and shown_rows["shares"] == [0.3333, 0.5]
+    assert shown_rows["ids"] == [1, 2, 5] and shown_rows["shares"] == [50000, 33333, 16667]
 
 
 def event(kind: Any, time: float, name: int, other: int | None = None) -> Event:

@@ -9,15 +9,16 @@ from typing import TypedDict
 
 import numpy as np
 
-from scstream.core.state import NOVEL, Event
+from scstream.core.state import NOVEL, Event, State
 from scstream.families.base import Labels
 from scstream.io.header import Json
-from scstream.serve.memory import N_SHARES, Lineage, Summaries, Summary
-from scstream.serve.picture import clock_of, heaviest
+from scstream.serve.memory import NO_SHARES, Lineage, Shares, Summaries, Summary
+from scstream.serve.picture import clock_of
 from scstream.stream.model_version import ModelVersion
 
 N_EVENTS = 500
 N_CLUSTERS = 400
+_PRESENT = 0.2  # part of the newest batch in the present shares
 
 
 @dataclass
@@ -48,7 +49,8 @@ class History:
     def __init__(self, n_summaries: int) -> None:
         self.n_summaries = n_summaries
         self.version: ModelVersion | None = None
-        self._epoch = 0
+        self.epoch = 0
+        self.present = NO_SHARES  # of the rows of the newest batches
         self._summaries, self._lineage = Summaries(n_summaries), Lineage(N_CLUSTERS)
         self._events: deque[Event] = deque(maxlen=N_EVENTS)
         self._n_events = 0
@@ -57,47 +59,73 @@ class History:
     def add(self, version: ModelVersion, labels: Labels | None) -> Sequence[Event]:
         """Add a version and the labels of its last batch; return the events since the last version.
 
-        A version of the same batch is ignored; an older one starts a new history.
+        Of a version of the same batch only edits are new; an older one starts a new history.
         """
         before = self.version
         if before is not None and version.batch < before.batch:
             self._restart()
             before = None
         self.version = version
-        if version.model.state.is_new or (before and version.batch == before.batch):
+        if version.model.state.is_new:
             return ()
-        events = _events_since(before, version)
+        is_new = before is None or version.batch > before.batch
+        events = _events_since(before, version) if is_new else []
+        events += self._edits_since(before, version)
+        events.sort(key=lambda event: event.time)
         self._events.extend(events)
         self._n_events += len(events)
         self._lineage.add_events(events)
-        summary = _summary_of(version, labels)
-        if before is not None:
-            summary = replace(summary, batches=version.batch - before.batch)
-        self.pending = summary if self.pending is None else self.pending.merged_with(summary)
+        if is_new:
+            summary = _summary_of(version, labels)
+            if before is not None:
+                summary = replace(summary, batches=version.batch - before.batch)
+            self.pending = summary if self.pending is None else self.pending.merged_with(summary)
         return events
+
+    def _edits_since(self, before: ModelVersion | None, version: ModelVersion) -> list[Event]:
+        """Return edits after the batch of an earlier version, in which they have their time."""
+        if before is None or before.model.events == version.model.events:
+            return []
+        found: list[Event] = []
+        for event in reversed(version.model.events):
+            if event.time < before.model.state.time:
+                break
+            if event.author is not None and event not in self._events:
+                found.insert(0, event)
+        return found
 
     def close_summary(self) -> None:
         """Add what was counted as a summary, with the current shares."""
         if self.pending is None or self.version is None:
             return
         state = self.version.model.state
-        share = state.share
-        top = np.sort(heaviest(state.ids, share, N_SHARES))
-        shares = dict(zip(state.ids[top].tolist(), share[top].tolist(), strict=True))
-        outside = max(1.0 - float(share.sum()), 0.0)
+        shares = Shares.of(state.ids, state.share)
+        outside = max(1.0 - float(state.share.sum()), 0.0)
+        ids, born = shares.id.tolist(), state.born[np.searchsorted(state.ids, shares.id)]
         self._lineage.update_shares(
-            shares, dict(zip(shares, state.born[top].tolist(), strict=True))
+            dict(zip(ids, shares.share.tolist(), strict=True)),
+            dict(zip(ids, born.tolist(), strict=True)),
         )
         self._summaries.add(replace(self.pending, outside=outside, shares=shares))
+        self._update_present(state)
         self.pending = None
+
+    def _update_present(self, state: State) -> None:
+        """Take the shares of the rows of the newest batch into the mean over recent batches."""
+        rows = state.current[:, :, 0].sum(axis=1)
+        total = float(rows.sum()) + state.unassigned_now
+        if total > 0:
+            part = max(_PRESENT, 1.0 / self._summaries.n_seen)
+            share = (1.0 - part) * self.present.at(state.ids) + part * rows / total
+            self.present = Shares(state.ids, share)
 
     def changes(self, cursor: HistoryCursor, *, now: float) -> HistoryChanges:
         """Return what the reader lacks at a time, or everything, and move its cursor."""
         at = 0.0 if self.version is None else self.version.at
         summaries = self._summaries.since(cursor.summaries)
-        reset = cursor.epoch != self._epoch or summaries is None
+        reset = cursor.epoch != self.epoch or summaries is None
         if reset:
-            cursor.epoch, cursor.events, cursor.lineage = self._epoch, 0, -1
+            cursor.epoch, cursor.events, cursor.lineage = self.epoch, 0, -1
             summaries = list(self._summaries)
         n_new = min(self._n_events - cursor.events, len(self._events))
         events = list(self._events)[len(self._events) - n_new :]
@@ -110,25 +138,26 @@ class History:
             "age": None if at <= 0 else round(max(now - at, 0.0), 1),
             "summaries": [summary.to_dict() for summary in summaries or ()],
             "events": [asdict(event) for event in events],
-            "lineage": None if lineage is None else [asdict(record) for record in lineage],
+            "lineage": None if lineage is None else [record.to_dict() for record in lineage],
             "dropped": self._lineage.n_dropped,
         }
 
     def _restart(self) -> None:
         """Start a new history; readers get all of it."""
-        self._epoch += 1
+        self.epoch += 1
         self._summaries, self._lineage = Summaries(self.n_summaries), Lineage(N_CLUSTERS)
         self._events.clear()
         self._n_events = 0
-        self.pending = None
+        self.pending, self.present = None, NO_SHARES
 
 
 def _events_since(before: ModelVersion | None, version: ModelVersion) -> list[Event]:
-    """Return the events between two versions, as far as they are kept."""
+    """Return the events of batches between two versions, as far as they are kept."""
     if before is None:
         return list(version.model.events)
     next_batch = version.batch == before.batch + 1
-    return list(version.model.events_since(before.model.state.time, next_batch=next_batch))
+    found = version.model.events_since(before.model.state.time, next_batch=next_batch)
+    return [event for event in found if event.author is None]
 
 
 def _summary_of(version: ModelVersion, labels: Labels | None) -> Summary:

@@ -7,11 +7,11 @@ shows the page, on a thread of its own that is busy for at most a tenth of the t
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from threading import Lock
@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from scstream.compute.threads import one_blas_thread
 from scstream.errors import missing_extra
 from scstream.families.base import Labels
 from scstream.serve.history import History, HistoryChanges, HistoryCursor
 from scstream.serve.memory import LabelledRows, RecentRows, spaced
-from scstream.serve.picture import Picture, PictureValues, render
+from scstream.serve.picture import PictureValues
+from scstream.serve.views import Scene, Tree, View, Views, to_json
 from scstream.stream.model_version import ModelVersion
 
 try:
@@ -62,6 +62,11 @@ class Live:
     clock : callable
         A monotonic clock, in seconds.
 
+    Attributes
+    ----------
+    editable : bool
+        Whether the page offers to name clusters; the service must have the routes for it.
+
     Examples
     --------
     >>> import numpy as np
@@ -88,6 +93,7 @@ class Live:
         self.n_rows = n_rows
         self.n_subscribers = n_subscribers
         self.n_subscribed = 0
+        self.editable = False
         self._clock = clock
         self._lock = Lock()  # held only briefly
         self._closed = False
@@ -95,8 +101,8 @@ class Live:
         self._tick = 0  # increases with every change of the picture
         self._history = History(n_summaries)
         self._learned, self._predicted = RecentRows(n_rows), RecentRows(n_rows)
-        self._version_due = self._predicted_due = self._render_due = -np.inf
-        self._picture, self._encoded, self._rendered = Picture({}), "{}", 0
+        self._version_due = self._predicted_due = -np.inf
+        self._views, self._tree = Views(), Tree()
 
     def add_version(
         self, version: ModelVersion, *, X: Any = None, labels: Labels | None = None
@@ -143,9 +149,7 @@ class Live:
 
     def picture(self) -> PictureValues:
         """Return the newest picture; render it now if it is due."""
-        if self._rendered != self._tick and self._clock() >= self._render_due:
-            self._render()
-        return self._picture.values
+        return self._updated(self._views.newest).picture.values
 
     def changes(self, cursor: HistoryCursor) -> HistoryChanges:
         """Return the part of the history after a cursor, and move the cursor."""
@@ -154,26 +158,40 @@ class Live:
                 self._history.close_summary()
             return self._history.changes(cursor, now=time.time())
 
-    async def messages(self) -> AsyncGenerator[str, None]:
+    def tree(self) -> str:
+        """Return the tree of groups as JSON: ids of clusters, parts and height of each join.
+
+        It is the linkage table of `Model.hierarchy`, or null without clusters or with too many.
+        """
+        version = self._history.version
+        return "null" if version is None else self._tree.encoded(version.model, self._clock())
+
+    async def messages(self, view: str = "") -> AsyncGenerator[str, None]:
         """Yield server-sent events: the history first, then what is new.
 
         A slow subscriber misses pictures; only the newest one waits for it.
+
+        Parameters
+        ----------
+        view : str
+            Axes of the map: "fit" for new ones that stay, "follow" for ones that turn with the
+            clusters, the number of earlier ones, or "" for those that others see.
         """
         if self._renderer is None:
             self._renderer = ThreadPoolExecutor(1, thread_name_prefix="scstream-live")
-        loop, cursor = asyncio.get_running_loop(), HistoryCursor()
-        sent, sent_at = -1, self._clock()  # the picture that was sent last
-        while not self._closed:
-            if sent != self._tick or self._history.pending:
-                text, sent = await loop.run_in_executor(self._renderer, self._message, cursor, sent)
-            else:
+        loop, sent = asyncio.get_running_loop(), _Sent()
+        sent_at = self._clock()
+        with self._views.reading(view) as chosen:
+            while not self._closed:
                 text = ""
-            if not text and self._clock() - sent_at > IDLE:
-                text = ": still here\n\n"
-            if text:
-                sent_at = self._clock()
-                yield text
-            await asyncio.sleep(EVERY)
+                if sent.tick != self._tick or self._history.pending:
+                    text = await loop.run_in_executor(self._renderer, self._message, chosen, sent)
+                if not text and self._clock() - sent_at > IDLE:
+                    text = ": still here\n\n"
+                if text:
+                    sent_at = self._clock()
+                    yield text
+                await asyncio.sleep(EVERY)
 
     def page(self) -> list[tuple[str, str, bytes]]:
         """Return name, type and content of every file of the page."""
@@ -189,18 +207,20 @@ class Live:
         finally:
             self.n_subscribed -= is_free
 
-    def _render(self) -> None:
-        with self._lock:
-            version, tick = self._history.version, self._tick
-            learned, predicted = self._shown_rows()
-        started = time.thread_time()
-        if version is not None:
-            before = self._picture.projection
-            with one_blas_thread:
-                self._picture = render(version, learned=learned, predicted=predicted, before=before)
-            self._encoded = _json(self._picture.values)
-        self._rendered = tick
-        self._render_due = self._clock() + _PAUSE * (time.thread_time() - started)
+    def _updated(self, view: View) -> View:
+        """Return a view with the newest picture, if one is due: some are rendered in turn."""
+        if view.tick != self._tick and self._clock() >= view.due:
+            with self._lock:
+                version, tick = self._history.version, self._tick
+                learned, predicted = self._shown_rows()
+                present, epoch = self._history.present, self._history.epoch
+            started = time.thread_time()
+            if version is not None:
+                view.render(Scene(version, epoch, learned, predicted, present, self.editable))
+            view.tick = tick
+            pause = _PAUSE * max(self._views.n_read, 1)
+            view.due = self._clock() + pause * (time.thread_time() - started)
+        return view
 
     def _shown_rows(self) -> tuple[LabelledRows | None, LabelledRows | None]:
         """Return learned and predicted rows, half of each if there are many of both."""
@@ -208,17 +228,24 @@ class Live:
         n_predicted = min(self._predicted.n_rows, max(half, self.n_rows - self._learned.n_rows))
         return self._learned.rows(self.n_rows - n_predicted), self._predicted.rows(n_predicted)
 
-    def _message(self, cursor: HistoryCursor, sent: int) -> tuple[str, int]:
-        """Return what a subscriber does not have yet, and the number of its picture."""
-        self.picture()
-        changes = self.changes(cursor)
-        is_new = self._rendered != sent
-        text = (
-            f"event: history\ndata: {_json(changes)}\n\n" if is_new or changes["summaries"] else ""
-        )
+    def _message(self, view: View, sent: _Sent) -> str:
+        """Return what a subscriber does not have yet."""
+        self._updated(view)
+        changes = self.changes(sent.cursor)
+        is_new = view.tick != sent.tick
+        text = _event("history", to_json(changes)) if is_new or changes["summaries"] else ""
         if is_new:
-            text += f"event: picture\ndata: {self._encoded}\n\n"
-        return text, self._rendered
+            text += _event("picture", view.encoded)
+        sent.tick = view.tick
+        return text
+
+
+@dataclass
+class _Sent:
+    """What a subscriber has."""
+
+    cursor: HistoryCursor = field(default_factory=HistoryCursor)
+    tick: int = -1  # of the picture
 
 
 def live_routes(live: Live) -> list[BaseRoute]:
@@ -232,14 +259,14 @@ def live_routes(live: Live) -> list[BaseRoute]:
     Returns
     -------
     list of routes
-        ``GET /``, ``GET /page/{name}`` and ``GET /live``. The first two show nothing
-        of the model and need no token.
+        ``GET /``, ``GET /page/{name}``, ``GET /live`` and ``GET /live/tree``. The first two
+        show nothing of the model and need no token.
 
     Examples
     --------
     >>> from scstream.serve.live import Live, live_routes
     >>> [route.path for route in live_routes(Live())]
-    ['/', '/page/{name}', '/live']
+    ['/', '/page/{name}', '/live', '/live/tree']
     """
 
     async def page(request: Request) -> Response:
@@ -249,21 +276,26 @@ def live_routes(live: Live) -> list[BaseRoute]:
         return Response(found[1], media_type=found[0], headers={"cache-control": "no-cache"})
 
     async def stream(request: Request) -> Response:
-        return _EventStream(live)
+        return _EventStream(live, request.query_params.get("view", ""))
+
+    def tree(request: Request) -> Response:  # in a thread, because it can take seconds
+        headers = {"cache-control": "no-store"}
+        return Response(live.tree(), media_type="application/json", headers=headers)
 
     return [
         Route("/", page, include_in_schema=False),
         Route("/page/{name}", page, include_in_schema=False),
         Route("/live", stream, include_in_schema=False),
+        Route("/live/tree", tree, include_in_schema=False),
     ]
 
 
 class _EventStream(StreamingResponse):
     """Server-sent events until the service ends, or the browser leaves or stops reading."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Live, view: str) -> None:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        super().__init__(live.messages(), media_type="text/event-stream", headers=headers)
+        super().__init__(live.messages(view), media_type="text/event-stream", headers=headers)
         self.live = live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -288,8 +320,8 @@ def _error(status: int, error: str, detail: str) -> Response:
     return JSONResponse({"error": error, "detail": detail}, status_code=status, headers=headers)
 
 
-def _json(values: Any) -> str:
-    return json.dumps(values, separators=(",", ":"), allow_nan=False)
+def _event(name: str, data: str) -> str:
+    return f"event: {name}\ndata: {data}\n\n"
 
 
 def _keep(kept: RecentRows, X: Any, labels: Labels | None, *, max_n: int, at: float) -> None:

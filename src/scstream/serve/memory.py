@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite, isnan
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -18,12 +18,49 @@ from scstream.core.state import Event
 from scstream.families.base import Array, Labels, Rows
 from scstream.io.header import Json
 
-N_SHARES = 24  # clusters whose share is kept in a summary
+N_SHARES = 400  # clusters whose share is kept in a summary
 _RECENT = 0.05  # this share of the summaries, the newest, is not merged
 _ENTRIES = 1 << 20  # numbers in all recent rows
+_PEAK = 1.05  # a share is a new peak if it is larger than the last one by this factor
+_UNIT = 1e-5  # of the shares that are sent
 
 
-@dataclass(frozen=True)
+class Shares(NamedTuple):
+    """Shares of clusters, by increasing id."""
+
+    id: Labels  # (S,)
+    share: Array  # (S,)
+
+    @classmethod
+    def of(cls, ids: Labels, share: Array) -> Self:
+        """Keep the largest shares of clusters with increasing ids."""
+        if len(ids) > N_SHARES:
+            kept = np.sort(np.argpartition(-share, N_SHARES - 1)[:N_SHARES])
+            ids, share = ids[kept], share[kept]
+        return cls(ids, np.asarray(share, dtype=np.float32))
+
+    def at(self, ids: Labels) -> Array:
+        """Return the shares of some clusters, 0 for unknown ones."""
+        if not len(self.id):
+            return np.zeros(len(ids))
+        place = np.minimum(np.searchsorted(self.id, ids), len(self.id) - 1)
+        return np.where(self.id[place] == ids, self.share[place], 0.0)
+
+    def mixed_with(self, other: Shares, part: float) -> Shares:
+        """Return the mean of both, of which `part` is the other's."""
+        ids = np.union1d(self.id, other.id)
+        return Shares.of(ids, (1.0 - part) * self.at(ids) + part * other.at(ids))
+
+    def to_dict(self) -> Json:
+        """Return it for JSON: the first id and differences of ids, and shares in 1e-5."""
+        steps = np.diff(self.id, prepend=0)
+        return {"ids": steps.tolist(), "shares": np.rint(self.share / _UNIT).astype(int).tolist()}
+
+
+NO_SHARES = Shares(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+
+
+@dataclass(frozen=True, eq=False)
 class Summary:
     """A range of batches in numbers; densities are means, and NaN if there were no rows."""
 
@@ -42,12 +79,12 @@ class Summary:
     lowest: float = float("nan")
     highest: float = float("nan")
     outside: float = 0.0
-    shares: Mapping[int, float] = field(default_factory=dict)
+    shares: Shares = NO_SHARES
 
     def merged_with(self, later: Summary) -> Summary:
         """Return the summary of this range and the next."""
         rows, batches = self.rows + later.rows, self.batches + later.batches
-        here, there = self.batches / batches, later.batches / batches
+        there = later.batches / batches
         return replace(
             later,
             begin=self.time if isnan(self.begin) else self.begin,
@@ -60,23 +97,15 @@ class Summary:
             density=_mean(self.density, self.rows, later.density, later.rows),
             lowest=_either(min, self.lowest, later.lowest),
             highest=_either(max, self.highest, later.highest),
-            outside=here * self.outside + there * later.outside,
-            shares=_heaviest(
-                {
-                    name: here * self.shares.get(name, 0.0) + there * later.shares.get(name, 0.0)
-                    for name in dict.fromkeys((*self.shares, *later.shares))
-                }
-            ),
+            outside=(1.0 - there) * self.outside + there * later.outside,
+            shares=self.shares.mixed_with(later.shares, there),
         )
 
     def to_dict(self) -> Json:
-        """Return it for JSON: ids and shares as two lists, None for NaN, six digits."""
-        values = asdict(self)
-        shares = values.pop("shares")
+        """Return it for JSON: None for NaN, six digits, shares as `Shares.to_dict` has them."""
         begin = self.time if isnan(self.begin) else self.begin
-        short = {name: rounded(value) for name, value in values.items()}
-        short |= {"time": self.time, "begin": begin}
-        return short | {"ids": list(shares), "shares": [round(v, 4) for v in shares.values()]}
+        short = {name: rounded(value) for name, value in vars(self).items() if name != "shares"}
+        return short | {"time": self.time, "begin": begin} | self.shares.to_dict()
 
 
 class Summaries:
@@ -128,7 +157,11 @@ class ClusterLife:
     how: str | None = None  # "died" or "merged"
     into: int | None = None  # it merged into this cluster
     away: tuple[float | None, float] | None = None  # from and to, if it returned
-    peak: float = 0.0  # its largest share
+    peak: float = 0.0  # its largest share, to some percent
+
+    def to_dict(self) -> Json:
+        """Return it for JSON."""
+        return asdict(self) | {"peak": round(self.peak, 4)}
 
 
 class Lineage:
@@ -153,7 +186,7 @@ class Lineage:
                 self._change(other, end=event.time, how="merged", into=event.id)
             elif event.kind == "died":
                 self._change(event.id, end=event.time, how="died")
-            else:
+            elif event.kind == "returned":
                 away = (self._life(event.id).end, event.time)
                 self._change(event.id, end=None, how=None, into=None, away=away)
 
@@ -164,9 +197,9 @@ class Lineage:
                 self._kept[name] = ClusterLife(name, born=born[name])
                 self.changes += 1
             peak = self._kept[name].peak
-            if share > peak:
+            if share > _PEAK * peak:
                 self._change(name, peak=share)
-                self.changes += share > 1.2 * peak  # worth sending
+                self.changes += share > 1.5 * peak  # worth sending
         excess = len(self._kept) - self.max_n
         if excess > 0:
             light = sorted(self._kept.values(), key=lambda record: (record.peak, record.id))[
@@ -256,14 +289,6 @@ def spaced(X: Rows, labels: Labels, max_n: int) -> tuple[Rows, Labels]:
         return X.copy(), labels.copy()
     picked = np.linspace(0, X.shape[0] - 1, max_n).round().astype(np.int64)
     return X[picked], labels[picked]
-
-
-def _heaviest(shares: Mapping[int, float]) -> dict[int, float]:
-    """Keep the largest shares, in the order of ids."""
-    if len(shares) > N_SHARES:
-        largest = sorted(shares, key=lambda name: (-shares[name], name))[:N_SHARES]
-        shares = {name: shares[name] for name in largest}
-    return dict(sorted(shares.items()))
 
 
 def _mean(first: float, n_first: float, second: float, n_second: float) -> float:

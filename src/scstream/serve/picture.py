@@ -10,12 +10,13 @@ import numpy as np
 from scipy import sparse
 
 from scstream.families.base import Array, Family, Labels, Rows
-from scstream.serve.memory import LabelledRows, rounded
+from scstream.io.header import Json
+from scstream.serve.memory import LabelledRows, Shares
 from scstream.stream.model_version import ModelVersion
 from scstream.view.columns import Columns, columns_of
 from scstream.view.projection import Projection
 
-N_SHOWN = 200  # clusters that are drawn
+N_SHOWN = 400  # clusters that are drawn
 _WORK = 5_000_000  # operations for the centres, and for the ellipses, of one picture
 _MIN_SHOWN = 8  # clusters that are drawn even if they take more
 _TRAITS = 4  # columns that describe a cluster
@@ -23,15 +24,17 @@ _YEARS = (6e8, 6e9)  # times between 1989 and 2160, in seconds since 1970
 
 
 class ShownClusters(TypedDict):
-    """The clusters that are drawn, the heaviest first; every list has an entry for each."""
+    """The clusters that are drawn, by their present share; every list has an entry for each."""
 
     id: list[int]
-    share: list[float]
+    name: list[str | None]
+    present: list[float]  # share of the rows of the newest batches
+    share: list[float]  # of the weight of all rows, faded
     weight: list[float]
     born: list[float]
     last_seen: list[float]
     place: list[list[float]]  # x and y of the centre
-    covariance: list[list[float]]  # of the ellipse; only the heaviest clusters have one
+    covariance: list[list[float]]  # of the ellipse; only the first clusters have one
     traits: list[list[tuple[int, float, float | None]]]  # column, mean and std
 
 
@@ -54,9 +57,14 @@ class PictureValues(TypedDict, total=False):
     clusters: int  # number of clusters
     kind: str  # of the projection
     axes: list[str]
+    scatter: float  # share of the differences between clusters that the axes show
     shown: ShownClusters | list[int]  # an empty list without clusters
+    groups: dict[int, str]  # names of groups that have one
+    pinned: list[int]  # ids of clusters that people pinned
     names: dict[int, str]  # of the columns in `traits`
     rows: ShownRows | None
+    view: Json  # its number, the batch that its axes were fitted to, and whether they are poor now
+    editable: bool  # whether clusters can be named
 
 
 @dataclass(frozen=True)
@@ -73,8 +81,14 @@ def render(
     learned: LabelledRows | None = None,
     predicted: LabelledRows | None = None,
     before: Projection | None = None,
+    hold: bool = False,
+    present: Shares | None = None,
 ) -> Picture:
-    """Render a model and rows that it learned or predicted; `before` is the last projection."""
+    """Render a model and rows that it learned or predicted.
+
+    `before` is the last projection; with `hold` it stays as long as the model has its columns.
+    `present` has the shares of the newest batches.
+    """
     model = version.model
     family, state = model.family, model.state
     features = model.feature_names
@@ -82,20 +96,26 @@ def render(
     if not state.n_clusters:
         return Picture({**facts, "shown": [], "rows": None})
     columns = columns_of(family)
-    names = columns.column_names(features)
+    column_names = columns.column_names(features)
+    n_columns = len(column_names)
     weight, share = state.weight, state.share
-    shown = heaviest(state.ids, share, int(np.clip(_WORK // len(names), _MIN_SHOWN, N_SHOWN)))
+    now = share if present is None else present.at(state.ids)
+    shown = heaviest(state.ids, now, int(np.clip(_WORK // n_columns, _MIN_SHOWN, N_SHOWN)))
     stats = state.subclusters_at(shown).sum(axis=1)
     centres = columns.centres(stats)  # (k, C)
-    n_round = int(np.clip(_WORK // (len(names) * columns.work), _MIN_SHOWN, N_SHOWN))
+    n_round = int(np.clip(_WORK // (n_columns * columns.work), _MIN_SHOWN, N_SHOWN))
     stds = columns.stds(stats[:n_round])
     pooled = np.sqrt(np.average(stds**2, axis=0, weights=weight[shown[:n_round]] + 1e-300))
-    projection = Projection.of(
-        centres, weight[shown], unit=columns.unit(pooled), stds=pooled, before=before
-    )
+    projection = before
+    if projection is None or not hold or not projection.is_for(n_columns):
+        projection = Projection.of(
+            centres, weight[shown], unit=columns.unit(pooled), stds=pooled, before=before
+        )
     ellipses = columns.covariances(stats[:n_round], projection.lens)
     clusters: ShownClusters = {
         "id": state.ids[shown].tolist(),
+        "name": [model.names.get(each) for each in state.ids[shown].tolist()],
+        "present": _short(now[shown]),
         "share": _short(share[shown]),
         "weight": _short(weight[shown]),
         "born": state.born[shown].tolist(),
@@ -111,9 +131,12 @@ def render(
         {
             **facts,
             "kind": projection.kind,
-            "axes": projection.words(names),
+            "axes": projection.words(column_names),
+            "scatter": round(projection.shown(centres, weight[shown]), 3),
             "shown": clusters,
-            "names": {d: names[d] for d in sorted(shown_rows)},
+            "groups": dict(state.steering.group_names),
+            "pinned": list(state.steering.pinned),
+            "names": {d: column_names[d] for d in sorted(shown_rows)},
             "rows": _rows(family, columns, projection, (learned, predicted), (fill, middle)),
         },
         projection,
@@ -154,11 +177,13 @@ def _traits(centres: Array, stds: Array, pooled: Array) -> list[list[tuple[int, 
         order = np.tile(np.arange(n_columns), (len(centres), 1))
     else:
         apart = np.abs(centres - centres.mean(axis=0)) / np.maximum(pooled, 1e-300)
-        order = np.argsort(-apart, axis=1, kind="stable")[:, :_TRAITS]
-    return [
-        [(int(d), _short(centre[d]), _short(stds[k, d]) if k < len(stds) else None) for d in picked]
-        for k, (centre, picked) in enumerate(zip(centres, order, strict=True))
-    ]
+        order = np.argpartition(-apart, _TRAITS, axis=1)[:, :_TRAITS]
+        first = np.argsort(-np.take_along_axis(apart, order, axis=1), axis=1, kind="stable")
+        order = np.take_along_axis(order, first, axis=1)
+    means = _short(np.take_along_axis(centres, order, axis=1))
+    wide = _short(np.take_along_axis(stds, order[: len(stds)], axis=1))
+    wide += [[None] * order.shape[1]] * (len(centres) - len(stds))
+    return [list(zip(*each, strict=True)) for each in zip(order.tolist(), means, wide, strict=True)]
 
 
 def _rows(
@@ -201,8 +226,14 @@ def _filled(points: Rows, labels: Labels, fill: tuple[dict[int, Array], Array]) 
     return np.where(np.isnan(points), there, points)
 
 
-def _short(values: Any) -> Any:
-    """Return an array as lists of rounded numbers."""
-    if np.ndim(values) == 0:
-        return rounded(float(values))
-    return [_short(value) for value in values]
+def _short(values: Array) -> Any:
+    """Return an array as lists of numbers with six digits, None for those that are not finite."""
+    values = np.asarray(values, dtype=np.float64)
+    finite = np.isfinite(values)
+    size = np.where(finite & (values != 0), np.abs(values), 1.0)
+    scale = 10.0 ** (5.0 - np.floor(np.log10(np.maximum(size, 1e-290))))
+    short = np.rint(np.where(finite, values, 0.0) * scale) / scale
+    if not finite.all():
+        short = short.astype(object)
+        short[~finite] = None
+    return short.tolist()

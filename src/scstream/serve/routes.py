@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from scstream.core.state import Kind as EventKind
 from scstream.errors import missing_extra
 from scstream.io.clusters import ClusterTable
 from scstream.io.header import Json
@@ -48,7 +47,7 @@ Since = Annotated[
     Query(ge=-1e100, le=1e100, allow_inf_nan=False, description="Only events after this time."),
 ]
 Kind = Annotated[
-    EventKind | None,
+    Literal["born", "split", "merged", "died", "returned"] | None,
     Query(description="Only events of this kind."),
 ]
 EventLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of events to return.")]
@@ -285,8 +284,7 @@ class ReadRoutes:
         known, table = self._table
         if table is None or known is not version:
             model = version.model
-            state = model.state
-            table = ClusterTable.of(model.family, state, model.feature_names, names=model.names)
+            table = ClusterTable.of(model.family, model.state, model.feature_names)
             self._table = (version, table)
         return table
 

@@ -67,6 +67,19 @@ class Projection:
         """The axes in the units of the columns."""
         return self.axes / self.unit[:, None]
 
+    def is_for(self, n_columns: int) -> bool:
+        """Whether rows of so many columns can be placed."""
+        return len(self.unit) == n_columns
+
+    def shown(self, centres: Array, weight: Array) -> float:  # (K, C), (K,)
+        """Share of the scatter of centres that the picture shows; 1 if there is none."""
+        share = weight / max(float(weight.sum()), np.finfo(float).tiny)
+        apart = (centres - share @ centres) / self.unit
+        scatter = float(share @ (apart**2).sum(axis=1))
+        if scatter <= 0:
+            return 1.0
+        return float(share @ ((apart @ self.axes) ** 2).sum(axis=1)) / scatter
+
     def place(self, rows: Rows) -> Array:  # (N, C) -> (N, A)
         """Where rows are in the picture."""
         lens = self.lens

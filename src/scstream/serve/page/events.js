@@ -8,6 +8,8 @@ const MOST = 100; // that are listed
 const MOST_SPOKEN = 3;
 const BETWEEN = 4000; // milliseconds between two announcements
 
+const KNOWN = ["born", "split", "merged", "died", "returned"];
+
 let waiting = [];
 let timer;
 
@@ -45,9 +47,11 @@ function item(event) {
   time.textContent = timeWords(event.time, store.clock, store.summaries.at(-1)?.time);
   const words = document.createElement("span");
   words.textContent = eventWords(event);
-  entry.append(time, symbol(event.kind, "sign"), words);
+  entry.append(time, symbol(signOf(event.kind), "sign"), words);
   return entry;
 }
+
+const signOf = (kind) => (KNOWN.includes(kind) ? kind : "edited");
 
 function nothing() {
   const entry = document.createElement("li");

@@ -11,6 +11,13 @@ export class Feed {
     this.tell = tell;
     this.pause = FIRST_PAUSE;
     this.token = sessionStorage.getItem("scstream-token");
+    this.view = ""; // what the axes of the map should be
+  }
+
+  /** Connect with other axes of the map: "fit", "follow" or the number of a view. */
+  look(view) {
+    this.view = view;
+    this.connect({ quietly: true });
   }
 
   /** Connect with this token from now on. */
@@ -20,15 +27,17 @@ export class Feed {
     this.connect();
   }
 
-  async connect() {
+  async connect({ quietly = false } = {}) {
     clearTimeout(this.again);
     this.abort?.abort();
     const abort = (this.abort = new AbortController());
-    this.tell("state", { state: "waiting" });
+    if (!quietly) this.tell("state", { state: "waiting" });
     try {
       const headers = { accept: "text/event-stream" };
       if (this.token) headers.authorization = `Bearer ${this.token}`;
-      const answer = await fetch(this.address, {
+      const address = new URL(this.address);
+      address.searchParams.set("view", this.view);
+      const answer = await fetch(address, {
         headers,
         signal: abort.signal,
         cache: "no-store",

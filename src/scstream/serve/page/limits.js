@@ -1,4 +1,4 @@
-/** From where to where the map goes: what matters fits, and the frame moves seldom and smoothly. */
+/** From where to where the map goes: fixed with the axes, or following what matters. */
 
 export const SIGMAS = 2;
 const HEAVY = 0.96; // share of the weight whose ellipses must fit
@@ -7,6 +7,9 @@ const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
 let limits = null; // of the picture as it is drawn: [left, right, bottom, top]
 let goal = null; // where they are going
+
+/** Choose the limits anew with the next picture. */
+export const forgetLimits = () => (goal = limits = null);
 
 /** Centres and half axes of the clusters, the heaviest first. */
 export function clusters({ kind, shown }) {
@@ -71,12 +74,16 @@ function isSmall({ a, d }, across, up) {
   return narrow(a, across) && narrow(d, up);
 }
 
-/** Go towards the limits of the content; they stay while it fits well. */
-export function moveLimits(picture, box) {
-  const content = contentLimits(picture);
-  if (!goal || !fits(content, goal) || goal.kind !== picture.kind) {
-    goal = Object.assign(padded(content, 0.09, picture.kind), { kind: picture.kind });
+/** Go towards the limits of the content: those that the axes began with, or those of now. */
+export function moveLimits(picture, box, follow) {
+  const { kind, view, rows } = picture;
+  const fitted = `${kind} ${view.number} ${view.fitted}`;
+  const content = goal && !follow && goal.fitted === fitted ? null : contentLimits(picture);
+  if (content && (!goal || goal.kind !== kind || !fits(content, goal) || !follow)) {
+    goal = Object.assign(padded(content, 0.09, kind), { kind });
   }
+  goal.fitted = fitted;
+  if (kind === "line") goal[0] = 1 - Math.max(rows?.id.length ?? 0, 2);
   const target = picture.kind === "plane" ? sameUnit(goal, box) : goal;
   if (!limits || limits.kind !== picture.kind || stillness.matches) {
     limits = Object.assign([...target], { kind: picture.kind });
@@ -107,7 +114,7 @@ function padded([left, right, bottom, top], share, kind) {
   const px = share * (right - left) || 1;
   const py = share * (top - bottom) || 1;
   return kind === "line"
-    ? [left, 0, bottom - py, top + py]
+    ? [left, 0.5, bottom - py, top + py]
     : [left - px, right + px, bottom - py, top + py];
 }
 

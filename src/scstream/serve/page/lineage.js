@@ -1,7 +1,9 @@
 /** Lives of clusters as lanes: forks where they split, joins where they merge. */
 
 import { store } from "./store.js";
-import { drawCursor, drawTime, drawWords, line, timeHeight, timeScale } from "./sheet.js";
+import { isDim, isSelected, shortTitle, unitAt, unitById } from "./units.js";
+import { shapeOf, tracePoint } from "./marks.js";
+import { BOLD, drawCursor, drawTime, drawWords, FONT, line, timeHeight, timeScale } from "./sheet.js";
 import { plural } from "./words.js";
 
 const TOP = 10;
@@ -20,7 +22,7 @@ export function paintLineage(context, { width, height, colours }) {
   }
   drawTime(context, { x, top: TOP, bottom, colours });
   const now = x.to;
-  const seen = store.lineage.filter(
+  const seen = knownLives().filter(
     (life) => (life.end ?? now) >= x.from && (life.born ?? x.from) <= now,
   );
   const room = Math.max(1, Math.floor((bottom - TOP) / THINNEST));
@@ -36,12 +38,30 @@ export function paintLineage(context, { width, height, colours }) {
 }
 
 export function lineageWords() {
-  return leftOut ? `${plural(leftOut, "light cluster")} left out` : "";
+  return leftOut ? `${plural(leftOut, "cluster")} left out` : "";
 }
 
-/** Give every life a lane of its own while it lasts, near that of its parent; drop the lightest. */
+/** All lives; the selected cluster has one even if the service has dropped it. */
+function knownLives() {
+  const unit = unitById(store.selected);
+  if (!unit || store.lineage.some((life) => life.id === unit.id)) return store.lineage;
+  const life = { id: unit.id, born: unit.born, parent: null, end: null, how: null, into: null };
+  return [...store.lineage, { ...life, away: null, peak: unit.share }];
+}
+
+/** How much a life matters: the selected most, a present cluster by its new rows. */
+function matter(life, present) {
+  if (isSelected(life.id)) return Infinity;
+  return life.end === null ? (present.get(life.id) ?? 0) : life.peak / 2;
+}
+
+/** Give every life a lane of its own while it lasts, near its parent's; drop what matters least. */
 export function inLanes(lives, x, room) {
-  let kept = lives.toSorted((a, b) => b.peak - a.peak || a.id - b.id);
+  const shown = store.picture?.shown;
+  const present = new Map(shown?.id?.map((id, k) => [id, shown.present[k]]));
+  const rank = new Map(lives.map((life) => [life.id, matter(life, present)]));
+  let kept = lives.toSorted((a, b) => rank.get(b.id) - rank.get(a.id) || a.id - b.id);
+  kept = kept.slice(0, 8 * room);
   for (;;) {
     const found = assigned(kept, x);
     if (found.n <= room) return { ...found, dropped: lives.length - kept.length };
@@ -71,12 +91,10 @@ function assigned(lives, x) {
   return { lanes, n: freeFrom.length };
 }
 
-const isDim = (id) => store.selected !== null && store.selected !== id;
-
 /** Curves to the cluster that a life came from, or went to. */
 function drawJoints(context, life, { x, y, lanes, colours }) {
   context.lineWidth = 1.3;
-  context.strokeStyle = colours.of(life.id);
+  context.strokeStyle = colours.of(unitAt(life.id));
   context.globalAlpha = isDim(life.id) ? 0.25 : 1;
   const curve = (other, at, by) => {
     const far = Math.min(Math.max(x(at) + by, x.start), x.end);
@@ -97,8 +115,9 @@ function drawLife(context, life, { x, y, step, colours }) {
   const end = x(life.end ?? x.to);
   const middle = y(life.id);
   context.globalAlpha = isDim(life.id) ? 0.25 : 1;
-  context.strokeStyle = context.fillStyle = colours.of(life.id);
-  const width = Math.max(1.5, Math.min(0.62 * step, 1.2 * step * Math.sqrt(life.peak)));
+  context.strokeStyle = context.fillStyle = colours.of(unitAt(life.id));
+  const least = isSelected(life.id) ? 4 : 1.5;
+  const width = Math.max(least, Math.min(0.62 * step, 1.2 * step * Math.sqrt(life.peak)));
   for (const [from, to] of stretches(life, start, end, x)) {
     context.fillRect(from, middle - width / 2, Math.max(to - from, 1), width);
   }
@@ -112,10 +131,18 @@ function drawLife(context, life, { x, y, step, colours }) {
   }
   if (life.how === "died") drawDeath(context, end, middle);
   context.globalAlpha = isDim(life.id) ? 0.6 : 1;
+  if (life.end === null) {
+    context.fillStyle = colours.of(unitAt(life.id));
+    context.beginPath();
+    tracePoint(context, shapeOf(unitAt(life.id)), end + 7, middle, 3);
+    context.fill();
+  }
   context.fillStyle = colours.ink;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  context.fillText(String(life.id), end + (life.end === null ? 5 : 7), middle);
+  if (isSelected(life.id)) context.font = BOLD;
+  context.fillText(shortTitle(life.id), end + (life.end === null ? 13 : 7), middle);
+  context.font = FONT;
   context.globalAlpha = 1;
 }
 

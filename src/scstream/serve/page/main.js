@@ -1,16 +1,29 @@
 /** Wires the stream of the service to the panels, and the reader's choices to all of them. */
 
 import { Feed } from "./feed.js";
-import { stepSelection, store, takeNews, visible } from "./store.js";
+import { store, takeNews, visible } from "./store.js";
+import { allUnits, formUnits, LEVELS, resolutionAt, stepped, unitAt } from "./units.js";
 import { Sheet, timeScale } from "./sheet.js";
-import { axesWords, clusterAt, mapWords, paintMap } from "./map.js";
+import { forgetLimits } from "./limits.js";
+import { axesWords, clusterAt, isPoor, mapWords, paintMap } from "./map.js";
 import { paintShares, sharesWords } from "./shares.js";
 import { lineageWords, paintLineage } from "./lineage.js";
 import { paintRates, ratesWords } from "./rates.js";
-import { detailLines, focusSelected, leftOutWords, updateDetail, updateTable } from "./table.js";
+import {
+  focusSelected,
+  foundWords,
+  leftOutWords,
+  listed,
+  searchFor,
+  sortAnew,
+  sortBy,
+  updateTable,
+} from "./table.js";
+import { detailLines, Naming, updateDetail, updateExemplars } from "./detail.js";
 import { eventsWords, speakEvents, updateEvents } from "./events.js";
-import { count, duration, number, percent } from "./words.js";
+import { count, duration, number, percent, plural } from "./words.js";
 
+const TREE_SECONDS = 10; // after which the tree of groups is asked for again
 const OLD = 60; // seconds without a batch that are worth a word
 const $ = (id) => document.getElementById(id);
 const say = (id, text) => {
@@ -20,6 +33,7 @@ const say = (id, text) => {
 const map = new Sheet($("map"), (context, size) => {
   if (paintMap(context, size)) map.refresh();
   say("map-says", mapWords());
+  $("fit").classList.toggle("wanted", isPoor());
 });
 const panels = [
   map,
@@ -41,6 +55,8 @@ const feed = new Feed(new URL("live", document.baseURI), (kind, value) => {
   if (kind === "picture") show(value);
 });
 
+const naming = new Naming($("naming"), $("naming-door"), $("naming-says"), () => feed.token);
+
 function takeHistory(news) {
   const fresh = takeNews(news);
   age = news.age;
@@ -48,7 +64,7 @@ function takeHistory(news) {
   if (store.paused) return;
   updateEvents($("events"), fresh, news.reset);
   speakEvents($("spoken"), fresh);
-  redraw();
+  redrawSoon();
 }
 
 /** Show a new picture; during a pause the newest one waits. */
@@ -58,9 +74,8 @@ function show(picture) {
     return;
   }
   store.picture = "batch" in picture ? picture : null;
-  redraw();
-  showState();
-  document.documentElement.dataset.batch = picture.batch ?? "";
+  if (picture.view && !store.follow) feed.view = String(picture.view.number);
+  redrawSoon();
 }
 
 /** Hold the picture, or go on with all that came meanwhile. */
@@ -75,15 +90,31 @@ function pause(paused) {
   showState();
 }
 
+let soon;
+
+/** Bring everything up to date with the next frame of the screen, once for all that has come. */
+function redrawSoon() {
+  soon ??= requestAnimationFrame(() => {
+    soon = undefined;
+    redraw();
+    showState();
+    document.documentElement.dataset.batch = store.picture?.batch ?? "";
+  });
+}
+
 /** Bring everything on the page up to date. */
 function redraw() {
+  formUnits();
   for (const panel of panels) panel.refresh();
-  updateTable($("rows"), select);
+  updateTable($("table"));
   updateDetail($("detail"));
+  naming.show();
+  updateExemplars($("exemplars"), () => feed.token);
+  showLevel();
   showFigures();
   say("map-axes", axesWords());
   say("map-left-out", leftOutWords());
-  say("clusters-readout", leftOutWords());
+  say("clusters-readout", foundWords());
   say("shares-readout", sharesWords());
   say("rates-readout", ratesWords());
   say("events-readout", eventsWords());
@@ -139,9 +170,49 @@ function select(id) {
   $("spoken").textContent = id === null ? "No cluster is selected." : detailLines().join(". ");
 }
 
-function step(by) {
-  stepSelection(by);
-  select(store.selected);
+const step = (by) => select(stepped(by, listed()));
+
+let asking = false; // for the tree, which can take seconds
+
+/** Show clusters, or groups of them, at a position of the slider. */
+async function showAt(position) {
+  if (asking) return;
+  if (position < LEVELS && !store.tree) {
+    asking = true;
+    showLevel();
+    await askForTree();
+    asking = false;
+  }
+  store.resolution = resolutionAt(Number($("level").value), store.tree);
+  formUnits();
+  sortAnew();
+  if (store.selected !== null) store.selected = unitAt(store.selected);
+  redraw();
+}
+
+async function askForTree() {
+  const headers = feed.token ? { authorization: `Bearer ${feed.token}` } : {};
+  const answer = await fetch(new URL("live/tree", document.baseURI), { headers }).catch(() => null);
+  if (answer?.ok) store.tree = await answer.json();
+}
+
+function showLevel() {
+  const n = allUnits().length;
+  const { resolution } = store;
+  const fine = Number.isFinite(resolution) ? `, resolution ${number(resolution, 3)}` : "";
+  const lacking = asking ? "computing groups" : "too many for groups";
+  const none = $("level").value < LEVELS ? lacking : "clusters";
+  const words = resolution === null ? none : `${plural(n, "group")}${fine}`;
+  say("level-says", words);
+  $("level").ariaValueText = words;
+}
+
+/** Take other axes and limits of the map. */
+function look(view) {
+  store.follow = view === "follow";
+  $("follow").ariaPressed = String(store.follow);
+  forgetLimits();
+  feed.look(view);
 }
 
 /** Move the summary that is pointed at by one. */
@@ -179,7 +250,60 @@ const back = () => step(-1);
 const choosing = { ArrowDown: forward, ArrowUp: back, Escape: none };
 
 onKeys($("map"), { ...choosing, ArrowRight: forward, ArrowLeft: back });
-onKeys($("rows"), choosing);
+onKeys($("rows"), {
+  ...choosing,
+  Enter: () => choose(document.activeElement),
+  " ": () => choose(document.activeElement),
+  F2: () => {
+    select(document.activeElement.cluster);
+    $("cluster-name").select();
+  },
+});
+$("rows").addEventListener("click", (event) => choose(event.target.closest("tr")));
+
+/** Select the cluster of a row, or none if it is selected. */
+function choose(row) {
+  if (row?.cluster !== undefined) select(store.selected === row.cluster ? null : row.cluster);
+}
+
+$("table").tHead.addEventListener("click", (event) => {
+  const head = event.target.closest("th");
+  if (!head) return;
+  sortBy(head.dataset.column);
+  updateTable($("table"));
+});
+$("table").closest(".scroll").addEventListener("scroll", () => updateTable($("table")));
+
+$("search").addEventListener("input", () => {
+  searchFor($("search").value);
+  updateTable($("table"));
+  say("clusters-readout", foundWords());
+});
+onKeys($("search"), {
+  ArrowDown: () => $("rows").querySelector("[tabindex='0']")?.focus(),
+  Enter: () => select(listed().find((id) => id !== store.selected) ?? store.selected),
+  Escape: () => {
+    $("search").value = "";
+    $("search").dispatchEvent(new Event("input"));
+    $("rows").querySelector("[tabindex='0']")?.focus();
+  },
+});
+document.addEventListener("keydown", (event) => {
+  const writing = event.target.closest("input, select, textarea");
+  if (event.key !== "/" || writing || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  $("search").focus();
+});
+
+$("fit").addEventListener("click", () => look("fit"));
+$("follow").addEventListener("click", () => look(store.follow ? "fit" : "follow"));
+$("level").addEventListener("input", () => showAt(Number($("level").value)));
+setInterval(async () => {
+  if (store.resolution === null || store.paused || document.hidden) return;
+  await askForTree();
+  redraw();
+}, 1000 * TREE_SECONDS);
+
 $("map").addEventListener("click", (event) => select(clusterAt(event.offsetX, event.offsetY)));
 
 for (const { canvas } of panels.slice(1)) {

@@ -1,13 +1,17 @@
-/** Recent rows and the clusters as ellipses, in a plane that turns slowly. */
+/** Recent rows and the clusters as ellipses, in a plane that stays until the reader changes it. */
 
 import { clusters, moveLimits, rowPlaces, SIGMAS } from "./limits.js";
 import { store } from "./store.js";
+import { allUnits, isDim, isSelected, shortTitle, unitAt } from "./units.js";
 import { shapeOf, tracePoint } from "./marks.js";
 import { BOLD, drawLabel, drawLevels, drawWords, FONT, line, scale, ticks } from "./sheet.js";
-import { count, number, plural } from "./words.js";
+import { count, number, percent, plural } from "./words.js";
 
 const EDGE = { left: 56, right: 14, top: 8, bottom: 42 };
 const FADE = 0.75; // of the oldest row
+const MOST_NAMES = 60; // that are tried
+const MOST_ELLIPSES = 60; // the other clusters are drawn as small marks
+const FAR = 0.05; // share of rows, or of clusters, beyond the edge that is worth a new view
 
 let anchors = []; // places of the clusters on the screen, for the pointer
 
@@ -28,7 +32,7 @@ export function paintMap(context, { width, height, colours }) {
     top: EDGE.top,
     bottom: height - EDGE.bottom,
   };
-  const { limits, moving } = moveLimits(picture, box);
+  const { limits, moving } = moveLimits(picture, box, store.follow);
   const x = scale(limits[0], limits[1], box.left, box.right);
   const y = scale(limits[2], limits[3], box.bottom, box.top);
   drawAxes(context, picture, { x, y, box, colours });
@@ -42,10 +46,22 @@ export function paintMap(context, { width, height, colours }) {
   context.restore();
   const outside = drawOutside(context, picture, { x, y, box, colours });
   drawNames(context, drawn, { x, y, box, colours, kind: picture.kind });
+  const far = anchors.filter((each) => !isInside(each, box));
+  for (const each of far) if (isSelected(each.id)) drawAway(context, each, { box, colours });
   context.canvas.dataset.rows = picture.rows?.id.length ?? 0;
   context.canvas.dataset.ellipses = picture.shown.covariance.length;
   context.canvas.dataset.outside = outside;
+  context.canvas.dataset.far = far.length;
   return moving;
+}
+
+/** Whether another view would show more: much is beyond the edge, or the axes fit badly. */
+export function isPoor() {
+  const { picture, follow } = store;
+  if (!picture?.shown?.id || follow) return false;
+  const { outside, far } = document.getElementById("map").dataset;
+  const rows = picture.rows?.id.length ?? 0;
+  return picture.view.poor || outside > FAR * rows || far > FAR * picture.shown.id.length;
 }
 
 /** Say what the picture shows. */
@@ -54,22 +70,27 @@ export function mapWords() {
   if (!picture?.shown?.id) return "";
   const { kind, rows, shown } = picture;
   const seen = rows
-    ? `${plural(rows.id.length, "recent row")}, fading with age; hollow: in no cluster` +
+    ? `${plural(rows.id.length, "recent row")}, fading with age; hollow circles: in no cluster` +
       (rows.predicted.includes(1) ? "; dark rim: asked about, not learned" : "")
     : "no rows were learned or asked about yet: ellipses only";
   const ellipse = kind === "line" ? "bands" : "ellipses";
-  const some =
-    shown.covariance.length < shown.id.length ? `of the heaviest ${shown.covariance.length} ` : "";
-  const beyond = document.getElementById("map").dataset.outside;
-  const far = Number(beyond) ? ` ${plural(Number(beyond), "row")} beyond the edge.` : "";
+  const n = Math.min(shown.covariance.length, MOST_ELLIPSES);
+  const some = n < shown.id.length ? `of the ${n} with most new rows ` : "";
+  const small = n < shown.id.length ? "; hollow marks: other clusters" : "";
+  const { outside, far } = document.getElementById("map").dataset;
+  const beyond = [
+    Number(far) && plural(Number(far), "cluster"),
+    Number(outside) && plural(Number(outside), "row"),
+  ].filter(Boolean);
+  const lost = beyond.length ? ` ${beyond.join(" and ")} beyond the edge.` : "";
   const how =
     kind === "plane"
-      ? ` ${count(picture.features)} features seen along two directions, in standard deviations ` +
-        "within clusters."
+      ? ` Two directions through ${count(picture.features)} features, which show ` +
+        `${percent(picture.scatter)} of the differences between clusters.`
       : "";
   return (
     `${seen[0].toUpperCase()}${seen.slice(1)}. ${ellipse[0].toUpperCase()}${ellipse.slice(1)} ` +
-    `${some}hold two standard deviations.${how}${far}`
+    `${some}hold two standard deviations${small}.${how}${lost}`
   );
 }
 
@@ -89,7 +110,7 @@ export function clusterAt(px, py) {
     );
     if (distance < 1.1 && (!best || distance < best.distance)) best = { id: each.id, distance };
   }
-  return best?.id ?? null;
+  return best ? unitAt(best.id) : null;
 }
 
 function drawAxes(context, picture, { x, y, box, colours }) {
@@ -133,12 +154,18 @@ function clipped(context, name, width) {
   return n < name.length - 1 ? `${name.slice(0, n)}…` : name;
 }
 
-const isDim = (id) => store.selected !== null && store.selected !== id;
+const isInside = ({ x, y }, box) =>
+  x >= box.left && x <= box.right && y >= box.top && y <= box.bottom;
 
 function drawEllipses(context, drawn, { x, y, box, colours, kind }) {
   anchors = [];
-  for (const each of drawn.toReversed()) {
-    const { id, a, b, d, round } = each;
+  const crowd = Math.min(1, Math.sqrt(30 / drawn.length));
+  const order = drawn
+    .map((each, rank) => ({ ...each, round: each.round && rank < MOST_ELLIPSES }))
+    .reverse()
+    .sort((p, q) => isSelected(p.id) - isSelected(q.id));
+  for (const { round, ...each } of order) {
+    const { id, a, b, d } = each;
     const [cx, cy] = kind === "line" ? [0, y(each.place[0])] : [x(each.place[0]), y(each.place[1])];
     const stepX = Math.abs(x(1) - x(0));
     const stepY = Math.abs(y(1) - y(0));
@@ -152,23 +179,32 @@ function drawEllipses(context, drawn, { x, y, box, colours, kind }) {
     if (kind === "line")
       Object.assign(anchor, { x: (box.left + box.right) / 2, rx: box.right - box.left });
     anchors.push(anchor);
-    if (!round) continue;
     context.beginPath();
+    if (!round && !(isSelected(id) && a !== undefined)) {
+      tracePoint(context, shapeOf(unitAt(id)), cx, cy, isSelected(id) ? 7 : 3.5);
+      context.strokeStyle = colours.of(unitAt(id));
+      context.globalAlpha = isDim(id) ? 0.3 : 1;
+      context.lineWidth = isSelected(id) ? 3 : 1.2;
+      context.stroke();
+      context.globalAlpha = 1;
+      continue;
+    }
     if (kind === "line") {
       context.rect(box.left - 2, cy - anchor.ry, box.right - box.left + 4, 2 * anchor.ry);
     } else {
       traceEllipse(context, cx, cy, a * stepX ** 2, -b * stepX * stepY, d * stepY ** 2);
     }
-    context.fillStyle = context.strokeStyle = colours.of(id);
+    context.fillStyle = context.strokeStyle = colours.of(unitAt(id));
     const area = Math.PI * SIGMAS ** 2 * Math.sqrt(Math.max(a * d - b * b, 0)) * stepX * stepY;
     const wide = Math.min(
       1,
       (0.05 * (box.right - box.left) * (box.bottom - box.top)) / Math.max(area, 1),
     );
-    context.globalAlpha = (isDim(id) ? 0.04 : 0.13) * (kind === "line" ? 1 : wide);
+    const fill = isDim(id) ? 0.04 : isSelected(id) ? 0.2 : 0.13 * crowd;
+    context.globalAlpha = fill * (kind === "line" ? 1 : wide);
     context.fill();
-    context.globalAlpha = isDim(id) ? 0.45 : 1;
-    context.lineWidth = store.selected === id ? 3 : 1.5;
+    context.globalAlpha = (isDim(id) ? 0.35 : 1) * (isSelected(id) ? 1 : crowd);
+    context.lineWidth = isSelected(id) ? 3 : crowd < 0.6 ? 1 : 1.5;
     context.stroke();
     context.globalAlpha = 1;
   }
@@ -190,9 +226,10 @@ function drawRows(context, picture, { x, y, colours }) {
     const predicted = picture.rows.predicted[i];
     context.globalAlpha = (isDim(id) ? 0.22 : 1) * (1 - FADE * (1 - (i + 1) / places.length));
     context.beginPath();
-    tracePoint(context, id < 0 ? 0 : shapeOf(id), x(px), y(py), id < 0 ? 3.4 : 2.6);
+    const unit = unitAt(id);
+    tracePoint(context, id < 0 ? 0 : shapeOf(unit), x(px), y(py), id < 0 ? 3.4 : 2.8);
     if (id >= 0) {
-      context.fillStyle = colours.of(id);
+      context.fillStyle = colours.of(unit);
       context.fill();
     }
     if (id < 0 || predicted) {
@@ -230,25 +267,51 @@ function drawOutside(context, picture, { x, y, box, colours }) {
   return n;
 }
 
-/** Write the ids of the clusters, the selected and the heaviest first, where there is room. */
+/** Point at the selected cluster beyond the edge. */
+function drawAway(context, { id, x, y }, { box, colours }) {
+  const cx = Math.min(Math.max(x, box.left), box.right);
+  const cy = Math.min(Math.max(y, box.top), box.bottom);
+  context.save();
+  context.translate(cx, cy);
+  context.rotate(Math.atan2(y - cy, x - cx));
+  context.beginPath();
+  context.moveTo(0, 0);
+  context.lineTo(-14, -8);
+  context.lineTo(-14, 8);
+  context.fillStyle = colours.of(unitAt(id));
+  context.fill();
+  context.restore();
+  context.textAlign = cx > (box.left + box.right) / 2 ? "right" : "left";
+  context.font = BOLD;
+  const beside = cx > (box.left + box.right) / 2 ? -20 : 20;
+  const words = shortTitle(unitAt(id));
+  const level = Math.min(Math.max(cy, box.top + 12), box.bottom - 12);
+  drawLabel(context, words, cx + beside, level, { ink: colours.ink, paper: colours.panel });
+  context.font = FONT;
+}
+
+/** Write the names of the units, the selected and the largest first, where there is room. */
 function drawNames(context, drawn, { x, y, box, colours, kind }) {
   const taken = [];
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.font = BOLD.replace("12px", "13px");
-  const first = drawn.toSorted((p, q) => (q.id === store.selected) - (p.id === store.selected));
-  for (const { id, place, d } of first) {
+  const each = new Map(drawn.map((cluster) => [cluster.id, cluster]));
+  const units = allUnits().toSorted((p, q) => isSelected(q.id) - isSelected(p.id));
+  for (const unit of units.slice(0, MOST_NAMES)) {
+    const { place, d } = each.get(unit.clusters[0]); // of most new rows
     const tall = SIGMAS * Math.sqrt(d ?? 0) * Math.abs(y(1) - y(0));
     const above = kind !== "line" && tall < 12 ? tall + 9 : 0; // beside what it would hide
+    const words = shortTitle(unit.id);
+    const half = 4 + context.measureText(words).width / 2;
     const [cx, cy] =
-      kind === "line" ? [box.right - 14, y(place[0])] : [x(place[0]), y(place[1]) - above];
-    const half = 4 + 4 * String(id).length;
-    if (cx < box.left + 4 || cx > box.right - 4 || cy < box.top + 4 || cy > box.bottom - 4)
+      kind === "line" ? [box.right - 4 - half, y(place[0])] : [x(place[0]), y(place[1]) - above];
+    if (cx < box.left + half || cx > box.right - 4 || cy < box.top + 4 || cy > box.bottom - 4)
       continue;
     if (taken.some((t) => Math.abs(t.x - cx) < t.half + half && Math.abs(t.y - cy) < 14)) continue;
     taken.push({ x: cx, y: cy, half });
-    context.globalAlpha = isDim(id) ? 0.6 : 1;
-    drawLabel(context, String(id), cx, cy, { ink: colours.ink, paper: colours.panel });
+    context.globalAlpha = isDim(unit.id) ? 0.6 : 1;
+    drawLabel(context, words, cx, cy, { ink: colours.ink, paper: colours.panel });
   }
   context.globalAlpha = 1;
   context.font = FONT;

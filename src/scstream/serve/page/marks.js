@@ -1,14 +1,22 @@
 /** How a cluster looks: a colour and a shape that follow from its id alone, for ever. */
 
-export const N_COLOURS = 7;
+export const N_COLOURS = 20;
 export const N_SHAPES = 5;
 
-/** Ids less than six apart have different colours, and less than 25 apart different marks. */
-export const colourOf = (id) => (id + Math.floor(id / N_COLOURS)) % N_COLOURS;
-export const shapeOf = (id) => id % N_SHAPES;
+/** Ids less than 20 apart have different colours, and less than 100 apart different marks. */
+export const colourOf = (id) => id % N_COLOURS;
+export const shapeOf = (id) => (id + Math.floor(id / N_COLOURS)) % N_SHAPES;
+
+let known; // the palette of the theme in use
 
 /** Colours of the theme in use, by name. */
 export function palette() {
+  const { theme } = document.documentElement.dataset;
+  if (known?.theme !== theme) known = { theme, ...colours() };
+  return known;
+}
+
+function colours() {
   const style = getComputedStyle(document.documentElement);
   const named = (name) => style.getPropertyValue(`--${name}`).trim();
   const clusters = Array.from({ length: N_COLOURS }, (_, i) => named(`c${i}`));
@@ -66,6 +74,36 @@ const CORNERS = {
     [-1.14, -0.88],
   ],
 };
+
+const patterns = new Map();
+
+/** A pattern over the colour of an area, by the shape of the mark; none for the first shape. */
+export function patternOf(context, id, { panel }) {
+  const shape = shapeOf(id);
+  if (!shape) return null;
+  const key = `${shape} ${panel}`;
+  if (!patterns.has(key)) patterns.set(key, context.createPattern(tile(shape, panel), "repeat"));
+  return patterns.get(key);
+}
+
+/** A small piece of a pattern: slanted lines, dots, lines slanted the other way, or level lines. */
+function tile(shape, colour) {
+  const canvas = new OffscreenCanvas(8, 8);
+  const pen = canvas.getContext("2d");
+  pen.strokeStyle = pen.fillStyle = colour;
+  pen.globalAlpha = 0.5;
+  pen.beginPath();
+  if (shape === 2) pen.arc(4, 4, 1.3, 0, 2 * Math.PI);
+  else if (shape === 4) pen.rect(0, 3.5, 8, 1);
+  else
+    for (const shift of [-8, 0, 8]) {
+      pen.moveTo(shift, shape === 1 ? 8 : 0);
+      pen.lineTo(shift + 8, shape === 1 ? 0 : 8);
+    }
+  if (shape === 1 || shape === 3) pen.stroke();
+  else pen.fill();
+  return canvas;
+}
 
 /** The mark of a cluster as an element; it is only for the eye. */
 export function markElement(id) {

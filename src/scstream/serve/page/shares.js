@@ -1,10 +1,12 @@
 /** How many clusters there are, and their shares as a stacked stream. */
 
 import { store } from "./store.js";
-import { readableOn } from "./marks.js";
+import { allUnits, shortTitle, title, unitAt } from "./units.js";
+import { patternOf, readableOn } from "./marks.js";
 import {
   BOLD,
   drawCursor,
+  drawLabel,
   drawLevels,
   drawTime,
   drawUnseen,
@@ -17,7 +19,10 @@ import {
 } from "./sheet.js";
 import { count, percent, plural, timeWords } from "./words.js";
 
-const MOST_LAYERS = 24;
+const MOST_PRESENT = 40; // layers of the units with most new rows
+const MOST_PAST = 10; // further layers of those that were large
+const SPARE = 6; // places that a layer may fall behind before another takes its place
+const NEAREST = 2; // pixels between two points
 const K_HEIGHT = 44;
 const GAP = 20;
 const REACH = 11; // pixels on either side of a name
@@ -43,8 +48,11 @@ export function paintShares(context, { width, height, colours }) {
     colours,
     grid: false,
   });
-  const layers = stacked(summaries);
-  drawLayers(context, layers, points(summaries, x), { y, colours });
+  const places = points(summaries, x);
+  const drawn = spaced(places);
+  const layers = stacked(drawn.map((i) => summaries[i]));
+  const at = drawn.map((i) => places[i]);
+  drawLayers(context, layers, at, { y, colours });
   drawUnseen(context, { x, top, bottom, colours });
   drawCursor(context, { x, top: 8, bottom, colours });
   context.canvas.dataset.layers = layers.length;
@@ -53,9 +61,11 @@ export function paintShares(context, { width, height, colours }) {
 export function sharesWords() {
   const summary = pointedMoment();
   if (!summary) return "";
-  const share = summary.ids.includes(store.selected)
-    ? `, cluster ${store.selected} ${percent(summary.shares[summary.ids.indexOf(store.selected)])}`
-    : "";
+  let sum = null;
+  summary.ids.forEach((id, i) => {
+    if (unitAt(id) === store.selected) sum += summary.shares[i];
+  });
+  const share = sum === null ? "" : `, ${title(store.selected)} ${percent(sum)}`;
   const when = `${store.clock === "batch" ? "batch " : ""}${timeWords(summary.time, store.clock)}`;
   return `${when}: ${plural(summary.clusters, "cluster")}${share}`;
 }
@@ -95,24 +105,50 @@ function points(summaries, x) {
   return summaries[0] === summaries[1] ? [x.end - 26, x.end] : summaries.map((m) => x(m.time));
 }
 
-/** Lower and upper edge of every layer at every summary: clusters by id, the rest, no cluster. */
-export function stacked(summaries) {
+/** Indices of places that are not too near to each other, and of the last. */
+function spaced(places) {
+  const kept = [];
+  places.forEach((place, i) => {
+    if (!kept.length || place - places[kept.at(-1)] >= NEAREST) kept.push(i);
+  });
+  if (kept.at(-1) !== places.length - 1) kept[kept.length - 1] = places.length - 1;
+  return kept.length > 1 || places.length < 2 ? kept : [0, places.length - 1];
+}
+
+let present = new Set(); // units that have a layer for their new rows
+
+/** Units with a layer: those with most new rows, the selected, and some that were large. */
+function layered(summaries) {
+  const ids = allUnits().map((unit) => unit.id);
+  const stay = ids.slice(0, MOST_PRESENT + SPARE).filter((id) => present.has(id));
+  present = new Set([...stay.slice(0, MOST_PRESENT), ...ids].slice(0, MOST_PRESENT));
   const total = new Map();
-  for (const { ids, shares } of summaries) {
-    ids.forEach((id, i) => total.set(id, (total.get(id) ?? 0) + shares[i]));
+  for (const { ids: each, shares } of summaries.filter((_, i) => i % 8 === 0)) {
+    each.forEach((id, i) => total.set(unitAt(id), (total.get(unitAt(id)) ?? 0) + shares[i]));
   }
-  const heaviest = [...total].sort((a, b) => b[1] - a[1]).slice(0, MOST_LAYERS);
-  const ids = heaviest.map(([id]) => id).sort((a, b) => a - b);
-  const layers = ids.map((id) => ({ id, low: [], high: [] }));
+  const past = [...total].filter(([id]) => !present.has(id)).sort((a, b) => b[1] - a[1]);
+  const chosen = new Set([...present, ...past.slice(0, MOST_PAST).map(([id]) => id)]);
+  if (store.selected !== null) chosen.add(store.selected);
+  return [...chosen].sort((a, b) => a - b);
+}
+
+/** Lower and upper edge of every layer at every summary: units by id, the rest, no cluster. */
+export function stacked(summaries) {
+  const layers = layered(summaries).map((id) => ({ id, low: [], high: [] }));
+  const place = new Map(layers.map(({ id }, n) => [id, n]));
   const rest = { id: "rest", low: [], high: [] };
   const outside = { id: "outside", low: [], high: [] };
   for (const summary of summaries) {
-    const share = new Map(summary.ids.map((id, i) => [id, summary.shares[i]]));
+    const share = new Float64Array(layers.length);
+    summary.ids.forEach((id, i) => {
+      const n = place.get(unitAt(id));
+      if (n !== undefined) share[n] += summary.shares[i];
+    });
     let level = 0;
-    for (const layer of layers) {
+    layers.forEach((layer, n) => {
       layer.low.push(level);
-      layer.high.push((level += share.get(layer.id) ?? 0));
-    }
+      layer.high.push((level += share[n]));
+    });
     const ceiling = Math.max(1 - summary.outside, level);
     rest.low.push(level);
     rest.high.push(ceiling);
@@ -125,39 +161,61 @@ export function stacked(summaries) {
 function drawLayers(context, layers, at, { y, colours }) {
   const labels = [];
   for (const layer of layers) {
-    context.beginPath();
-    at.forEach((px, i) => context.lineTo(px, y(layer.high[i])));
-    for (let i = at.length - 1; i >= 0; i--) context.lineTo(at[i], y(layer.low[i]));
-    context.closePath();
     const known = typeof layer.id === "number";
-    const dim = store.selected !== null && store.selected !== layer.id;
-    context.fillStyle = known
-      ? colours.of(layer.id)
-      : layer.id === "rest"
-        ? colours.line
-        : hatch(context, colours);
-    context.globalAlpha = dim && known ? 0.25 : 1;
+    const dim = known && store.selected !== null && store.selected !== layer.id;
+    const thick = Math.max(...at.map((_, i) => y(layer.low[i]) - y(layer.high[i])));
+    trace(context, layer, at, y);
+    context.globalAlpha = dim ? 0.25 : 1;
+    context.fillStyle = groundOf(context, layer, colours);
     context.fill();
+    const pattern = known && thick > 5 && patternOf(context, layer.id, colours);
+    if (pattern) {
+      context.fillStyle = pattern;
+      context.fill();
+    }
     context.globalAlpha = 1;
-    context.lineWidth = Math.min(
-      1,
-      0.2 * Math.max(...at.map((_, i) => y(layer.low[i]) - y(layer.high[i]))),
-    );
+    context.lineWidth = Math.min(1, 0.2 * thick);
     context.strokeStyle = colours.panel;
     if (known) context.stroke();
     const best = roomiest(layer, at, y);
-    if (best.height >= 12) labels.push({ ...best, layer, dim: dim && known });
+    if (best.height >= 12) labels.push({ ...best, layer, dim });
   }
-  context.textAlign = "center";
+  const chosen = layers.find(({ id }) => id === store.selected);
+  if (chosen) {
+    trace(context, chosen, at, y);
+    context.lineWidth = 2.5;
+    context.strokeStyle = colours.of(chosen.id);
+    context.stroke();
+  }
+  const others = Math.max(allUnits().length - layers.length + 2, 0);
+  for (const label of labels) drawName(context, label, at, others, colours);
+  context.font = FONT;
+}
+
+function trace(context, layer, at, y) {
+  context.beginPath();
+  at.forEach((px, i) => context.lineTo(px, y(layer.high[i])));
+  for (let i = at.length - 1; i >= 0; i--) context.lineTo(at[i], y(layer.low[i]));
+  context.closePath();
+}
+
+function groundOf(context, { id }, colours) {
+  if (typeof id === "number") return colours.of(id);
+  return id === "rest" ? colours.line : hatch(context, colours);
+}
+
+/** Write the name of a layer on a rim of its colour. */
+function drawName(context, { layer, x, middle, dim }, at, others, colours) {
+  const known = typeof layer.id === "number";
+  const rest = others ? `${count(others)} others` : "others";
+  const name = known ? shortTitle(layer.id) : layer.id === "rest" ? rest : "none";
+  const plain = !known || dim;
+  const ink = plain ? colours.ink : readableOn(colours.of(layer.id));
+  const paper = plain ? colours.panel : colours.of(layer.id);
+  context.textAlign = x < at[0] + 60 ? "left" : x > at.at(-1) - 60 ? "right" : "center";
   context.textBaseline = "middle";
   context.font = BOLD;
-  for (const { layer, x, middle, dim } of labels) {
-    const known = typeof layer.id === "number";
-    const name = known ? String(layer.id) : layer.id === "rest" ? "others" : "none";
-    context.fillStyle = known && !dim ? readableOn(colours.of(layer.id)) : colours.ink;
-    context.fillText(name, x, middle);
-  }
-  context.font = FONT;
+  drawLabel(context, name, x, middle, { ink, paper });
 }
 
 /** Where a layer has most room for its name: between the highest floor and the lowest ceiling. */

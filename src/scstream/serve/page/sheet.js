@@ -6,8 +6,17 @@ import { clockName, tickWords } from "./words.js";
 
 export const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
 export const BOLD = `600 ${FONT}`;
-const MARGIN = { left: 48, right: 36 };
+const MARGIN = { left: 48, right: 44, names: 110 };
 const AXIS = 20; // height of the axis of time
+
+const due = new Set(); // sheets that wait to be drawn, one in each frame of the screen
+
+function drawNext() {
+  const [sheet] = due;
+  due.delete(sheet);
+  if (due.size) requestAnimationFrame(drawNext);
+  sheet.draw();
+}
 
 export class Sheet {
   /** `paint(context, {width, height, colours})` draws all of it anew. */
@@ -18,12 +27,10 @@ export class Sheet {
     new ResizeObserver(() => this.refresh()).observe(canvas);
   }
 
-  /** Draw before the next frame, once however often this is called. */
+  /** Draw soon, once however often this is called. */
   refresh() {
-    this.waiting ??= requestAnimationFrame(() => {
-      this.waiting = undefined;
-      this.draw();
-    });
+    if (!due.size) requestAnimationFrame(drawNext);
+    due.add(this);
   }
 
   draw() {
@@ -76,7 +83,9 @@ export function ticks(from, to, n, { integer = false, clock = "number" } = {}) {
 /** The place of time on every panel that has one. */
 export function timeScale(width) {
   const { from, to, summaries } = visible();
-  return Object.assign(scale(from, to, MARGIN.left, width - MARGIN.right), { summaries });
+  const named = store.picture?.shown?.name?.some(Boolean) && width > 500;
+  const right = named ? MARGIN.names : MARGIN.right;
+  return Object.assign(scale(from, to, MARGIN.left, width - right), { summaries });
 }
 
 /** Draw the axis of time below `bottom`, with lines up to `top`. */

@@ -3,7 +3,8 @@
 const MAX_SUMMARIES = 600;
 const YOUTH = 0.05; // as the service has it
 const MOST_EVENTS = 500;
-const MOST_SHARES = 24; // of a summary
+const MOST_SHARES = 400; // of a summary, as the service has it
+const UNIT = 1e-5; // of the shares that are sent
 
 export const store = {
   summaries: [], // of the history, the oldest first
@@ -12,9 +13,12 @@ export const store = {
   dropped: 0, // clusters that the service no longer keeps
   picture: null,
   clock: "number", // what times are: "batch", "date" or "number"
-  selected: null, // id of a cluster
+  tree: null, // of groups
+  resolution: null, // of groups that are shown, null for clusters
+  selected: null, // id of a cluster, or of a group
   cursor: null, // a time
   span: 0, // batches that are shown, 0 for all
+  follow: false, // whether axes and limits of the map change by themselves
   paused: false,
   waiting: null, // the picture that came last in a pause
 };
@@ -26,7 +30,7 @@ export function takeNews(news) {
     store.events = [];
   }
   for (const summary of news.summaries) {
-    store.summaries.push(summary);
+    store.summaries.push(decoded(summary));
     if (store.summaries.length > MAX_SUMMARIES) thin(store.summaries);
   }
   store.events.push(...news.events);
@@ -37,18 +41,14 @@ export function takeNews(news) {
   return news.reset ? [] : news.events;
 }
 
-/** Clusters that are drawn, in the order of their ids. */
-export function shownIds() {
-  return store.picture?.shown.id?.toSorted((a, b) => a - b) ?? [];
-}
-
-/** Select the cluster that is `step` places further; the first or last where none is selected. */
-export function stepSelection(step) {
-  const ids = shownIds();
-  if (!ids.length) return;
-  const at = ids.indexOf(store.selected);
-  const next = at < 0 ? (step > 0 ? 0 : ids.length - 1) : (at + step + ids.length) % ids.length;
-  store.selected = ids[next];
+/** A summary with ids and shares as numbers: differences and small units were sent. */
+export function decoded(summary) {
+  let id = 0;
+  return {
+    ...summary,
+    ids: Float64Array.from(summary.ids, (step) => (id += step)),
+    shares: Float32Array.from(summary.shares, (share) => share * UNIT),
+  };
 }
 
 /** Moments that are shown, and from when to when. */
@@ -85,7 +85,8 @@ export function joined(a, b) {
   const mean = (x, y) => (x * a.batches + y * b.batches) / batches;
   const either = (name, both) =>
     a[name] === null ? b[name] : b[name] === null ? a[name] : both(a[name], b[name]);
-  const shares = new Map(a.ids.map((id, i) => [id, mean(a.shares[i], 0)]));
+  const shares = new Map();
+  a.ids.forEach((id, i) => shares.set(id, mean(a.shares[i], 0)));
   b.ids.forEach((id, i) => shares.set(id, (shares.get(id) ?? 0) + mean(0, b.shares[i])));
   const heaviest = [...shares].sort((x, y) => y[1] - x[1]).slice(0, MOST_SHARES);
   heaviest.sort((x, y) => x[0] - y[0]);
@@ -102,7 +103,7 @@ export function joined(a, b) {
     lowest: either("lowest", Math.min),
     highest: either("highest", Math.max),
     outside: mean(a.outside, b.outside),
-    ids: heaviest.map(([id]) => id),
-    shares: heaviest.map(([, share]) => share),
+    ids: Float64Array.from(heaviest, ([id]) => id),
+    shares: Float32Array.from(heaviest, ([, share]) => share),
   };
 }

@@ -1,69 +1,170 @@
-/** The clusters as a table, and the numbers of the one that is selected. */
+/** The clusters as a table that can be sorted and searched. */
 
-import { shownIds, store } from "./store.js";
+import { store } from "./store.js";
+import { allUnits } from "./units.js";
 import { markElement } from "./marks.js";
-import { count, number, percent, plural, timeWords } from "./words.js";
+import { count, percent, plural, timeWords } from "./words.js";
+
+const REST = 3000; // milliseconds between two changes of the order
+const HEIGHT = 25; // pixels of a row
+const MARGIN = 10; // rows beyond what is in sight that are in the table
+
+/** By column: what it sorts by, whether the largest comes first, and its words. */
+const COLUMNS = {
+  id: [(unit) => unit.id, false],
+  name: [(unit) => unit.name?.toLowerCase() ?? "\uffff", false, (unit) => unit.name ?? ""],
+  present: [(unit) => unit.present, true, (unit) => percent(unit.present)],
+  share: [(unit) => unit.share, true, (unit) => percent(unit.share)],
+  born: [(unit) => unit.born, true, (unit) => when(unit.born)],
+  last_seen: [(unit) => unit.last_seen, true, (unit) => when(unit.last_seen)],
+};
+const when = (time) => timeWords(time, store.clock, store.picture.time);
 
 const rows = new Map(); // elements by id
+let order = []; // ids from top to bottom
+let sorting = { column: "present", down: true };
+let wanted = ""; // by the search
+let sorted = -Infinity; // when the order changed last
 
-/** Bring the table up to date; rows stay where they are as long as their cluster is there. */
-export function updateTable(body, select) {
-  const shown = store.picture?.shown ?? {};
-  const place = new Map((shown.id ?? []).map((id, k) => [id, k]));
+/** Sort by a column; a second time the other way round. */
+export function sortBy(column) {
+  const down = COLUMNS[column][1];
+  sorting = { column, down: sorting.column === column ? !sorting.down : down };
+  sortAnew();
+}
+
+export function searchFor(text) {
+  wanted = text.trim().toLowerCase();
+  sortAnew();
+}
+
+/** Choose the order anew the next time. */
+export const sortAnew = () => (sorted = -Infinity);
+
+/** Ids of the rows from top to bottom. */
+export const listed = () => order;
+
+/** Bring the table up to date; rows stay where they are while the reader is at them. */
+export function updateTable(table) {
+  const units = new Map(allUnits().filter(isWanted).map((unit) => [unit.id, unit]));
+  const body = table.tBodies[0];
+  const busy = body.matches(":hover, :focus-within") && sorted > -Infinity;
+  const due = !busy && performance.now() - sorted > REST;
+  if (due || order.length !== units.size || order.some((id) => !units.has(id))) arrange(units, due);
+  const near = inSight(body);
+  place(body, near);
+  const reachable = units.has(store.selected) ? store.selected : near.ids[0];
+  for (const id of near.ids) {
+    const row = rows.get(id);
+    fill(row, units.get(id));
+    row.ariaRowIndex = String(order.indexOf(id) + 2);
+    row.tabIndex = id === reachable ? 0 : -1;
+    row.ariaSelected = String(id === store.selected);
+  }
+  table.ariaRowCount = String(order.length + 1);
+  table.dataset.names = allUnits().some(({ name }) => name) || Boolean(store.picture?.editable);
+  for (const head of table.tHead.querySelectorAll("th")) {
+    const mine = head.dataset.column === sorting.column;
+    head.ariaSort = mine ? (sorting.down ? "descending" : "ascending") : "none";
+  }
+}
+
+/** Whether the search finds a unit; the selected one is always there. */
+function isWanted({ id, name, clusters }) {
+  if (!wanted || id === store.selected) return true;
+  return clusters.some((c) => String(c) === wanted) || Boolean(name?.toLowerCase().includes(wanted));
+}
+
+/** Choose the order: anew if it is due, else new rows come last. */
+function arrange(units, due) {
+  if (!due) {
+    const known = order.filter((id) => units.has(id));
+    const seen = new Set(known);
+    order = [...known, ...[...units.keys()].filter((id) => !seen.has(id))];
+    return;
+  }
+  const [value] = COLUMNS[sorting.column];
+  const sign = sorting.down ? -1 : 1;
+  order = [...units.values()]
+    .sort((a, b) => {
+      const [p, q] = [value(a), value(b)];
+      return p === q ? a.id - b.id : p < q ? -sign : sign;
+    })
+    .map(({ id }) => id);
+  sorted = performance.now();
+}
+
+/** Rows that are in sight or near, with the selected one, and how many are above and below. */
+function inSight(body) {
+  const { scrollTop, clientHeight } = body.closest(".scroll");
+  const first = Math.max(0, Math.floor(scrollTop / HEIGHT) - MARGIN);
+  const last = Math.min(order.length, Math.ceil((scrollTop + clientHeight) / HEIGHT) + MARGIN);
+  const ids = order.slice(first, last);
+  const at = order.indexOf(store.selected);
+  const above = at >= 0 && at < first;
+  const below = at >= last;
+  if (above) ids.unshift(store.selected);
+  if (below) ids.push(store.selected);
+  return { ids, above: first - above, below: order.length - last - below };
+}
+
+/** Put rows into the table, and empty ones in place of those out of sight; move as few as can be. */
+function place(body, { ids, above, below }) {
+  const kept = new Set(ids);
   for (const [id, row] of rows) {
-    if (place.has(id)) continue;
+    if (kept.has(id)) continue;
     row.remove();
     rows.delete(id);
   }
-  let before = null;
-  for (const id of shownIds().reverse()) {
-    const row = rows.get(id) ?? newRow(id, select);
-    if (!rows.has(id)) {
-      rows.set(id, row);
-      body.insertBefore(row, before);
-    }
-    fill(row, place.get(id), shown);
-    before = row;
+  for (const id of ids) if (!rows.has(id)) rows.set(id, newRow(id));
+  let next = body.firstElementChild;
+  for (const row of [spacers[0], ...ids.map((id) => rows.get(id)), spacers[1]]) {
+    if (row === next) next = next.nextElementSibling;
+    else body.insertBefore(row, next);
   }
-  const reachable = rows.get(store.selected) ?? body.firstElementChild;
-  for (const row of rows.values()) {
-    const button = row.firstElementChild.firstElementChild;
-    button.tabIndex = row === reachable ? 0 : -1;
-    button.setAttribute("aria-pressed", String(row.cluster === store.selected));
-  }
+  [above, below].forEach((n, i) => {
+    spacers[i].hidden = n === 0;
+    spacers[i].style.height = `${n * HEIGHT}px`;
+  });
 }
 
 /** Move the focus to the row of the selected cluster, if the focus is in the table. */
 export function focusSelected(body) {
-  if (body.contains(document.activeElement))
-    rows.get(store.selected)?.querySelector("button").focus();
+  const at = order.indexOf(store.selected);
+  if (at < 0) return;
+  const scroll = body.closest(".scroll");
+  const room = scroll.clientHeight - 2 * HEIGHT;
+  if (at * HEIGHT < scroll.scrollTop) scroll.scrollTop = at * HEIGHT;
+  if (at * HEIGHT > scroll.scrollTop + room) scroll.scrollTop = at * HEIGHT - room;
+  if (body.contains(document.activeElement)) rows.get(store.selected).focus({ preventScroll: true });
 }
 
-function newRow(id, select) {
+const spacers = [0, 1].map(() => {
+  const row = document.createElement("tr");
+  row.className = "spacer";
+  row.ariaHidden = "true";
+  row.insertCell();
+  return row;
+});
+
+function newRow(id) {
   const row = document.createElement("tr");
   row.cluster = id;
-  for (let i = 0; i < 5; i++) row.append(document.createElement("td"));
-  const button = document.createElement("button");
-  button.type = "button";
-  button.setAttribute("aria-label", `cluster ${id}`);
-  button.append(markElement(id), String(id));
-  button.addEventListener("click", () => select(store.selected === id ? null : id));
-  row.firstElementChild.append(button);
+  for (const column of Object.keys(COLUMNS)) row.insertCell().className = column;
+  row.cells[0].append(markElement(id), String(id), document.createElement("small"));
   return row;
 }
 
-function fill(row, k, shown) {
-  const { clock, picture } = store;
-  const words = [
-    percent(shown.share[k]),
-    number(shown.weight[k]),
-    timeWords(shown.born[k], clock, picture.time),
-    timeWords(shown.last_seen[k], clock, picture.time),
-  ];
-  words.forEach((text, i) => {
-    const cell = row.children[i + 1];
-    if (cell.textContent !== text) cell.textContent = text;
+function fill(row, unit) {
+  const more = unit.clusters.length > 1 ? ` +${count(unit.clusters.length - 1)}` : "";
+  write(row.cells[0].lastElementChild, more);
+  Object.values(COLUMNS).forEach(([, , words], i) => {
+    if (words) write(row.cells[i], words(unit));
   });
+}
+
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** How many clusters the page leaves out. */
@@ -72,43 +173,10 @@ export function leftOutWords() {
   if (!picture?.shown?.id) return "";
   const left = picture.clusters - picture.shown.id.length;
   const all = plural(picture.clusters, "cluster");
-  return left > 0 ? `the heaviest ${count(picture.shown.id.length)} of ${all}` : "";
+  return left > 0 ? `${count(picture.shown.id.length)} of ${all}, those with most new rows` : "";
 }
 
-/** The numbers of the selected cluster. */
-export function updateDetail(element) {
-  const lines = detailLines();
-  if (element.dataset.words === lines.join("\n")) return;
-  element.dataset.words = lines.join("\n");
-  element.replaceChildren(
-    ...lines.map((text, i) => {
-      const line = document.createElement("p");
-      line.textContent = text;
-      if (i === 0 && store.selected !== null) line.className = "who";
-      return line;
-    }),
-  );
-}
-
-export function detailLines() {
-  if (store.selected === null)
-    return ["Choose a cluster by a click or by arrow keys to see its numbers."];
-  const shown = store.picture?.shown;
-  const k = shown?.id?.indexOf(store.selected) ?? -1;
-  if (k < 0) return [`Cluster ${store.selected}`, gone(store.selected)];
-  const traits = shown.traits[k].map(
-    ([d, mean, std]) =>
-      `${store.picture.names[d]} ${number(mean)}${std === null ? "" : ` ± ${number(std)}`}`,
-  );
-  const more = store.picture.features > traits.length ? ", …" : "";
-  return [
-    `Cluster ${store.selected}: ${percent(shown.share[k])} of the weight`,
-    `mean ± std: ${traits.join(", ")}${more}`,
-  ];
-}
-
-function gone(id) {
-  const life = store.lineage.find((each) => each.id === id);
-  if (life?.how === "merged") return `merged into cluster ${life.into}`;
-  return life?.how === "died" ? "died" : "is not among the clusters that are drawn";
+/** How many rows the search finds. */
+export function foundWords() {
+  return wanted ? `${count(order.length)} found` : leftOutWords();
 }

@@ -51,12 +51,16 @@ const stamp = (time) => new Date(1000 * time).toISOString().split("T");
 /** What the axis of time counts. */
 export const clockName = (clock) => ({ batch: "batch", date: "UTC" })[clock] ?? "time";
 
-export function eventWords({ kind, id, other }) {
-  if (kind === "born") return `cluster ${id} was born`;
-  if (kind === "split") return `cluster ${id} split: ${other} is new`;
-  if (kind === "merged") return `cluster ${other} merged into ${id}`;
-  if (kind === "died") return `cluster ${id} died`;
-  return `cluster ${id} came back`;
+export function eventWords({ kind, id, other, author, name }) {
+  const by = author ? ` by ${author}` : "";
+  const who = kind === "group_named" ? `group ${id}` : `cluster ${id}`;
+  if (kind === "split") return `${who} split${by}: ${other} is new`;
+  if (kind === "merged") return `cluster ${other} merged into ${id}${by}`;
+  if (kind === "died") return author ? `${who} was removed${by}` : `${who} died`;
+  if (kind === "returned") return `${who} came back`;
+  if (kind === "grouped" || kind === "ungrouped") return `${who} and ${other} were ${kind}${by}`;
+  if (kind.endsWith("named")) return name ? `${who} was named “${name}”${by}` : `${who} lost its name${by}`;
+  return `${who} was ${kind}${by}`;
 }
 
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
