@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,9 +23,11 @@ from random import Random
 from typing import Any
 
 from scstream.io._packing import unseal
+from scstream.observe.events import EditApplied, EditRefused, RunEvent
 from scstream.stream import connectors
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.config import build
+from scstream.stream.edit_queue import EditRequest, submit
 from scstream.stream.store import FolderStore
 from tests.faults.chaos import ChaosProxy
 from tests.faults.ends import Ends, FileEnds, NatsEnds, RedisEnds, messages
@@ -35,7 +37,14 @@ from tests.servers import NatsServer, RedisServer
 BATCH_ROWS = 40
 FAILED = 70  # exit code of a run that ended with an error
 KINDS = ("file", "redis", "nats")
-_OWN = ("epoch", "time", "identity", "offsets", "sinks")  # what differs between runs and connectors
+_OWN = (
+    "epoch",
+    "time",
+    "identity",
+    "offsets",
+    "sinks",
+    "edits",
+)  # what differs between runs and connectors
 _PATIENCE = 120.0  # seconds for one run
 
 
@@ -52,6 +61,7 @@ class AssignmentStats:
     doubled: int = 0
     other_labels: int = 0
     other_models: int = 0
+    live: int = 0  # edits that were sent while the pipeline was killed
     seconds: float = 0.0
 
     @property
@@ -79,6 +89,11 @@ class AssignmentParams:
         Between pipeline and broker is a bad network.
     plant : str, optional
         Name of a defect in `mutants.PLANTS` that runs which are killed have.
+    edits : bool
+        People edit the clusters between some batches, and labels carry names and groups.
+    live : bool
+        They send the edits while the pipeline runs and is killed, without saying before which
+        batch. The undisturbed run of a round applies them before the batches that it took.
     """
 
     kills: int = 100
@@ -89,14 +104,50 @@ class AssignmentParams:
     chaos: bool = False
     seed: int = 0
     plant: str | None = None
+    edits: bool = False
+    live: bool = False
 
     @property
     def n_batches(self) -> int:
         return self.rows // BATCH_ROWS
 
 
-def settings_of(ends: Ends, name: str, folder: Path, port: int | None) -> dict[str, Any]:
+# Edits before some batches; every kind of them, and one that is refused.
+EDITS = (
+    {"batch": 2, "action": "name", "id": 0, "name": "zero", "author": "ana"},
+    {"batch": 4, "action": "merge", "id": 0, "other": 1},
+    {"batch": 6, "action": "undo"},
+    {"batch": 6, "action": "pin", "id": 1},
+    {"batch": 9, "action": "split", "id": 0},
+    {"batch": 11, "action": "move", "id": 1, "rows": [[0.5, 0.5], [1.0, 1.0]]},
+    {"batch": 12, "action": "name", "id": 999, "name": "nobody"},
+    {"batch": 13, "action": "seed", "rows": [[40.0, 40.0], [40.5, 40.5]], "name": "spare"},
+    {"batch": 15, "action": "merge", "id": 0, "other": 1, "level": "group"},
+    {"batch": 16, "action": "name", "id": 0, "name": "both", "level": "group"},
+    {"batch": 19, "action": "remove", "id": 0},
+    {"batch": 22, "action": "undo"},
+    {"batch": 25, "action": "name", "id": 1, "name": "one"},
+)
+
+
+LIVE = tuple({key: value for key, value in edit.items() if key != "batch"} for edit in EDITS)
+
+
+def send(folder: Path, name: str, edits: Iterable[Mapping[str, Any]]) -> None:
+    """Send edits to a pipeline."""
+    store = FolderStore(folder / f"{name}-state")
+    for edit in edits:
+        submit(store, EditRequest.of(dict(edit)))
+
+
+def settings_of(
+    ends: Ends, name: str, folder: Path, port: int | None, *, edits: bool = False
+) -> dict[str, Any]:
+    if edits:  # they wait in the store before the first run
+        send(folder, name, EDITS)
+    added = {"labels": {"add": ["cluster_name", "cluster_group", "group_name"]}} if edits else {}
     return {
+        **added,
         "job": "killed",
         **ends.settings(name, port=port),
         "schema": {"features": ["x", "y"], "keep": ["id"]},
@@ -179,7 +230,7 @@ class Loop:
         """Labels and model of an undisturbed run, from a file, and how long one takes."""
         files = FileEnds(self.folder)
         files.fill("whole", self._messages)
-        settings = settings_of(files, "whole", self.folder, None)
+        settings = settings_of(files, "whole", self.folder, None, edits=self.plan.edits)
         assert ended(forked(lambda: self._pipeline(settings), self.log), within=_PATIENCE)
         self._labels = files.labels("whole")
         self._model = model_of(self.folder, "whole")
@@ -189,7 +240,7 @@ class Loop:
     def _time_of_a_run(self) -> float:
         """Seconds in which a run gets some batches on, from these ends."""
         self.ends.fill("timed", self._messages)
-        settings = settings_of(self.ends, "timed", self.folder, self.port)
+        settings = settings_of(self.ends, "timed", self.folder, self.port, edits=self.plan.edits)
         start = time.monotonic()
         assert ended(forked(lambda: self._pipeline(settings, 3), self.log), within=_PATIENCE)
         return time.monotonic() - start
@@ -197,17 +248,30 @@ class Loop:
     def _pipeline(self, settings: dict[str, Any], until: int | None = None) -> None:
         build(settings).run(until=until or self.plan.n_batches)
 
+    def _emit(self, event: RunEvent) -> None:
+        """Note before which batch an edit was applied."""
+        if isinstance(event, EditApplied | EditRefused):
+            with (self.folder / "applied.txt").open("a") as file:
+                file.write(f"{event.number} {event.batch}\n")
+
     def _killed(self, settings: dict[str, Any]) -> None:
-        pipeline = build(settings)
+        pipeline = build(settings, emit=self._emit)
         if self.plan.plant is not None:
             PLANTS[self.plan.plant](pipeline)
         pipeline.run(until=self.plan.n_batches)
 
     def _round(self, name: str) -> None:
         self.ends.fill(name, self._messages)
-        settings = settings_of(self.ends, name, self.folder, self.port)
+        plan = self.plan
+        settings = settings_of(self.ends, name, self.folder, self.port, edits=plan.edits)
+        later = list(LIVE) if plan.live else []
         while True:
+            if later and self.random.random() < 0.5:  # while nothing runs
+                send(self.folder, name, [later.pop(0)])
             pid = forked(lambda: self._killed(settings), self.log)
+            if later and self.random.random() < 0.7:
+                time.sleep(self.random.uniform(0.0, 0.5 * self._span))
+                send(self.folder, name, [later.pop(0)])
             if self.ends.server is not None and self.random.random() < self.plan.broker:
                 time.sleep(self.random.uniform(0.0, self._span))
                 self.ends.server.restart()
@@ -217,7 +281,27 @@ class Loop:
                 break
             kill(pid)
             self.tally.kills += 1
+        if plan.live:
+            self._repeat(name)
         self._compare(name)
+
+    def _repeat(self, name: str) -> None:
+        """Run undisturbed, with every edit before the batch that the killed runs took."""
+        batches: dict[int, set[int]] = {}
+        path = self.folder / "applied.txt"
+        for line in path.read_text().splitlines() if path.exists() else ():
+            number, batch = map(int, line.split())
+            batches.setdefault(number, set()).add(batch)
+        path.unlink(missing_ok=True)
+        assert all(len(found) == 1 for found in batches.values()), batches
+        files, whole = FileEnds(self.folder), f"{name}-whole"
+        files.fill(whole, self._messages)
+        edits = [dict(LIVE[n]) | {"batch": min(batches[n])} for n in sorted(batches)]
+        self.tally.live += len(edits)
+        send(self.folder, whole, edits)
+        settings = settings_of(files, whole, self.folder, None)
+        assert ended(forked(lambda: self._pipeline(settings), self.log), within=_PATIENCE)
+        self._labels, self._model = files.labels(whole), model_of(self.folder, whole)
 
     def _compare(self, name: str) -> None:
         labels, tally = self.ends.labels(name), self.tally
@@ -293,6 +377,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--chaos", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plant", choices=PLANTS)
+    parser.add_argument("--edits", action="store_true")
+    parser.add_argument("--live", action="store_true")
     given = vars(parser.parse_args(arguments))
     tally = loop(given.pop("kind"), AssignmentParams(**given))
     print(json.dumps(asdict(tally)))

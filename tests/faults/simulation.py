@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from scstream.core.state import Event
 from scstream.errors import SourceGap
 from scstream.io.model_file import pack_pipeline, unpack_pipeline
 from scstream.observe.events import CheckpointWritten, RunEvent, Started
@@ -23,6 +24,7 @@ from scstream.stream.batcher import Batching, SourceBatch
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import ManualClock
 from scstream.stream.connectors.files import FileSink
+from scstream.stream.edit_queue import EditRequest
 from scstream.stream.processor import Learned
 from scstream.stream.progress import Progress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
@@ -53,6 +55,12 @@ class HashModel:
             labels.append(state % 97)
         self.state = state % _PRIME
         return Learned(source_batch.block, np.array(labels, dtype=np.int64), 1)
+
+    has_model = True
+
+    def edit(self, request: EditRequest) -> tuple[Event, ...]:
+        self.state = (self.state * 1_000_033 + (request.id or 0)) % _PRIME
+        return ()
 
     def freeze(self) -> Callable[[Progress], bytes]:
         state = self.state

@@ -12,6 +12,7 @@ from scstream import __version__
 from scstream.cli.commands.bench import bench
 from scstream.cli.commands.checkpoints import checkpoints, savepoint
 from scstream.cli.commands.doctor import doctor
+from scstream.cli.commands.edit import edit
 from scstream.cli.commands.fit import fit
 from scstream.cli.commands.inspect import inspect
 from scstream.cli.commands.predict import predict
@@ -28,6 +29,7 @@ COMMANDS = (
     replay,
     savepoint,
     checkpoints,
+    edit,
     fit,
     predict,
     inspect,

@@ -103,10 +103,10 @@ class RedactedStream:
         return getattr(self._stream, name)
 
 
-def read_token(file: Path | None, redactor: SecretRedactor) -> str | None:
-    """Return the token from a file, or else from the variable SCSTREAM_TOKEN."""
+def read_token(file: Path | None, redactor: SecretRedactor, *, variable: str = TOKEN) -> str | None:
+    """Return the token from a file, or else from an environment variable."""
     if file is None:
-        token = os.environ.get(TOKEN) or None
+        token = os.environ.get(variable) or None
     else:
         try:
             token = file.read_text(encoding="utf-8").strip()

@@ -13,6 +13,7 @@ from scstream.cli.settings import Tables
 from scstream.cli.store import is_local, open_store
 from scstream.errors import InputError
 from scstream.observe.events import (
+    EditApplied,
     EventCallback,
     ModelNotSaved,
     ModelSaved,
@@ -36,6 +37,8 @@ _MESSAGES = {  # of events on a terminal
     "damaged": "skipped the damaged checkpoint {name}: {reason}",
     "too_new": "skipped the checkpoint {name}: {reason}",
     "unreachable": "the checkpoints cannot be read, trying again in {again:.0f} s: {reason}",
+    "edit_sent": "edit {number}, {action}, was sent by {author} from {client}",
+    "edit": "edit {number}, {action}, was applied",
     "saved": "saved the model to {path}, after batch {batch}",
     "not_saved": "the model could not be saved to {path}: {reason}",
     "request": "{status} {method} {path}, {rows} rows, {seconds} s, {client}",
@@ -81,7 +84,7 @@ def serve_model(
 
     def emit(event: RunEvent) -> None:
         report(event)
-        if saver is not None and isinstance(event, UpdateLearned):
+        if saver is not None and isinstance(event, UpdateLearned | EditApplied):
             saver.count()
 
     around: Any = None
@@ -115,8 +118,11 @@ def check_options(settings: ServiceSettings, *, is_followed: bool, save: Path | 
             "a model that follows the checkpoints of a pipeline is learned there; remove --learn, "
             "or give a model file."
         )
-    if save is not None and not settings.learn:
-        raise InputError("--save writes a model that learns; add --learn, or remove --save.")
+    if save is not None and not settings.learn and settings.write_token is None:
+        raise InputError(
+            "--save writes a model that learns or is edited; add --learn or --write-token-file, or "
+            "remove --save."
+        )
     if save is not None and not save.absolute().parent.is_dir():
         raise InputError(f"the folder of {save} does not exist; create it first.")
 

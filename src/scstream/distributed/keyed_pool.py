@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from scstream.core.state import Info
+from scstream.core.state import Event, Info
 from scstream.distributed.keyed_worker import (
     KeyedWorker,
     Locations,
@@ -37,6 +37,7 @@ from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.edit_queue import EditRequest
 from scstream.stream.entries import KeyedEntry, PoolState
 from scstream.stream.keyed import KeyedModel, KeyOptions, read_size, rows_by_key
 from scstream.stream.pool import ModelPool, index_bytes
@@ -212,6 +213,12 @@ class RayPool(ModelPool):
         self._count_failures(admitted.keys() - failed - lost, failed, lost)
         block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
+
+    def edit(self, request: EditRequest) -> tuple[Event, ...]:
+        """Refuse an edit: the models are on the workers."""
+        raise InputError(
+            "models of keys on a Ray cluster cannot be edited; run the pipeline without Ray."
+        )
 
     def freeze(self) -> Callable[[Progress], bytes]:
         """Write the models, on all workers in parallel; the index is made later."""

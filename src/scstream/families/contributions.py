@@ -188,7 +188,7 @@ def _orders(d: int) -> Iterator[Labels]:
         yield from (np.array(order) for order in permutations(range(d)))
         return
     strides = [stride for stride in range(1, d) if gcd(stride, d) == 1][:_N_STRIDES]
-    for start in range(0, d, max(1, d // _N_STARTS)):
+    for start in sorted({d * number // _N_STARTS for number in range(_N_STARTS)}):
         for stride in strides:
             order = (start + stride * np.arange(d)) % d
             yield order

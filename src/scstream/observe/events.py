@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import nan
 from typing import ClassVar
+
+from scstream.core.state import Event
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,47 @@ class AlertRaised(RunEvent):
     kind: str
     value: float
     detail: str
+
+
+@dataclass(frozen=True)
+class EditApplied(RunEvent):
+    """An edit by a person was applied before a batch; `sent` is when it was sent."""
+
+    event = "edit"
+    number: int
+    batch: int
+    action: str
+    author: str
+    sent: float
+    events: tuple[Event, ...] = ()  # of clusters
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the values by name, for a log."""
+        return super().to_dict() | {"events": [asdict(event) for event in self.events]}
+
+
+@dataclass(frozen=True)
+class EditSent(RunEvent):
+    """A client has sent an edit to a service; `number` is that of the edit or of the model."""
+
+    event = "edit_sent"
+    number: int
+    action: str
+    author: str
+    client: str
+
+
+@dataclass(frozen=True)
+class EditRefused(RunEvent):
+    """An edit by a person could not be applied."""
+
+    event = "edit_refused"
+    number: int
+    batch: int
+    action: str = ""
+    author: str = ""
+    reason: str = ""
+    events: tuple[Event, ...] = ()  # none
 
 
 @dataclass(frozen=True)

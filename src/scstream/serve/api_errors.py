@@ -17,7 +17,7 @@ ERRORS: Mapping[str, tuple[int, str]] = {
     "InputError": (422, "The request can be read, but a row or a parameter is not valid."),
     "MissingExtra": (415, "The service lacks the library for this type of body."),
     "NoLength": (400, "The Content-Length is not a number."),
-    "NotAllowed": (403, "This service does not learn."),
+    "NotAllowed": (403, "This service does not learn, or takes no edits."),
     "NotArrow": (400, "The body is not an Arrow stream of numbers."),
     "NotFound": (404, "There is no such route, cluster or file."),
     "NotHttp": (400, "The bytes are not an HTTP/1.1 request."),

@@ -12,7 +12,8 @@ from scstream.observe.events import Defect, EventCallback, ignore_event
 from scstream.serve import schemas
 from scstream.serve.api_errors import ApiError, api_error_from
 from scstream.serve.docs import STYLE, page
-from scstream.serve.limits import DEFECT, Limits
+from scstream.serve.edits import edit_router
+from scstream.serve.limits import DEFECT, Limits, is_edit
 from scstream.serve.model import ModelProvider
 from scstream.serve.routes import read_router, request_body, rows_router
 from scstream.serve.service import Service
@@ -82,6 +83,7 @@ def create_app(
     app = _ServiceApp(service, direct, around)
     app.include_router(rows)
     app.include_router(read_router(service))
+    app.include_router(edit_router(service))
     app.router.routes.extend(_pages(app, live))
     for kind in (HTTPException, RequestValidationError, ApiError, ScStreamError, Exception):
         app.add_exception_handler(kind, _error_response)
@@ -144,12 +146,22 @@ def _describe(app: FastAPI, service: Service) -> Json:
             json_schema = body["content"]["application/json"]["schema"]
             components["schemas"] |= json_schema.pop("$defs", {})
             paths[path]["post"]["requestBody"] = body
-    if service.settings.token is not None:
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        for path, operations in paths.items():
-            for operation in operations.values():
-                operation["security"] = [] if path in ("/healthz", "/readyz") else [{"token": []}]
+    _describe_tokens(service.settings, paths, components)
     return found
+
+
+def _describe_tokens(settings: ServiceSettings, paths: Json, components: Json) -> None:
+    """Say which token each route needs."""
+    kinds = {"token": settings.token, "write_token": settings.write_token}
+    known = {name: {"type": "http", "scheme": "bearer"} for name, token in kinds.items() if token}
+    if known:
+        components["securitySchemes"] = known
+    for path, operations in paths.items():
+        for method, operation in operations.items():
+            if is_edit(method.upper(), path):
+                operation["security"] = [{"write_token": []}]
+            elif settings.token is not None:
+                operation["security"] = [] if path in ("/healthz", "/readyz") else [{"token": []}]
 
 
 def _pages(app: FastAPI, live: Live | None) -> list[BaseRoute]:

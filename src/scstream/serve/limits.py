@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from scstream.errors import ScStreamError, missing_extra
 from scstream.serve.api_errors import ApiError, Headers, api_error_from
@@ -67,7 +67,8 @@ class Limits:
         self._direct = direct or {}
         self._on_request = on_request
         self._on_defect = on_defect
-        self._token = None if settings.token is None else settings.token.encode()
+        self._readers = _encoded(settings.token, settings.write_token) if settings.token else None
+        self._writers = _encoded(settings.write_token)
         self._hosts = _allowed_hosts(settings)
         self._n_requests = 0  # under way
 
@@ -99,8 +100,14 @@ class Limits:
         path: str = scope["path"]
         self._check_host(headers.get(b"host"), scope)
         self._check_origin(headers, scope)
-        if self._token is not None and not (path in OPEN or path.startswith("/page/")):
-            self._check_token(headers.get(b"authorization", b""))
+        authorization = headers.get(b"authorization", b"")
+        if is_edit(scope["method"], path):
+            if not self._writers:
+                detail = "this service takes no edits; start it with --write-token-file."
+                raise ApiError("NotAllowed", detail)
+            _check_token(authorization, self._writers, "write token")
+        elif self._readers and not (path in OPEN or path.startswith("/page/")):
+            _check_token(authorization, self._readers, "token")
         context.check_length()
         if path not in HEALTH and path not in STREAMS:
             self._count(context)
@@ -133,16 +140,26 @@ class Limits:
         if origin.partition(b"://")[2].lower() != headers.get(b"host", b"").lower():
             raise ApiError("WrongOrigin", "pages of other sites may not send requests here.")
 
-    def _check_token(self, authorization: bytes) -> None:
-        scheme, _, given = authorization.partition(b" ")
-        assert self._token is not None
-        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
-            return
-        raise ApiError(
-            "WrongToken",
-            "the token is missing or wrong; send it in the header 'Authorization: Bearer ...'.",
-            headers=((b"www-authenticate", b'Bearer realm="scstream"'),),
-        )
+
+def is_edit(method: str, path: str) -> bool:
+    """Return True for a request that edits clusters."""
+    return method == "POST" and (path in ("/clusters", "/undo") or path.startswith("/clusters/"))
+
+
+def _encoded(*tokens: str | None) -> list[bytes]:
+    return [token.encode() for token in tokens if token is not None]
+
+
+def _check_token(authorization: bytes, tokens: Sequence[bytes], what: str) -> None:
+    scheme, _, given = authorization.partition(b" ")
+    matches = [hmac.compare_digest(given.strip(), token) for token in tokens]
+    if scheme.lower() == b"bearer" and any(matches):
+        return
+    raise ApiError(
+        "WrongToken",
+        f"the {what} is missing or wrong; send it in the header 'Authorization: Bearer ...'.",
+        headers=((b"www-authenticate", b'Bearer realm="scstream"'),),
+    )
 
 
 class RequestContext:

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Protocol, Self
 
+from scstream.core.state import Event as ClusterEvent
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.families.base import Labels, Rows
 from scstream.io._packing import read_header
@@ -21,8 +22,9 @@ from scstream.observe.events import Defect, EventCallback, StoreUnreachable, ign
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
+from scstream.stream.edit_queue import EditRequest
 from scstream.stream.model_version import ModelVersion, frozen
-from scstream.stream.processor import learn_block
+from scstream.stream.processor import edit_prepared, learn_block
 from scstream.stream.progress import Progress
 from scstream.stream.schema import Schema
 
@@ -144,6 +146,16 @@ class LocalModel:
             after.model.at()  # compute the predictor now, not during the first request
             self._steps, self._current = steps, after
             return UpdateResult(after, labels, block.X)
+
+    def edit(self, request: EditRequest) -> tuple[ModelVersion, tuple[ClusterEvent, ...]]:
+        """Change clusters as a person decided; return the new version and the events."""
+        with self._learning:
+            before = self.current()
+            model, events = edit_prepared(before.model, before.steps, request)
+            after = replace(before, version=before.version + 1, at=clock.time(), model=model)
+            after.model.at()  # compute the predictor now, not during the first request
+            self._current = after
+            return after, events
 
     def save(self, path: str | Path) -> None:
         """Write the model file; it appears whole or not at all."""

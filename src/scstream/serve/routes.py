@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from scstream.core.state import Kind as EventKind
 from scstream.errors import missing_extra
 from scstream.io.clusters import ClusterTable
 from scstream.io.header import Json
@@ -47,7 +48,7 @@ Since = Annotated[
     Query(ge=-1e100, le=1e100, allow_inf_nan=False, description="Only events after this time."),
 ]
 Kind = Annotated[
-    Literal["born", "split", "merged", "died", "returned"] | None,
+    EventKind | None,
     Query(description="Only events of this kind."),
 ]
 EventLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of events to return.")]
@@ -284,7 +285,8 @@ class ReadRoutes:
         known, table = self._table
         if table is None or known is not version:
             model = version.model
-            table = ClusterTable.of(model.family, model.state, model.feature_names)
+            state = model.state
+            table = ClusterTable.of(model.family, state, model.feature_names, names=model.names)
             self._table = (version, table)
         return table
 

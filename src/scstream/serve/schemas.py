@@ -11,6 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
 
+from scstream.core.state import Kind
 from scstream.errors import missing_extra
 from scstream.io.header import Json
 from scstream.io.schema import LARGEST
@@ -83,11 +84,13 @@ class Prediction(Origin):
 class EventRow(BaseModel):
     """One change of the set of clusters."""
 
-    kind: Literal["born", "split", "merged", "died", "returned"]
+    kind: Kind
     time: float = Field(description="Time of the batch.")
     id: int = Field(description="The cluster.")
     weight: float = Field(description="Its weight at that time.")
     other: int | None = Field(description="Split: the new id. Merged: the id that was absorbed.")
+    author: str | None = Field(default=None, description="Who did it; null for the algorithm.")
+    name: str | None = Field(default=None, description="The name that was given.")
 
 
 class UpdateSummary(Origin):
@@ -102,6 +105,7 @@ class ClusterRow(BaseModel):
     """One cluster at the time of the last batch."""
 
     id: int = Field(description="Id of the cluster; ids are never reused.")
+    name: str | None = Field(default=None, description="The name that people gave it.")
     weight: float = Field(description="Number of its rows, after forgetting.")
     share: float = Field(description="Its share of the weight of all rows.")
     age: float = Field(description="Time since birth.")
@@ -203,3 +207,29 @@ def request_models(
 def _entry(low: float, high: float, *, missing: bool) -> Any:
     number = Annotated[float, Field(ge=low, le=high)]
     return number | None if missing else number
+
+
+class EditBody(BaseModel):
+    """What an edit needs besides its path."""
+
+    name: str | None = Field(default=None, max_length=200, description="The name.")
+    other: int | None = Field(default=None, ge=0, description="Merge: the one that is absorbed.")
+    rows: list[list[float]] | None = Field(default=None, description="Move and seed: the rows.")
+    level: Literal["cluster", "group"] = Field(
+        default="cluster", description="Whether the id is of a cluster or of a group."
+    )
+    hold: bool = Field(
+        default=True,
+        description="Merge and split: the algorithm leaves the result as it is. Seed: pin it.",
+    )
+    author: str = Field(default="", max_length=200, description="Who makes the change.")
+    key: str | None = Field(default=None, description="Which model, of a pipeline with keys.")
+    batch: int | None = Field(default=None, ge=0, description="Not before this batch.")
+
+
+class EditSummary(BaseModel):
+    """The result of an edit: applied here, or waiting for the pipeline."""
+
+    applied: bool = Field(description="False: the pipeline applies it between two batches.")
+    number: int = Field(description="Number of the edit, or version of the model after it.")
+    events: list[EventRow] = Field(description="What happened, if it is applied.")

@@ -16,6 +16,7 @@ import numpy as np
 from scstream.core.state import NOVEL
 from scstream.errors import StreamError
 from scstream.families.base import Labels, Rows
+from scstream.io.header import Json
 from scstream.observe import events
 from scstream.observe.catalogue import OTHER, ROUTES
 from scstream.serve.api_errors import ApiError
@@ -25,6 +26,8 @@ from scstream.serve.limits import RequestContext
 from scstream.serve.model import LocalModel, ModelProvider, UpdateResult
 from scstream.serve.responses import prediction_body
 from scstream.serve.settings import ServiceSettings
+from scstream.stream.edit_queue import EditRequest, submit
+from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
 
 if TYPE_CHECKING:
@@ -158,6 +161,26 @@ class Service:
         )
         self.emit(learned)
         return update
+
+    async def edit(self, request: EditRequest, *, client: str) -> tuple[int, Json]:
+        """Apply an edit here, or send it to the pipeline; return the status and the response."""
+        if isinstance(self.model, Follower):
+            number = await self.run(partial(submit, self.model.store, request))
+            self.emit(events.EditSent(number, request.action, request.author, client))
+            return 202, {"applied": False, "number": number, "events": []}
+        if not isinstance(self.model, LocalModel):
+            raise ApiError("NotAllowed", "this model cannot be edited here.")
+        future = self._writer.submit(self._edit, self.model, request, client)
+        return 200, await self._wait_for(future)
+
+    def _edit(self, model: LocalModel, request: EditRequest, client: str) -> Json:
+        version, happened = model.edit(request)
+        self.model_changed(version)
+        number, action, author = version.version, request.action, request.author
+        sent = events.EditSent(number, action, author, client)
+        self.emit(sent)
+        self.emit(events.EditApplied(number, version.batch, action, author, request.time, happened))
+        return {"applied": True, "number": number, "events": happened}
 
     async def _wait_for(self, future: Future[T]) -> T:
         """Wait for a batch; cancel it if learning has not begun in time."""

@@ -25,6 +25,8 @@ class ServiceSettings:
         Port to listen on; 0 for any free one.
     token : str or None
         Clients must send it as ``Authorization: Bearer ...``; it is never shown.
+    write_token : str or None
+        Clients that edit clusters must send this one; without it there are no edits.
     learn : bool
         Allow ``POST /learn``.
     hosts : tuple of str
@@ -81,6 +83,7 @@ class ServiceSettings:
     host: str = "127.0.0.1"
     port: int = 8765
     token: str | None = field(default=None, repr=False)
+    write_token: str | None = field(default=None, repr=False)
     learn: bool = False
     hosts: tuple[str, ...] = ()
     proxy: bool = False
@@ -106,8 +109,11 @@ class ServiceSettings:
                 raise InputError(
                     f"{name} of the service must be at least {least}, got {getattr(self, name)!r}."
                 )
-        if self.token is not None and (not self.token.isascii() or not self.token.strip()):
-            raise InputError("the token of the service must be ASCII text, and not empty.")
+        for token in (self.token, self.write_token):
+            if token is not None and (not token.isascii() or not token.strip()):
+                raise InputError("a token of the service must be ASCII text, and not empty.")
+        if self.write_token is not None and self.write_token == self.token:
+            raise InputError("the write token must differ from the token for reading.")
 
     @property
     def is_local(self) -> bool:

@@ -162,12 +162,17 @@ class CheckpointLog:
             if version not in wanted and version < self.version:
                 self.store.delete(_name(VERSION, version))
         self._kept = [kept for kept in self._kept if kept.version in wanted]
-        oldest = min(kept.batch for kept in self._kept[-self.newest :])
+        oldest = self.oldest_batch
         for prefix in (BOUNDARY, DIGEST):
             for name in self.store.names(prefix):
                 if _number(prefix, name) < oldest:
                     self.store.delete(name)
         self._prune_segments()
+
+    @property
+    def oldest_batch(self) -> int:
+        """The batch that comes after the oldest of the newest checkpoints."""
+        return min((kept.batch for kept in self._kept[-self.newest :]), default=0)
 
     def savepoint(self, name: str) -> None:
         """Keep the newest checkpoint for ever, under a name."""

@@ -26,7 +26,7 @@ from scstream.stream import connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.messages import reader
-from scstream.stream.processor import OneModel, Processor
+from scstream.stream.processor import LABEL_COLUMNS, OneModel, Processor
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import NullSink, Sink
@@ -46,6 +46,8 @@ SECTIONS = (
     "checkpoint",
     "keys",
     "alerts",
+    "events",
+    "labels",
     "threads",
 )
 # Labels depend on these sections, except for the options in _INDIFFERENT.
@@ -110,6 +112,7 @@ def build(
         source=source,
         reader=_reader(source, message_format, schema),
         processor=_processor(settings, model, steps, store),
+        events=_sink("events", _section(settings, "events")),
         sink=_sink("sink", _section(settings, "sink")),
         dead_letters=_sink("dead_letters", _section(settings, "dead_letters")),
         alert_rules=_alert_rules(_section(settings, "alerts")),
@@ -167,11 +170,12 @@ def _check_apart(settings: Section) -> None:
         "sink": _section(settings, "sink"),
         "dead_letters": _section(settings, "dead_letters"),
         "alerts.sink": _alert_sink(settings),
+        "events": _section(settings, "events"),
     }
     for (one, here), (other, there) in combinations(places.items(), 2):
         same = {**here, "format": ""} == {**there, "format": ""}
         if here and same and here.get("kind") != "stdout":
-            what = "dead letters" if other == "dead_letters" else "alerts"
+            what = {"dead_letters": "dead letters", "events": "events"}.get(other, "alerts")
             raise InputError(
                 f"{one} and {other} are the same place; give {what} a file, stream or table of "
                 "their own."
@@ -217,12 +221,14 @@ def _timed(batching: Batching, model: Section) -> Batching:
 
 
 def _processor(settings: Section, model: Section, steps: Steps, store: Store) -> Processor:
-    keys = _section(settings, "keys")
+    keys, added = _section(settings, "keys"), _label_columns(settings)
     column = _section(settings, "schema").get("key")
     if column is None:
         if keys:
             raise InputError("keys needs schema.key, the column that says which model is meant.")
-        return OneModel(Settings.of(model), steps)
+        return OneModel(Settings.of(model), steps, label_columns=added)
+    if added:
+        raise InputError("labels.add needs one model; leave schema.key or labels.add out.")
     if any(name in keys for name in _RAY):
         from scstream.distributed.keyed_pool import RayPool
 
@@ -230,6 +236,23 @@ def _processor(settings: Section, model: Section, steps: Steps, store: Store) ->
     from scstream.stream.pool import ModelPool
 
     return ModelPool.build(model, steps, column=column, store=store, **keys)
+
+
+def _label_columns(settings: Section) -> list[str]:
+    """Return what labels carry besides the ids of clusters."""
+    options = _section(settings, "labels")
+    _reject_unknown("labels", options, ("add",))
+    added, kept = options.get("add", []), _section(settings, "schema").get("keep", [])
+    if not isinstance(added, list):
+        raise InputError("labels.add must be a list of columns.")
+    for name in added:
+        if name not in LABEL_COLUMNS:
+            raise InputError(
+                f"labels.add has no column {name!r}; there are {', '.join(LABEL_COLUMNS)}."
+            )
+        if name in kept:
+            raise InputError(f"the column {name!r} is in labels.add and in schema.keep.")
+    return added
 
 
 def _checkpoint(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.core.state import Event
 from scstream.observe.alerts import Alert
 from scstream.observe.events import BatchSummary
 from scstream.preprocess.block import Columns
@@ -21,7 +22,8 @@ def label_delivery(job: str, batch: int, learned: Learned, names: Iterable[str])
     """Return the labels of a batch, with the columns of these names."""
     block = learned.block
     columns = {name: block.extra[name] for name in names if name in block.extra}
-    return _delivery(job, batch, block.row, {"cluster": learned.labels, **columns})
+    labels = {"cluster": learned.labels, **learned.label_columns, **columns}
+    return _delivery(job, batch, block.row, labels)
 
 
 def dead_letter_delivery(job: str, source_batch: SourceBatch, learned: Learned) -> Delivery:
@@ -47,6 +49,20 @@ def alert_delivery(job: str, batch: int, alerts: Sequence[Alert]) -> Delivery:
         "detail": _texts(alert.detail for alert in alerts),
     }
     return _delivery(job, batch, np.arange(len(alerts), dtype=np.int64), columns)
+
+
+def event_delivery(job: str, batch: int, events: Sequence[Event]) -> Delivery:
+    """Return the events of clusters before and in a batch, one row each; other is -1 for none."""
+    columns = {
+        "kind": _texts(event.kind for event in events),
+        "time": np.array([event.time for event in events], dtype=np.float64),
+        "id": np.array([event.id for event in events], dtype=np.int64),
+        "weight": np.array([event.weight for event in events], dtype=np.float64),
+        "other": np.array([-1 if e.other is None else e.other for e in events], dtype=np.int64),
+        "name": _texts(event.name or "" for event in events),
+        "author": _texts(event.author or "" for event in events),
+    }
+    return _delivery(job, batch, np.arange(len(events), dtype=np.int64), columns)
 
 
 def batch_summary(batch: int, learned: Learned) -> BatchSummary:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.core.state import Info
+from scstream.core.state import Event, Info
 from scstream.errors import CheckpointCorrupt, InputError, StreamError
 from scstream.io._packing import record
 from scstream.io.model_file import DAMAGE, pack_pipeline, unpack_pipeline
@@ -25,6 +25,7 @@ from scstream.model import Model, Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.edit_queue import EditRequest
 from scstream.stream.entries import KeyedEntry, PoolIndex, PoolState
 from scstream.stream.keyed import (
     KeyedModel,
@@ -36,7 +37,7 @@ from scstream.stream.keyed import (
     rows_by_key,
     seed_of,
 )
-from scstream.stream.processor import Learned, learn_block
+from scstream.stream.processor import Learned, edit_prepared, learn_block
 from scstream.stream.progress import Progress
 from scstream.stream.segments import SegmentList, SegmentLog, segment_name
 from scstream.stream.store import Store
@@ -146,6 +147,23 @@ class ModelPool:
         self._forget()
         block = block.reject(refused)
         return Learned(block, labels[block.row], self._n_clusters, infos)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model of any key."""
+        return bool(self._index)
+
+    def edit(self, request: EditRequest) -> tuple[Event, ...]:
+        """Edit the model of a key."""
+        key = request.key
+        if key is None or key not in self._index:
+            raise InputError(f"there is no model of the key {key!r}; name a key that has rows.")
+        found = self.model(key)
+        if not isinstance(found.model, Model):
+            raise InputError(f"the model of the key {key!r} has no clusters yet.")
+        model, events = edit_prepared(found.model, found.steps, request)
+        self._replace_model(key, KeyedModel(model, found.steps))
+        return events
 
     def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state: entries are shared, and later changes do not affect the checkpoint."""

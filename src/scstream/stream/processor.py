@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum, isnan, nan
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scstream.core.state import Info
+from scstream.core.state import NOVEL, Event, Info
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Labels, Rows
 from scstream.io.model_file import DAMAGE
 from scstream.model import Model, Settings, checkpoint_bytes, read_checkpoint
+from scstream.observe.events import EditApplied, EditRefused
 from scstream.preprocess import Steps
-from scstream.preprocess.block import Block, Reject
+from scstream.preprocess.block import Block, Columns, Reject
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.edit_queue import EditRequest
+from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.progress import Progress
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
+LABEL_COLUMNS = ("cluster_name", "cluster_group", "group_name")  # that labels can carry
 _FREE = ("n_jobs", "executor", "max_events")  # may differ from what the checkpoint has
 
 
@@ -30,13 +35,15 @@ class Learned:
 
     `block` holds the rows, with those that no model accepted among the rejects; `labels` the
     clusters of its valid rows; `n_clusters` the number of clusters of all models; `infos` the
-    number of rows and the info of every model that learned.
+    number of rows and the info of every model that learned; `label_columns` what else is delivered
+    with the labels.
     """
 
     block: Block
     labels: Labels
     n_clusters: int
     infos: Sequence[tuple[int, Info]] = ()
+    label_columns: Columns = field(default_factory=dict)
 
     @cached_property
     def info(self) -> Info:
@@ -70,8 +77,15 @@ class Processor(Protocol):
     def set_columns(self, names: tuple[str, ...] | None) -> None:
         """Set the names of the columns, before the first batch."""
 
+    @property
+    def has_model(self) -> bool:
+        """Whether there are clusters that can be edited."""
+
     def learn(self, source_batch: SourceBatch) -> Learned:
         """Learn a batch."""
+
+    def edit(self, request: EditRequest) -> tuple[Event, ...]:
+        """Change clusters as a person decided; return the events. Raises `InputError`."""
 
     def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state as it is now; the result writes it later, with the progress."""
@@ -86,9 +100,17 @@ class Processor(Protocol):
 class OneModel:
     """One model for all rows, or its settings before the first batch, and its preprocessing."""
 
-    def __init__(self, model: Model | Settings, steps: Steps) -> None:
+    def __init__(
+        self, model: Model | Settings, steps: Steps, *, label_columns: Sequence[str] = ()
+    ) -> None:
         self.model = model
         self.steps = steps
+        self._label_columns = label_columns
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a batch was learned."""
+        return isinstance(self.model, Model)
 
     @property
     def settings(self) -> Settings:
@@ -109,7 +131,16 @@ class OneModel:
         if not isinstance(self.model, Model):
             return Learned(block, labels, 0)
         infos = [(len(labels), self.model.info)] if len(labels) else []
-        return Learned(block, labels, self.model.state.n_clusters, infos)
+        columns = label_columns(self.model, labels, self._label_columns)
+        return Learned(block, labels, self.model.state.n_clusters, infos, columns)
+
+    def edit(self, request: EditRequest) -> tuple[Event, ...]:
+        """Edit the model."""
+        if request.key is not None:
+            raise InputError("this pipeline has one model; send the edit without a key.")
+        assert isinstance(self.model, Model)
+        self.model, events = edit_prepared(self.model, self.steps, request)
+        return events
 
     def freeze(self) -> Callable[[Progress], bytes]:
         """Fix the state; everything in it is immutable, so this costs nothing."""
@@ -135,6 +166,51 @@ class OneModel:
 
     def close(self) -> None:
         """Do nothing: the model is in this process."""
+
+
+def edit_prepared(
+    model: Model, steps: Steps, request: EditRequest
+) -> tuple[Model, tuple[Event, ...]]:
+    """Edit a model; rows of the edit pass through the preprocessing, which learns nothing."""
+    rows = None
+    if request.rows is not None:
+        rows = ModelVersion(0, 0, 0.0, None, model, frozen(steps)).prepared(request.matrix)
+    return model.edit(request.to_edit(rows))
+
+
+def apply_request(
+    processor: Processor, number: int, request: EditRequest | str, *, batch: int
+) -> EditApplied | EditRefused:
+    """Apply an edit before a batch; one that cannot be applied is refused with a reason."""
+    if isinstance(request, str):
+        return EditRefused(number, batch, reason=request)
+    action, author = request.action, request.author
+    try:
+        events = processor.edit(request)
+    except InputError as error:
+        return EditRefused(number, batch, action, author, reason=str(error))
+    return EditApplied(number, batch, action, author, request.time, events)
+
+
+def label_columns(model: Model, labels: Labels, names: Sequence[str]) -> Columns:
+    """Return names and groups of the clusters of rows."""
+    if not names:
+        return {}
+    ids, place = np.unique(labels, return_inverse=True)
+    known = model.names
+    groups = model.groups() if set(names) - {"cluster_name"} else None
+    found: dict[str, NDArray[Any]] = {}
+    group = dict(zip(groups.cluster.tolist(), groups.group.tolist(), strict=True)) if groups else {}
+    named = model.state.steering.group_names
+    of_id: dict[str, Callable[[int], Any]] = {
+        "cluster_name": lambda id_: known.get(id_, ""),
+        "cluster_group": lambda id_: group.get(id_, NOVEL),
+        "group_name": lambda id_: named.get(group.get(id_, NOVEL), ""),
+    }
+    for name in names:
+        kind = np.int64 if name == "cluster_group" else object
+        found[name] = np.array([of_id[name](id_) for id_ in ids.tolist()], dtype=kind)[place]
+    return found
 
 
 def learn_block(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Self
 
+from scstream.core.state import Event
 from scstream.errors import InputError
 from scstream.io._packing import record, unpack
 from scstream.io.header import Json, Plain
@@ -33,12 +34,19 @@ class Progress:
     rows: int = 0  # number of rows so far
     rejected: int = 0  # number of rejected rows among them
     alerts: Plain = field(default_factory=dict)  # state of the alert rules
+    edits: int = 0  # number of the next edit
+    edit_events: tuple[Event, ...] = ()  # of edits before the next batch, not delivered yet
 
     def to_dict(self) -> Json:
         """Return the progress as plain JSON."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         offsets = {name: [offset.position, offset.row] for name, offset in self.offsets.items()}
-        return values | {"offsets": offsets, "schema": asdict(self.schema)}
+        events = [asdict(event) for event in self.edit_events]
+        return values | {
+            "offsets": offsets,
+            "schema": asdict(self.schema),
+            "edit_events": events,
+        }
 
     @classmethod
     def from_dict(cls, values: Plain) -> Self:
@@ -49,7 +57,8 @@ class Progress:
         offsets = {}
         for partition, (position, row) in values.pop("offsets", {}).items():
             offsets[partition] = Offset(position, int(row))
-        return record(cls, values, schema=schema, offsets=offsets)
+        events = tuple(record(Event, event) for event in values.pop("edit_events", ()))
+        return record(cls, values, schema=schema, offsets=offsets, edit_events=events)
 
     @classmethod
     def from_header(cls, header: Plain) -> Self:

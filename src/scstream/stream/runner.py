@@ -40,9 +40,11 @@ from scstream.stream.deliveries import (
     batch_summary,
     chain_digest,
     dead_letter_delivery,
+    event_delivery,
     label_delivery,
 )
-from scstream.stream.processor import Learned, Processor
+from scstream.stream.edit_queue import EditQueue
+from scstream.stream.processor import Learned, Processor, apply_request
 from scstream.stream.progress import Progress
 from scstream.stream.queues import AsyncWriter, PrefetchingReader, SyncReader, SyncWriter
 from scstream.stream.schema import Reader
@@ -121,6 +123,8 @@ class Pipeline:
         The alert rules.
     alerts : Sink
         Where alerts go.
+    events : Sink
+        Where events of clusters go, edits by people included.
     threads : bool
         Read ahead and write behind on threads of their own.
     settings : mapping
@@ -146,6 +150,7 @@ class Pipeline:
     on_batch: BatchCallback = ignore_batch
     alert_rules: AlertRules = field(default_factory=AlertRules)
     alerts: Sink = field(default_factory=NullSink)
+    events: Sink = field(default_factory=NullSink)
     threads: bool = True
     settings: Plain = field(default_factory=dict)
 
@@ -200,6 +205,7 @@ class Pipeline:
             while not stop.is_set() and (until is None or self._batcher.batch < until):
                 is_first = self._batcher.is_first
                 watch = Stopwatch(self.clock)
+                self._apply_edits(writer)
                 source_batch = self._next_batch(reader, writer, stop)
                 if source_batch is None:
                     break
@@ -214,6 +220,7 @@ class Pipeline:
                 if self._is_due():
                     self._commit(writer)
             self._commit(writer)
+        self._edits.stop(self._batcher.batch)
         self.emit(Stopped(self._batcher.batch, drained=stop.is_set()))
         return self._batcher.batch - first
 
@@ -239,6 +246,10 @@ class Pipeline:
         if progress is not None:
             self.reader.schema = progress.schema
             self.alert_rules.restore(progress.alerts)
+        self._edit_events = known.edit_events
+        store = self.checkpoint_log.store
+        self._edits = EditQueue(store, self.clock, next_edit=known.edits)
+        self._edits.prune(self.checkpoint_log.oldest_batch)
         self._boundaries = self.checkpoint_log.boundaries(start=self._batcher.batch)
         if savepoint is not None and self._has_lost_boundaries():
             self._start_lineage()
@@ -311,9 +322,23 @@ class Pipeline:
             writer.check()
             if self._is_due():  # commit what was learned although the source is idle
                 self._commit(writer)
+            self._apply_edits(writer)
             for record, block in reader.read():
                 batcher.add(record, block, elapsed=self.clock.elapsed())
         return None
+
+    def _apply_edits(self, writer: SyncWriter) -> None:
+        """Apply the edits that people sent, between two batches, and commit them."""
+        if not self.processor.has_model:
+            return
+        batch, before = self._batcher.batch, self._edits.next_edit
+        for number, request in self._edits.due(batch):
+            applied = apply_request(self.processor, number, request, batch=batch)
+            self._edit_events = (*self._edit_events, *applied.events)
+            self.emit(applied)
+        if self._edits.next_edit != before:
+            self._committed = -1
+            self._commit(writer)
 
     def _check_end(self) -> None:
         """Raise if the source has ended before rows that are known to exist."""
@@ -349,6 +374,7 @@ class Pipeline:
 
     def _deliver(self, source_batch: SourceBatch, learned: Learned, writer: SyncWriter) -> None:
         batch, block, schema = source_batch.batch, learned.block, self.reader.schema
+        self._edits.before_delivery(batch)
         key = () if schema.key is None else (schema.key,)
         labels = label_delivery(self.job, batch, learned, dict.fromkeys((*key, *schema.keep)))
         self._digest = chain_digest(self._digest, labels)
@@ -364,6 +390,10 @@ class Pipeline:
         self, source_batch: SourceBatch, learned: Learned, writer: SyncWriter, watch: Stopwatch
     ) -> None:
         """Emit the events of a batch; alerts are delivered as labels are."""
+        happened = (*self._edit_events, *learned.info.events)
+        self._edit_events = ()
+        if happened and not isinstance(self.events, NullSink):
+            writer.write("events", event_delivery(self.job, source_batch.batch, happened))
         summary = batch_summary(source_batch.batch, learned)
         alerts = self.alert_rules.check(summary)
         if alerts:
@@ -395,13 +425,21 @@ class Pipeline:
             rows=self._n_rows,
             rejected=self._n_rejected,
             alerts=self.alert_rules.save(),
+            edits=self._edits.next_edit,
+            edit_events=self._edit_events,
         )
+        self._edits.prune(self.checkpoint_log.oldest_batch)
         writer.commit(PendingCommit(self.processor.freeze(), progress))
         self._committed, self._since = batcher.batch, self.clock.elapsed()
 
     @property
     def _sinks(self) -> dict[str, Sink]:
-        return {"labels": self.sink, "dead_letters": self.dead_letters, "alerts": self.alerts}
+        return {
+            "labels": self.sink,
+            "dead_letters": self.dead_letters,
+            "alerts": self.alerts,
+            "events": self.events,
+        }
 
     def _open_reader(self, stop: Event) -> SyncReader:
         return (PrefetchingReader if self.threads else SyncReader)(self.source, self.reader, stop)

@@ -24,6 +24,13 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="File with the token; by default $SCSTREAM_TOKEN."),
     ] = None,
+    write_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with the token to edit clusters; by default $SCSTREAM_WRITE_TOKEN.",
+        ),
+    ] = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Another host name that requests may use."),
@@ -84,6 +91,7 @@ def serve(
         host=host,
         port=port,
         token=token,
+        write_token=read_token(write_token_file, ctx.obj, variable="SCSTREAM_WRITE_TOKEN"),
         learn=learn,
         hosts=tuple(allow_host or ()),
         proxy=behind_proxy,
