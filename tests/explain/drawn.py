@@ -121,7 +121,7 @@ def parameter(family: str) -> Any:
 
 @cache
 def learned(family: str, seed: int) -> tuple[ScStream, Array]:
-    """A model of 1,600 rows, and 300 rows that it has not seen; do not change them."""
-    X = draw(family, seed, 1900)
+    """A model of 1,200 rows, and 300 rows that it has not seen; do not change them."""
+    X = draw(family, seed, 1500)
     model = ScStream(parameter(family), random_state=0)
-    return model.partial_fit(X[:800]).partial_fit(X[800:1600]), X[1600:]
+    return model.partial_fit(X[:600]).partial_fit(X[600:1200]), X[1200:]

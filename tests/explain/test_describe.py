@@ -60,7 +60,7 @@ def test_the_columns_of_embeddings_need_names_or_exemplars() -> None:
     assert "ScStream(exemplars=5)" in repr(model.describe())
     assert not any(each.traits for each in model.describe())
     stats, ids = model.state_.cluster_stats, model.state_.ids
-    options = {"total": 1600.0, "features": model.model_.feature_names, "n": 2}
+    options = {"total": 1200.0, "features": model.model_.feature_names, "n": 2}
     shown = describe(
         model.family_, stats, ids, named_columns=False, exemplars={0: ["a", "b", "c"]}, **options
     )
@@ -113,7 +113,7 @@ def test_hostile_names_are_escaped() -> None:
         model.family_,
         model.state_.cluster_stats,
         model.state_.ids,
-        total=1600.0,
+        total=1200.0,
         features=hostile,
         n=2,
         names={int(id): HOSTILE for id in model.state_.ids},
@@ -123,9 +123,22 @@ def test_hostile_names_are_escaped() -> None:
     assert "<img" not in html
     assert html.count("&lt;img") == 4 * model.n_clusters_
     assert "\nnext line" not in repr(shown)
-    model = ScStream(random_state=0)
-    model.fit(X)
     explanation = model.explain(X[:2])
     explanation = type(explanation)(**{**vars(explanation), "feature_names": tuple(hostile)})
     assert "<img" not in explanation._repr_html_()
     assert len(repr(explanation).splitlines()) == 3
+
+
+def test_names_of_clusters_and_groups_are_shown() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2)) + np.repeat([[0.0], [20.0], [40.0]], 100, 0)
+    model = ScStream(random_state=0).partial_fit(X)
+    id = int(model.predict(X[:1])[0])
+    model.name(id, "low")
+    assert model.describe()[id].name == model.clusters_[id].name == "low"
+    assert f"cluster {id} (low):" in repr(model.describe())
+    assert f"{id} (low)" in repr(model.explain(X[:1]))
+    group = int(model.predict(X[:1], level="group")[0])
+    model.name(group, "few", level="group")
+    assert model.describe(level="group")[group].name == "few"
+    assert f"{group} (few)" in repr(model.explain(X[:1], level="group"))
+    assert model.events_.to_dict()["name"][-1] == "few"

@@ -47,7 +47,7 @@ def test_the_feature_is_named(
     model = ScStream(family, random_state=0, min_batch=1)
     table = with_bad(values, bad)
     if method not in ("fit", "first batch"):
-        model.fit(with_bad(values, values[0], row=0))
+        model.partial_fit(with_bad(values, values[0], row=0))
     with pytest.raises(InputError, match=sentence) as caught:
         getattr(model, "partial_fit" if method == "first batch" else method)(table)
     assert str(caught.value).count("'price'") == 1
@@ -96,7 +96,7 @@ def test_vectors_and_changed_types_get_advice() -> None:
     with pytest.raises(InputError, match=r"column 'v' holds vectors.*numpy.array\(table\['v'\]"):
         ScStream().fit(table)
     words = pandas.DataFrame({"x": NUMBERS, "word": ["a", "b"] * (N // 2)})
-    model = ScStream(random_state=0).fit(words)
+    model = ScStream(random_state=0).partial_fit(words)
     with pytest.raises(InputError, match=r"column 'word' holds Datetime.*categories in the first"):
         model.partial_fit(words.assign(word=WHEN))
     with pytest.raises(InputError, match=r"column 'x' holds .*numbers in the first batch"):

@@ -1,5 +1,6 @@
 """Laws of `explain`: the labels of `predict`, sums of contributions, and informative features."""
 
+from functools import cache
 from itertools import combinations
 from math import factorial
 from typing import Any
@@ -112,7 +113,7 @@ def shapley(value: Any, d: int) -> Any:
     return out
 
 
-@pytest.mark.parametrize(("d", "tolerance"), [(2, 1e-9), (4, 1e-9), (7, 0.15)])
+@pytest.mark.parametrize(("d", "tolerance"), [(2, 1e-9), (4, 1e-9), (6, 0.15)])
 def test_contributions_of_a_gaussian_are_shapley_values(d: int, tolerance: float) -> None:
     rng = np.random.default_rng(d)
     mixing = rng.normal(size=(d, d))
@@ -123,13 +124,15 @@ def test_contributions_of_a_gaussian_are_shapley_values(d: int, tolerance: float
     df = nu - d + 1.0
     shape = scale * (kappa + 1.0) / (kappa * df)
 
-    def log_marginal(x: Any, chosen: tuple[int, ...]) -> float:
-        if not chosen:
-            return 0.0
+    @cache
+    def marginal(chosen: tuple[int, ...]) -> Any:
         i = list(chosen)
-        return float(multivariate_t(mean[i], shape[np.ix_(i, i)], df).logpdf(x[i]))
+        return multivariate_t(mean[i], shape[np.ix_(i, i)], df)
 
-    X = rng.normal(size=(4, d)) @ mixing + 3.0
+    def log_marginal(x: Any, chosen: tuple[int, ...]) -> float:
+        return float(marginal(chosen).logpdf(x[list(chosen)])) if chosen else 0.0
+
+    X = rng.normal(size=(3, d)) @ mixing + 3.0
     terms = feature_terms(family, family.predictive_params(stats), X)
     for x, found in zip(X, terms, strict=True):
         exact = shapley(lambda chosen, x=x: log_marginal(x, chosen), d)
@@ -224,7 +227,7 @@ def test_levels_are_shown_by_their_names() -> None:
     plan = np.array(["free", "pro"])[rng.integers(2, size=400)]
     age = np.where(plan == "pro", 60.0, 30.0) + rng.normal(size=400)
     table = pandas.DataFrame({"age": age, "plan": plan})
-    model = ScStream(random_state=0).fit(table)
+    model = ScStream(random_state=0).partial_fit(table)
     explanation = model.explain(table[:20], n=2)
     for row, name in zip(explanation, plan[:20], strict=True):
         assert {reason.feature: reason.value for reason in row.reasons}["plan"] == name

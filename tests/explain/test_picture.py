@@ -40,7 +40,7 @@ def test_an_ellipse_is_two_standard_deviations_of_its_cluster() -> None:
     rng = np.random.default_rng(0)
     centres = np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
     X = np.concatenate([rng.normal(size=(2000, 2)) * [4.0, 1.0] + centre for centre in centres])
-    model = ScStream("diagonal", random_state=0).fit(X)
+    model = ScStream("diagonal", random_state=0).partial_fit(X)
     assert model.n_clusters_ == 3
     picture = svg_of(model._picture_html())
     ellipses = [element.attrib for element in picture.findall(f"{SVG}ellipse")]
@@ -74,7 +74,7 @@ def test_hostile_names_are_escaped() -> None:
     pandas = pytest.importorskip("pandas")
     _, X = learned("gaussian", 0)
     table = pandas.DataFrame(X, columns=[f"{HOSTILE}{d}" for d in range(X.shape[1])])
-    model = ScStream(random_state=0).fit(table)
+    model = ScStream(random_state=0).partial_fit(table)
     for id in model.clusters_.id.tolist():
         model.name(id, "<img src=x>")
     picture = model._picture_html()
