@@ -15,7 +15,7 @@ from scstream.view.projection import Projection
 _WIDE, _HIGH, _EDGE = 360, 220, 14  # pixels
 _FOOT = 34  # pixels for the words of the axes
 _N_SHOWN = 40  # clusters that are drawn
-_N_LABELS = 12  # clusters whose ids are written
+_N_LABELS = 12  # clusters whose ids are written, besides those with names
 _LONGEST = 58  # characters of a line
 _REACH = 2.0  # standard deviations of the ellipses
 _LINE_HEIGHT = 24.0  # pixels of an ellipse in a picture of one column
@@ -54,8 +54,12 @@ def cluster_svg(
     drawn = "".join(
         _ellipse(mark, int(id)) for mark, id in zip(marks[::-1], ids[::-1], strict=True)
     )
-    labels = zip(marks[:_N_LABELS], ids.tolist(), strict=False)
-    drawn += "".join(_label(mark, id, (names or {}).get(id)) for mark, id in labels)
+    known = names or {}
+    drawn += "".join(
+        _label(mark, id, known.get(id))
+        for place, (mark, id) in enumerate(zip(marks, ids.tolist(), strict=True))
+        if place < _N_LABELS or id in known
+    )
     words = projection.words(columns.column_names(features))
     axes = "".join(
         f'<text x="{_EDGE}" y="{_HIGH + 14 + 14 * n}">{escape(_short(f"{arrow} {word}"))}</text>'
@@ -109,7 +113,9 @@ def _ellipse(mark: _Mark, id: int) -> str:
 def _label(mark: _Mark, id: int, name: str | None) -> str:
     x, y = mark.centre
     text = _short(str(id) if name is None else f"{id} {name}", 18)
-    return f'<text x="{x + 4:.1f}" y="{y - 4:.1f}">{escape(text)}</text>'
+    if x < 0.6 * _WIDE:
+        return f'<text x="{x + 4:.1f}" y="{y - 4:.1f}">{escape(text)}</text>'
+    return f'<text x="{x - 4:.1f}" y="{y - 4:.1f}" text-anchor="end">{escape(text)}</text>'
 
 
 def _short(text: str, longest: int = _LONGEST) -> str:
