@@ -257,6 +257,17 @@ class Model:
         """Names that people gave to clusters, by id."""
         return self.state.steering.names
 
+    @property
+    def named_shares(self) -> dict[str, float]:
+        """Share of the weight of all rows of the clusters with each name."""
+        found: dict[str, float] = {}
+        names = self.names
+        if names:
+            for id_, share in zip(self.state.ids.tolist(), self.state.share.tolist(), strict=True):
+                if id_ in names:
+                    found[names[id_]] = found.get(names[id_], 0.0) + share
+        return found
+
     def edit(self, edit: Edit) -> tuple[Model, tuple[Event, ...]]:
         """Change clusters as a person decided; return the model after it, and its events.
 

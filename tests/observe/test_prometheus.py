@@ -24,6 +24,8 @@ from scstream.observe.events import (
     BatchLearned,
     CheckpointDamaged,
     CheckpointWritten,
+    EditApplied,
+    EditRefused,
     GapAccepted,
     RunEvent,
     Started,
@@ -220,7 +222,7 @@ def test_every_metric_that_is_shown_is_in_the_catalogue() -> None:
     metrics.emit(CHECKPOINT)
     metrics.model(7, 300, at=1.7e9, clusters=12)
     metrics.request("/predict", 200, seconds=0.004)
-    metrics.shares([1.0])
+    metrics.shares([1.0], {"billing": 0.5})
     text = metrics.exposition()[0].decode()
     shown = {
         line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE")
@@ -382,3 +384,26 @@ def test_events_of_a_pipeline_fit(tmp_path: Any) -> None:
     assert shown["scstream_checkpoint_version"] == last.version
     assert shown["scstream_phase_seconds_count{phase=learn}"] == 5
     assert not any("other" in name for name in shown)
+
+
+def test_names_of_clusters_are_labels_of_at_most_twenty() -> None:
+    metrics = Metrics()
+    metrics.shares([1.0], {f"topic {k}": k / 5050 for k in range(1, 101)})
+    shown = [name for name in own(metrics) if "named" in name]
+    assert len(shown) == 20
+    assert "scstream_named_cluster_share{name=topic 100}" in shown
+    metrics.shares([1.0], {"billing": 0.5})
+    assert [name for name in own(metrics) if "named" in name] == [
+        "scstream_named_cluster_share{name=billing}"
+    ]
+    metrics.shares([1.0])
+    assert not [name for name in own(metrics) if "named" in name]
+
+
+def test_edits_are_counted() -> None:
+    metrics = Metrics()
+    metrics.emit(EditApplied(0, 3, "name", "ana", 0.0))
+    metrics.emit(EditRefused(1, 3))
+    shown = own(metrics)
+    assert shown["scstream_edits_total{result=applied}"] == 1
+    assert shown["scstream_edits_total{result=refused}"] == 1

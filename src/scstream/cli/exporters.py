@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scstream.cli.secrets import SecretRedactor, read_token
+from scstream.cli.secrets import WRITE_TOKEN, SecretRedactor, read_token
 from scstream.errors import InputError
 from scstream.model import Model
-from scstream.observe.events import Defect, EventCallback, RunEvent, WarningLogged
+from scstream.observe.events import Defect, EditSent, EventCallback, RunEvent, WarningLogged
 from scstream.stream.batcher import SourceBatch
 from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.processor import Learned, OneModel
@@ -78,7 +78,7 @@ def _measure_shares(pipeline: Pipeline, metrics: Metrics) -> BatchCallback:
     def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
         processor = pipeline.processor
         if isinstance(processor, OneModel) and isinstance(processor.model, Model):
-            metrics.shares(processor.model.state.share)
+            metrics.shares(processor.model.state.share, processor.model.named_shares)
 
     return on_batch
 
@@ -99,15 +99,23 @@ def _serve(
     if not isinstance(processor, OneModel):
         raise InputError("--serve needs one model for all rows; remove --serve or schema.key.")
     served, live = LocalModel(), Live()
-    settings = ServiceSettings(host=host, port=port, token=read_token(None, redactor))
+    settings = ServiceSettings(
+        host=host,
+        port=port,
+        token=read_token(None, redactor),
+        write_token=read_token(None, redactor, variable=WRITE_TOKEN),
+    )
     if settings.is_exposed:
         pipeline.emit(WarningLogged(EXPOSED))
 
     def emit(event: RunEvent) -> None:
+        if isinstance(event, EditSent):
+            pipeline.emit(event)
         if isinstance(event, Defect):
             pipeline.emit(WarningLogged(f"a request failed with a bug:\n{event.trace}"))
 
-    app = create_app(served, settings, live=live, metrics=metrics, emit=emit)
+    store = pipeline.checkpoint_log.store  # the pipeline applies edits, not the service
+    app = create_app(served, settings, live=live, metrics=metrics, emit=emit, edits=store)
 
     def on_batch(source_batch: SourceBatch, learned: Learned) -> None:
         measure(source_batch, learned)

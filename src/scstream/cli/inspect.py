@@ -25,7 +25,7 @@ _TINY = np.finfo(float).tiny
 def cluster_table(loaded: LoadedModel) -> ClusterTable:
     """Return the clusters of a model; unnamed features are called x0, x1 and so on."""
     model = loaded.model
-    return ClusterTable.of(model.family, model.state, model.feature_names)
+    return ClusterTable.of(model.family, model.state, model.feature_names, names=model.names)
 
 
 def deviations(table: ClusterTable) -> tuple[Array, Array, Array]:  # (K, D), (D,), (D,)

@@ -64,8 +64,10 @@ def print_cluster(loaded: LoadedModel, cluster: int, *, max_n: int) -> None:
     distance, mean, _ = deviations(table)
     out = render.console()
     born, last = format_time(table.born[k]), format_time(table.last_seen[k])
+    name = loaded.model.names.get(cluster)
     facts = [
         ("cluster", f"{cluster} of {loaded.place}"),
+        *([] if name is None else [("name", render.printable(name))]),
         ("share", f"{table.share[k]:.1%}, the weight of {table.weight[k]:,.1f} rows"),
         ("born", f"at time {born}, last row at {last}"),
     ]
@@ -103,6 +105,8 @@ def format_event(event: Event) -> Text:
         (f"{event.kind:<8}", _EVENT_STYLES.get(event.kind, "")),
         f"  {ids:<12}",
         (f" weight {event.weight:,.0f}", render.DIM),
+        "" if event.name is None else f"  {render.printable(event.name)}",
+        ("" if event.author is None else f"  by {render.printable(event.author)}", render.DIM),
     )
 
 
@@ -156,13 +160,15 @@ def _format_offsets(offsets: Offsets) -> Iterator[str]:
 
 
 def _cluster_rows(table: ClusterTable, order: Labels) -> Table:
-    columns = ("id", "share", "", "weight", "born", "seen", "unlike the others")
+    name = ["name"] * bool(table.names)
+    columns = ("id", *name, "share", "", "weight", "born", "seen", "unlike the others")
     drawn = render.plain_table(columns, right=("id", "share", "weight", "born", "seen"))
     distance, _, _ = deviations(table)
     largest = float(table.share.max(initial=0.0)) or 1.0
     for k in order:
         drawn.add_row(
             str(table.id[k]),
+            *(render.printable(table.names.get(int(table.id[k]), "")) for _ in name),
             f"{table.share[k]:.1%}",
             Text(render.symbols().bar(table.share[k] / largest, _BAR_WIDTH), style=render.BAR),
             f"{table.weight[k]:,.0f}",

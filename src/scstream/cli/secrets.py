@@ -15,6 +15,7 @@ from scstream.stream.secrets import masked
 
 STARS = "***"
 TOKEN = "SCSTREAM_TOKEN"
+WRITE_TOKEN = "SCSTREAM_WRITE_TOKEN"
 _SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "token"})
 _CREDENTIALS = re.compile(r"(\w+)://([^/\s@]*(?:@[^/\s@]*)*)@")
 _ASSIGNED = re.compile(

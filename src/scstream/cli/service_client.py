@@ -112,6 +112,7 @@ def _summarize(
                 share=float(each["share"]),
                 weight=float(each["weight"]),
                 quiet=newest - float(each["last_seen"]),
+                name=str(each.get("name") or ""),
             )
             for each in found["clusters"]
         ),

@@ -32,6 +32,7 @@ class ClusterSummary:
     share: float
     weight: float
     quiet: float  # time since its newest row, in the model's time
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Summary:
                     share=float(share[k]),
                     weight=float(weight[k]),
                     quiet=float(state.time - state.last_seen[k]),
+                    name=model.names.get(int(state.ids[k]), ""),
                 )
                 for k in order
             ),

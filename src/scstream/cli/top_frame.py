@@ -172,6 +172,7 @@ def _cluster(cluster: ClusterSummary, change: float | None, *, bar: int, largest
         (f" {text:>7} {arrow}", style),
         f" {cluster.weight:>8,.0f}",
         (f" {f'{cluster.quiet:.6g}' if cluster.quiet > 0 else '':>6}", render.DIM),
+        f"  {render.printable(cluster.name)}" if cluster.name else "",
     )
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
+
+from scstream.core.state import Kind
 
 OTHER = "other"  # label value for all values that are not listed here
 PHASES = ("wait", "learn", "deliver", "flush", "publish", "prune")
-EVENTS = ("born", "split", "merged", "died", "returned")
+EVENTS: tuple[str, ...] = get_args(Kind)
+EDITS = ("applied", "refused")
 ALERTS = ("novelty", "rejected", "log_density", "born", "died")
 STATUSES = ("2xx", "3xx", "4xx", "5xx")
 RANKS = tuple(str(rank) for rank in range(1, 11))
@@ -16,6 +19,7 @@ ROUTES = (
     "/",
     "/clusters",
     "/clusters/{id}",
+    "/clusters/{id}/{action}",
     "/docs",
     "/docs.css",
     "/events",
@@ -28,6 +32,7 @@ ROUTES = (
     "/page/{name}",
     "/predict",
     "/readyz",
+    "/undo",
 )
 _PHASE_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -88,7 +93,7 @@ METRICS = (
     MetricInfo(
         "scstream_events_total",
         "counter",
-        "Events of clusters: births, splits, merges, deaths, returns.",
+        "Events of clusters: births, splits, merges, deaths, returns, and edits by people.",
         labels={"kind": EVENTS},
     ),
     MetricInfo(
@@ -139,6 +144,21 @@ METRICS = (
         "label is a rank and not an id, because ids are unbounded.",
         "both",
         {"rank": RANKS},
+    ),
+    MetricInfo(
+        "scstream_named_cluster_share",
+        "gauge",
+        "Share of the total weight of each cluster that people gave a name. Only the 20 largest of "
+        "them are exported.",
+        "both",
+        {"name": ()},
+    ),
+    MetricInfo(
+        "scstream_edits_total",
+        "counter",
+        "Edits by people.",
+        "both",
+        {"result": EDITS},
     ),
     MetricInfo(
         "scstream_damaged_checkpoints_total",

@@ -31,6 +31,8 @@ from scstream.observe.events import (
     BatchLearned,
     CheckpointDamaged,
     CheckpointWritten,
+    EditApplied,
+    EditRefused,
     GapAccepted,
     RunEvent,
     Started,
@@ -56,6 +58,7 @@ __all__ = ["Metrics", "MetricsServer", "serve_metrics"]
 Lag = Callable[[], int | None]
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PIPELINE_EVENTS = (Started, BatchLearned, CheckpointWritten, GapAccepted, AlertRaised)
+_N_NAMED = 20  # clusters with names that are exported
 _LAG_INTERVAL = 1.0  # seconds between two queries; a query is a round trip to the broker
 _LAG_TIMEOUT = 0.2  # seconds that a scrape waits for the result
 _LAG_MAX_AGE = 10.0  # seconds for which a result is used if a later query does not finish
@@ -102,6 +105,7 @@ class Metrics:
         self.lag = lag
         self._lock = Lock()
         self._registered: set[str] = set()
+        self._n_named = 0  # clusters with names that are exported
         self._routes: dict[str, tuple[dict[str, Counter], Histogram]] = {}
         self._metrics = {metric.name: _create(metric) for metric in METRICS}
         self._registry = CollectorRegistry() if registry is None else registry
@@ -127,6 +131,10 @@ class Metrics:
                 self._checkpoint(event)
             case GapAccepted():
                 self._count("scstream_source_gaps_total")
+            case EditApplied() | EditRefused():
+                result = "applied" if isinstance(event, EditApplied) else "refused"
+                self._counter("scstream_edits_total").labels(result=result).inc()
+                self._register("scstream_edits_total")
             case AlertRaised(kind=kind):
                 self._counter("scstream_alerts_total").labels(kind=_known(kind, ALERTS)).inc()
 
@@ -177,8 +185,11 @@ class Metrics:
         self._set("scstream_model_timestamp_seconds", at)
         self._set("scstream_model_clusters", clusters)
 
-    def shares(self, shares: ArrayLike) -> None:
-        """Set the shares of the largest clusters, by rank; `shares` may be in any order."""
+    def shares(self, shares: ArrayLike, names: Mapping[str, float] | None = None) -> None:
+        """Set the shares of the largest clusters, by rank, and of clusters with names.
+
+        `shares` may be in any order.
+        """
         gauge = self._gauge("scstream_cluster_share")
         largest = np.sort(np.asarray(shares, dtype=np.float64))[: -len(RANKS) - 1 : -1]
         for rank, share in zip(RANKS, largest.tolist(), strict=False):
@@ -187,6 +198,18 @@ class Metrics:
             with suppress(KeyError):  # it was not set
                 gauge.remove(rank)
         self._register("scstream_cluster_share")
+        if names or self._n_named:
+            self._named_shares(names or {})
+
+    def _named_shares(self, names: Mapping[str, float]) -> None:
+        """Set the shares of the largest clusters with names, and drop those of other names."""
+        gauge = self._gauge("scstream_named_cluster_share")
+        gauge.clear()
+        largest = sorted(names.items(), key=lambda named: (-named[1], named[0]))[:_N_NAMED]
+        for name, share in largest:
+            gauge.labels(name=name).set(share)
+        self._n_named = len(largest)
+        self._register("scstream_named_cluster_share")
 
     @property
     def collector(self) -> Any:

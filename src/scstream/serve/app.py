@@ -34,6 +34,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
     from scstream.serve.live import Live
+    from scstream.stream.store import Store
 
 
 def create_app(
@@ -44,6 +45,7 @@ def create_app(
     metrics: Metrics | None = None,
     emit: EventCallback = ignore_event,
     around: Callable[[ASGIApp], ASGIApp] | None = None,
+    edits: Store | None = None,
 ) -> FastAPI:
     """Build the service for a model.
 
@@ -61,6 +63,8 @@ def create_app(
         Is called with "learned", "request" and "defect", and with values by name.
     around : callable, optional
         Middleware around every request, such as `scstream.observe.opentelemetry.traced`.
+    edits : Store, optional
+        Checkpoints of the pipeline that applies edits; by default those that a `Follower` reads.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def create_app(
     100000
     """
     settings = settings or ServiceSettings()
-    service = Service(model, settings, live=live, metrics=metrics, emit=emit)
+    service = Service(model, settings, live=live, metrics=metrics, emit=emit, edits=edits)
     rows = rows_router(service)
     direct = {route.path: _direct(route) for route in rows.routes if isinstance(route, APIRoute)}
     app = _ServiceApp(service, direct, around)

@@ -29,6 +29,7 @@ from scstream.serve.settings import ServiceSettings
 from scstream.stream.edit_queue import EditRequest, submit
 from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
+from scstream.stream.store import Store
 
 if TYPE_CHECKING:
     from scstream.observe.prometheus import Metrics
@@ -61,8 +62,10 @@ class Service:
         live: Live | None = None,
         metrics: Metrics | None = None,
         emit: events.EventCallback = events.ignore_event,
+        edits: Store | None = None,
     ) -> None:
         self.model = model
+        self.edits = model.store if isinstance(model, Follower) else edits
         self.settings = settings
         self.live = live
         self.metrics = metrics
@@ -164,8 +167,8 @@ class Service:
 
     async def edit(self, request: EditRequest, *, client: str) -> tuple[int, Json]:
         """Apply an edit here, or send it to the pipeline; return the status and the response."""
-        if isinstance(self.model, Follower):
-            number = await self.run(partial(submit, self.model.store, request))
+        if self.edits is not None:
+            number = await self.run(partial(submit, self.edits, request))
             self.emit(events.EditSent(number, request.action, request.author, client))
             return 202, {"applied": False, "number": number, "events": []}
         if not isinstance(self.model, LocalModel):
@@ -218,7 +221,7 @@ class Service:
             n_clusters = len(version.model.state.ids)
             at = version.at or nan  # a file has no time
             self.metrics.model(version.version, version.batch, at=at, clusters=n_clusters)
-            self.metrics.shares(version.model.state.share)
+            self.metrics.shares(version.model.state.share, version.model.named_shares)
 
     def request_done(self, context: RequestContext) -> None:
         """Count and log a finished request."""
@@ -265,4 +268,6 @@ def route_of(path: str) -> str:
     if path in ROUTES:
         return path
     first = path.split("/", 2)[1] if path.startswith("/") else ""
+    if first == "clusters" and path.count("/") > 2:
+        return "/clusters/{id}/{action}"
     return {"clusters": "/clusters/{id}", "page": "/page/{name}"}.get(first, OTHER)

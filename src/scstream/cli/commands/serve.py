@@ -82,7 +82,7 @@ def serve(
     SIGTERM or Ctrl-C turn /readyz to 503, finish the current requests and exit with 0; a second
     Ctrl-C does not wait. Logs go to standard error. GET /docs describes all routes.
     """
-    from scstream.cli.secrets import read_token
+    from scstream.cli.secrets import WRITE_TOKEN, read_token
     from scstream.cli.serve import serve_model
     from scstream.serve.settings import ServiceSettings
 
@@ -91,7 +91,7 @@ def serve(
         host=host,
         port=port,
         token=token,
-        write_token=read_token(write_token_file, ctx.obj, variable="SCSTREAM_WRITE_TOKEN"),
+        write_token=read_token(write_token_file, ctx.obj, variable=WRITE_TOKEN),
         learn=learn,
         hosts=tuple(allow_host or ()),
         proxy=behind_proxy,
