@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
-from scstream.serve.live import Live, live_routes
-from tests.page.stage import CHOSEN, INK, ROWS, Crowd, Guard, Stage, browser, complaints, opened
+from scstream.serve.app import create_app
+from scstream.serve.live import Live
+from scstream.serve.model import LocalModel
+from scstream.serve.settings import ServiceSettings
+from scstream.stream.model_version import ModelVersion
+from tests.page.stage import CHOSEN, INK, ROWS, Crowd, Show, Stage, browser, complaints, opened
 
 HOSTILE = [
     "<img src=x onerror=window.hurt=1>",
@@ -195,49 +196,63 @@ def test_hostile_names_are_words_and_nothing_else(page: Page) -> None:
         assert page.evaluate("document.scrollingElement.scrollWidth") <= 1400
 
 
+def learned() -> ModelVersion:
+    """A model of three clusters."""
+    rng = np.random.default_rng(0)
+    centres = 9.0 * np.eye(3)
+    return Show(Live()).learn(centres[rng.integers(3, size=300)] + rng.normal(size=(300, 3)))
+
+
 def test_a_name_is_changed_in_place_with_a_token_that_stays_in_the_tab(page: Page) -> None:
-    played, asked = Played(30, 16, 20), []
-
-    async def rename(request: Request) -> JSONResponse:
-        if request.headers.get("authorization") != "Bearer pencil":
-            return JSONResponse({"error": "Forbidden", "detail": "no"}, status_code=403)
-        id, name = int(request.path_params["id"]), (await request.json())["name"]
-        asked.append((id, name))
-        if name == "taken":
-            return JSONResponse({"error": "InputError", "detail": "it is taken."}, status_code=422)
-        played.crowd.names[id] = name
-        return JSONResponse({}, status_code=202)
-
-    routes = [*live_routes(played.live), Route("/clusters/{id}/name", rename, methods=["POST"])]
-    with Stage(played.live, app=Guard(Starlette(routes=routes), None)) as stage:
-        opened(page, stage)
+    """The service, with a token to read and another one to write."""
+    version, live = learned(), Live()
+    settings = ServiceSettings(token="reader", write_token="pencil")
+    model = LocalModel(version)
+    app = create_app(model, settings, live=live)
+    app.state.service.begin()
+    with Stage(live, app=app) as stage:
+        page.goto(stage.address)
+        page.fill("#token", "reader")
+        page.keyboard.press("Enter")
         page.locator(ROWS).first.click()
-        expect(page.locator("#naming")).to_be_hidden()  # nobody said that names can be changed
-        played.live.editable = True
-        played.crowd.learn()
-        expect(page.locator("#naming")).to_be_visible()
         id = page.eval_on_selector(CHOSEN, "e => e.cluster")
         page.focus(CHOSEN)
         page.keyboard.press("F2")
-        page.keyboard.type("billing")
+        page.keyboard.type("<b>billing</b>")
         page.keyboard.press("Enter")
         expect(page.locator("#write-token")).to_be_focused()
+        assert model.current().model.names == {}
         page.keyboard.type("wrong")
         page.keyboard.press("Enter")
         expect(page.locator("#naming-says")).to_have_text("That token may not change names.")
         page.keyboard.type("pencil")
         page.keyboard.press("Enter")
-        expect(page.locator("#naming-says")).to_contain_text("Named")
-        assert asked == [(id, "billing")]
-        played.crowd.learn()
-        expect(page.locator(f"{CHOSEN} .name")).to_have_text("billing")
+        expect(page.locator(f"{CHOSEN} .name")).to_have_text("<b>billing</b>")
+        expect(page.locator("#naming-says")).to_have_text("Named.")
+        assert model.current().model.names == {id: "<b>billing</b>"}
+        expect(page.locator("#events li").first).to_contain_text("was named “<b>billing</b>”")
         kept = page.evaluate("[JSON.stringify(sessionStorage), JSON.stringify(localStorage)]")
         assert "pencil" in kept[0] and "pencil" not in kept[1] + page.content() + page.url
-        page.fill("#cluster-name", "taken")
+        page.fill("#cluster-name", "two\u200blines")
         page.keyboard.press("Enter")
-        expect(page.locator("#naming-says")).to_have_text("Not named: it is taken.")
+        expect(page.locator("#naming-says")).to_contain_text("Not named: a name has at most")
         page.keyboard.press("Escape")
-        expect(page.locator("#cluster-name")).to_have_value("billing")
+        expect(page.locator("#cluster-name")).to_have_value("<b>billing</b>")
+        page.fill("#cluster-name", "")
+        page.keyboard.press("Enter")
+        expect(page.locator(f"{CHOSEN} .name")).to_have_text("")
+        assert model.current().model.names == {}
+
+
+def test_without_a_write_token_names_are_only_read(page: Page) -> None:
+    version, live = learned(), Live()
+    app = create_app(LocalModel(version), ServiceSettings(), live=live)
+    app.state.service.begin()
+    with Stage(live, app=app) as stage:
+        opened(page, stage)
+        page.locator(ROWS).first.click()
+        expect(page.locator("#detail .who")).to_have_count(1)
+        expect(page.locator("#naming")).to_be_hidden()
 
 
 def test_levels_are_the_groups_of_the_model(page: Page) -> None:

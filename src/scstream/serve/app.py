@@ -82,6 +82,8 @@ def create_app(
     """
     settings = settings or ServiceSettings()
     service = Service(model, settings, live=live, metrics=metrics, emit=emit, edits=edits)
+    if live is not None:
+        live.editable = settings.write_token is not None
     rows = rows_router(service)
     direct = {route.path: _direct(route) for route in rows.routes if isinstance(route, APIRoute)}
     app = _ServiceApp(service, direct, around)

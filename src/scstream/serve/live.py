@@ -65,7 +65,7 @@ class Live:
     Attributes
     ----------
     editable : bool
-        Whether the page offers to name clusters; the service must have the routes for it.
+        Whether the page offers to name clusters; `create_app` sets it if there is a write token.
 
     Examples
     --------

@@ -92,13 +92,14 @@ export class Naming {
     if (token) headers.authorization = `Bearer ${token}`;
     const address = new URL(`clusters/${this.cluster}/name`, document.baseURI);
     try {
-      const body = JSON.stringify({ name });
+      const body = JSON.stringify({ name: name || null });
       const answer = await fetch(address, { method: "POST", headers, body });
       if (answer.status === 401 || answer.status === 403) return this.ask();
-      const { detail } = answer.ok ? {} : await answer.json();
+      const { applied, detail } = await answer.json();
+      const done = applied ? "Named." : "Sent; the pipeline applies it between two batches.";
       this.door.hidden = true;
       this.known = this.form.elements["cluster-name"].value;
-      this.says.textContent = answer.ok ? "Named; the next batch shows it." : `Not named: ${detail}`;
+      this.says.textContent = answer.ok ? done : `Not named: ${detail}`;
     } catch {
       this.says.textContent = "Not named: the service does not answer.";
     }
