@@ -17,6 +17,7 @@ from scstream.plot.cluster_plot import clusters
 from scstream.plot.history import History
 from scstream.plot.lineage_plot import lineage
 from scstream.plot.novelty_plot import novelty
+from scstream.plot.profile_plot import profile
 from scstream.plot.share_plot import weights
 from scstream.plot.style import colour_of, marker_of
 
@@ -31,5 +32,6 @@ __all__ = [
     "lineage",
     "marker_of",
     "novelty",
+    "profile",
     "weights",
 ]

@@ -128,8 +128,8 @@ def animate(
 
     def draw(number: int) -> list[Artist]:
         ax.clear()
-        clusters(frames[number], ax=ax, projection=projection, **choices)
         ax.set_title(f"time {frames[number].model.state.time:g}", loc="left")
+        clusters(frames[number], ax=ax, projection=projection, **choices)
         ax.set_xlim(*limits[0])
         if not projection.is_line:
             ax.set_ylim(*limits[1])

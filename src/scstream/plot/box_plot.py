@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike
 from scstream.errors import InputError
 from scstream.families.base import Array
 from scstream.metrics.prequential import PrequentialResult
-from scstream.plot.style import NEUTRAL, axes_or_new, colour_of, hide_spines, text_colour
+from scstream.plot.style import (
+    NEUTRAL,
+    add_title,
+    axes_or_new,
+    colour_of,
+    counted,
+    hide_spines,
+    text_colour,
+)
 
 _QUANTILES = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 
@@ -65,7 +73,9 @@ def boxes(
     for place, name in enumerate(ordered, 1):
         shade = colour_of(0) if name in highlight else NEUTRAL
         _box(ax, columns[name], place, (colours or {}).get(name, shade))
-    ax.set(xlabel=metric.upper() if len(metric) <= 4 else metric)
+    scored = metric.upper() if len(metric) <= 4 else metric
+    ax.set(xlabel=scored)
+    add_title(ax, f"{scored} of {counted(len(ordered), 'method')}, 5 to 95 % of the batches")
     ax.set_yticks(range(1, 1 + len(ordered)), ordered)
     for label, name in zip(ax.get_yticklabels(), ordered, strict=True):
         label.set_fontweight("bold" if name in highlight else "normal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Ellipse
+from matplotlib.transforms import Bbox
 
 from scstream.core.state import NOVEL
 from scstream.errors import InputError
@@ -16,10 +18,23 @@ from scstream.families.base import Array, Labels, Rows
 from scstream.model import Model
 from scstream.plot.inputs import model_of, rows_of
 from scstream.plot.projection import PlotProjection
-from scstream.plot.style import axes_or_new, colour_of, hide_spines, marker_of, outline, text_colour
+from scstream.plot.style import (
+    NEUTRAL,
+    add_title,
+    axes_or_new,
+    colour_of,
+    counted,
+    figure_of,
+    hide_spines,
+    marker_of,
+    name_of,
+    outline,
+    text_colour,
+)
 
 _LINE_WIDTH = 1.4
-_MAX_NAMED = 40  # maximum number of clusters whose ids are written
+_MANY = 20  # clusters, beyond which ellipses are hardly filled and names are smaller
+_FONT_SIZE = 10.0  # of names
 _MIN_VARIANCE = 1e-9  # minimum variance of an ellipse, as a fraction of the largest
 
 
@@ -32,6 +47,7 @@ def clusters(
     n_std: float = 2.0,
     max_rows: int = 2000,
     projection: PlotProjection | None = None,
+    names: Mapping[int, str] | None = None,
 ) -> Axes:
     """Draw clusters as ellipses with their ids, and rows in the colours of their clusters.
 
@@ -39,7 +55,8 @@ def clusters(
     Two columns are drawn directly. More columns are projected on the two directions in which the
     clusters differ most, in units of the standard deviation within clusters. Counts are drawn as
     shares of their row, categories as indicators of their levels. Rows without a cluster are
-    hollow; the ellipse of a cluster without rows in the last batch is dashed.
+    hollow; the ellipse of a cluster without rows in the last batch is dashed. Names are written
+    from the largest cluster on, where there is room for them.
 
     Parameters
     ----------
@@ -59,6 +76,8 @@ def clusters(
         Maximum number of rows; of more, every n-th row is drawn.
     projection : PlotProjection, optional
         The projection of another plot; ``animate`` uses it for fixed axes.
+    names : mapping of int to str, optional
+        Names of clusters by id, for those that people gave no name or another one.
 
     Returns
     -------
@@ -92,6 +111,8 @@ def clusters(
     else:
         ax.set(xlabel=projection.axis_names[0], ylabel=projection.axis_names[1])
     ax.autoscale_view()
+    _write_names(ax, model, projection, {**model.names, **(names or {})})
+    add_title(ax, f"{counted(model.state.n_clusters, 'cluster')} at time {model.state.time:g}")
     hide_spines(ax)
     return ax
 
@@ -143,29 +164,56 @@ def _draw_clusters(ax: Axes, model: Model, projection: PlotProjection, n_std: fl
     state = model.state
     centres, covariances = projection.centres(model), projection.covariances(model)
     inactive = state.current[:, :, 0].sum(axis=1) <= 0
-    named = set(state.ids[np.argsort(-state.weight, kind="stable")[:_MAX_NAMED]].tolist())
+    fill = 0.12 if state.n_clusters <= _MANY else 0.03
     for place, cluster_id in enumerate(state.ids.tolist()):
         line = "--" if inactive[place] else "-"
         if projection.is_line:
             centre, deviation = centres[place, 0], np.sqrt(covariances[place, 0, 0])
             low, high = centre - n_std * deviation, centre + n_std * deviation
-            ax.axvspan(low, high, color=colour_of(cluster_id), alpha=0.12, linewidth=0, zorder=1)
+            ax.axvspan(low, high, color=colour_of(cluster_id), alpha=fill, linewidth=0, zorder=1)
             ax.axvline(centre, color=colour_of(cluster_id), zorder=3, ls=line, lw=_LINE_WIDTH)
-            at, where = (centre, 0.97), ax.get_xaxis_transform()
         else:
-            ax.add_patch(_ellipse(centres[place], covariances[place], n_std, cluster_id, line))
-            at, where = tuple(centres[place]), ax.transData
-        if cluster_id in named:
-            _write_id(ax, cluster_id, at, where)
+            ellipse = _ellipse(centres[place], covariances[place], n_std, cluster_id, line)
+            ellipse.set_facecolor(to_rgba(colour_of(cluster_id), fill))
+            ax.add_patch(ellipse)
 
 
-def _write_id(ax: Axes, cluster_id: int, at: Any, where: Any) -> None:
+def _write_names(
+    ax: Axes, model: Model, projection: PlotProjection, names: Mapping[int, str]
+) -> None:
+    """Write names of clusters, the largest first, where they do not cover one another."""
+    state, centres = model.state, projection.centres(model)
+    size = _FONT_SIZE if state.n_clusters <= _MANY else 0.8 * _FONT_SIZE
+    where = ax.get_xaxis_transform() if projection.is_line else ax.transData
+    taken: dict[int, Bbox] = {}
+    texts = [name_of(cluster_id, names) for cluster_id in state.ids.tolist()]
+    at = [(x[0], 0.97) if projection.is_line else (x[0], x[1]) for x in centres.tolist()]
+    for place in np.argsort(-state.weight, kind="stable").tolist():
+        box = _box(ax, where.transform(at[place]), texts[place], size)
+        if not any(box.overlaps(other) for other in taken.values()):
+            taken[place] = box
+    for place in sorted(taken):
+        _write_name(ax, texts[place], at[place], where, size)
+    if len(taken) < state.n_clusters:
+        note = f"{state.n_clusters - len(taken)} smaller clusters without a name here"
+        ax.annotate(note, (1, 1), xycoords="axes fraction", ha="right", va="bottom", color=NEUTRAL)
+
+
+def _box(ax: Axes, middle: Any, text: str, size: float) -> Bbox:
+    """Return the pixels that a text covers, about."""
+    pixels = size * figure_of(ax).dpi / 72.0
+    width, height = 0.65 * pixels * len(text), pixels
+    return Bbox.from_bounds(middle[0] - width / 2, middle[1] - height / 2, width, height)
+
+
+def _write_name(ax: Axes, name: str, at: Any, where: Any, size: float) -> None:
     ax.text(
         at[0],
         at[1],
-        str(cluster_id),
+        name,
         transform=where,
         color=text_colour(),
+        fontsize=size,
         weight="bold",
         ha="center",
         va="center",
@@ -186,7 +234,6 @@ def _ellipse(centre: Array, covariance: Array, n_std: float, cluster_id: int, li
         width,
         height,
         angle=angle,
-        facecolor=to_rgba(colour, 0.12),
         edgecolor=colour,
         zorder=3,
         linestyle=line,

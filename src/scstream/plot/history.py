@@ -144,8 +144,14 @@ class History:
         return table
 
 
-def require_batches(history: History) -> History:
-    """Return the history; raise `InputError` if it is empty."""
+def require_batches(history: Any) -> History:
+    """Return the history; raise `InputError` if it is empty, or is a model without a past."""
+    if not isinstance(history, History):
+        raise InputError(
+            "this plot needs what happened in every batch, which a model does not keep; record it "
+            "with history = plot.History() and model.fit_stream(batches, on_batch=history.record), "
+            "and pass the history."
+        )
     if not len(history):
         raise InputError("this history is empty; call history.record(model) after each batch.")
     return history

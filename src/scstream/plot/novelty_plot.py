@@ -8,6 +8,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from scstream.plot.history import History, require_batches
 from scstream.plot.style import (
+    add_title,
     axes_or_new,
     batch_edges,
     colour_of,
@@ -60,6 +61,7 @@ def novelty(history: History, *, ax: Axes | None = None, density: bool = True) -
     ax.yaxis.set_major_locator(MaxNLocator(3))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     hide_spines(ax)
+    add_title(ax, "Rows without a cluster in each batch")
     if density:
         above = inset_above(ax, top, 0.6)
         above.plot(

@@ -7,10 +7,14 @@ colours of the current matplotlib style, so light and dark styles both work.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patheffects import AbstractPathEffect, withStroke
 
 from scstream.families.base import Array
@@ -18,6 +22,8 @@ from scstream.families.base import Array
 NEUTRAL = "#8a8a8a"  # visible on white and on black
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#999933")
 N_COLOURS = len(_COLOURS)
+_INCHES = 0.17  # height of a line of text
+HATCHES = ("", "//", "..", "\\\\", "xx", "--")  # for ids with the same colour
 _MARKERS = ("o", "s", "^", "D", "v", "P")  # coprime to the colours: 42 different pairs
 
 
@@ -65,13 +71,51 @@ def marker_of(cluster_id: int) -> str:
     return "o" if cluster_id < 0 else _MARKERS[cluster_id % len(_MARKERS)]
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
-    """Return the axes, or those of a new pyplot figure, which the caller shows and closes."""
+def hatch_of(cluster_id: int) -> str:
+    """Return the hatch of a cluster in areas; ids with the same colour have different ones."""
+    return "" if cluster_id < 0 else HATCHES[cluster_id // N_COLOURS % len(HATCHES)]
+
+
+def name_of(cluster_id: int, names: Mapping[int, str] | None) -> str:
+    """Return the name of a cluster that people gave it, or its id."""
+    return (names or {}).get(cluster_id) or str(cluster_id)
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number and a noun, in the plural unless it is one."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def add_title(ax: Axes, title: str, *, pad: float | None = None) -> None:
+    """Write a title at the left, unless the axes have one."""
+    if not any(ax.get_title(loc=loc) for loc in ("left", "center", "right")):
+        ax.set_title(title, loc="left", pad=pad)
+
+
+def fit_labels(ax: Axes, n_labels: int) -> None:
+    """Make labels of the vertical axis so small that they do not overlap."""
+    points = 72.0 * ax.bbox.height / figure_of(ax).dpi
+    size = float(np.clip(0.85 * points / max(n_labels, 1), 4.5, 10.0))
+    ax.tick_params(axis="y", labelsize=size)
+
+
+def figure_of(ax: Axes) -> Figure:
+    """Return the figure that the axes are in."""
+    return cast(Figure, ax.get_figure(root=True))
+
+
+def axes_or_new(ax: Axes | None, n_lines: int = 0) -> Axes:
+    """Return the axes, or those of a new pyplot figure, which the caller shows and closes.
+
+    A new figure is high enough for `n_lines` lines of text beside the axes.
+    """
     if ax is not None:
         return ax
     from matplotlib import pyplot
 
-    return pyplot.subplots(layout="constrained")[1]
+    width, height = mpl.rcParams["figure.figsize"]
+    size = (width, max(height, _INCHES * n_lines + 1.2))
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
 
 
 def hide_spines(ax: Axes) -> None:
