@@ -255,6 +255,21 @@ def test_without_a_write_token_names_are_only_read(page: Page) -> None:
         expect(page.locator("#naming")).to_be_hidden()
 
 
+def test_exemplars_are_shown_as_words_if_the_service_sends_any(page: Page) -> None:
+    """A stand-in answers for the service, which does not send exemplars yet."""
+    played = Played(30, 16, 20)
+    rows = [{"text": HOSTILE[0]}, {"id": "ticket 7"}, {"row": [0.5, -2.0]}]
+    page.route("**/clusters/*", lambda route: route.fulfill(json={"cluster": {"exemplars": rows}}))
+    with Stage(played.live) as stage:
+        opened(page, stage)
+        page.locator(ROWS).first.click()
+        expect(page.locator("#exemplars li")).to_have_count(0)
+        page.evaluate("import('/page/store.js').then(m => (m.store.picture.exemplars = true))")
+        page.locator(ROWS).nth(1).click()
+        expect(page.locator("#exemplars li")).to_have_text([HOSTILE[0], "ticket 7", "0.5, −2"])
+        assert page.evaluate("window.hurt") is None and page.locator("#exemplars img").count() == 0
+
+
 def test_levels_are_the_groups_of_the_model(page: Page) -> None:
     played = Played(60, 16, 20)
     with Stage(played.live) as stage:
