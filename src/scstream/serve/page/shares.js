@@ -181,8 +181,11 @@ function drawLayers(context, layers, at, { y, colours }) {
     if (best.height >= 12) labels.push({ ...best, layer, dim });
   }
   const chosen = layers.find(({ id }) => id === store.selected);
-  if (chosen) {
-    trace(context, chosen, at, y);
+  const isThere = (_, i) => chosen.high[i] > chosen.low[i];
+  if (chosen && at.some(isThere)) {
+    const part = [at.findIndex(isThere), at.findLastIndex(isThere) + 1]; // of its life
+    const [low, high] = [chosen.low.slice(...part), chosen.high.slice(...part)];
+    trace(context, { low, high }, at.slice(...part), y);
     context.lineWidth = 2.5;
     context.strokeStyle = colours.of(chosen.id);
     context.stroke();
