@@ -72,6 +72,18 @@ table with `kind` and the options of that sink) with the same guarantee as label
 `alerts.webhook` by the command line. Alert rules do not change labels; you can change them at any
 restart."""
 
+EVENTS_ARE = """\
+## [events] and [labels]
+
+`[events]` is a sink for events of clusters, births, splits, merges and edits by people, with the
+same guarantee as labels. Its columns are `kind`, `time`, `id`, `weight`, `other` (-1 for none),
+`name` and `author`. `[labels]` says what labels carry besides the id of the cluster."""
+NAMING_IS = """\
+## [naming]
+
+Ask a server or a command for names of new clusters; see [edit.md](../howto/edit.md). The command
+line asks; answers are applied as edits."""
+
 ON_RAY = """\
 ### keys on a Ray cluster
 
@@ -107,6 +119,23 @@ WEBHOOK = Option(
     "An https:// or http:// address to which every alert is posted as JSON; logs omit its path.",
 )
 TOKEN = Option("token", "str", None, "Sent to the webhook as `Authorization: Bearer`.")
+ADDED = Option(
+    "add",
+    "list of str",
+    None,
+    "Columns of `[labels]`: `cluster_name`, `cluster_group`, `group_name`.",
+)
+NAMING = [
+    Option("url", "str", None, 'A server to ask. It answers `{"name": "..."}`.'),
+    Option("token", "str", None, "Sent to the server as `Authorization: Bearer`."),
+    Option("model", "str", None, "A language model: the request has the form of chat completions."),
+    Option("command", "list of str", None, "A program to run instead, with its arguments."),
+    Option("timeout", "float", 30.0, "Seconds that an answer may take."),
+    Option("attempts", "int", 3, "How often it asks about one cluster."),
+    Option(
+        "changed", "float", 3.0, "Standard deviations that a cluster moves before it asks anew."
+    ),
+]
 STORE = Option(
     "options", "table", None, "For an address: the options below, and other options of obstore."
 )
@@ -150,6 +179,10 @@ def sections() -> Iterator[str]:
     yield table(options(RayKeys, ["workers", "address", "deadline", "replay"]))
     yield ALERTS_ARE
     yield table([*options(AlertOptions), ALERT_SINK, WEBHOOK, TOKEN])
+    yield EVENTS_ARE
+    yield table([ADDED])
+    yield NAMING_IS
+    yield table(NAMING)
     yield "## Exit codes\n\n| code | error | meaning |\n|---|---|---|\n" + "\n".join(exit_codes())
 
 

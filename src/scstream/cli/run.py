@@ -18,6 +18,7 @@ from scstream.errors import InputError
 from scstream.observe.events import EventCallback, RunEvent, Started, Stopped, WarningLogged
 from scstream.observe.webhook import posting
 from scstream.stream.config import FOLDER, build
+from scstream.stream.naming import naming
 
 
 def run_pipeline(
@@ -57,6 +58,7 @@ def run_pipeline(
             library_logs(lambda detail: thread.emit(WarningLogged(detail))),
             posting(settings.get("alerts", {})) as post,
             start_exporters(pipeline, exporters, redactor) as others,
+            naming(pipeline, settings.get("naming", {})),
         ):
             listeners += [post, *others]
             try:

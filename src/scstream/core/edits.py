@@ -67,9 +67,11 @@ def apply_edit(now: Editable, edit: Edit) -> tuple[State, tuple[Event, ...]]:
 
 
 def name_cluster(now: Editable, edit: Edit) -> Transition:
-    """Give a cluster a name, or take it away."""
+    """Give a cluster a name, or take it away; without `hold`, only if it has none."""
     index = index_of(now.state, edit.id)
-    name = read_name(edit.name)
+    name, known = read_name(edit.name), now.state.steering.names.get(edit.id or 0)
+    if not edit.hold and known is not None:
+        raise InputError(f"cluster {edit.id} has the name {known!r} already.")
     steering = now.state.steering.with_names({int(now.state.ids[index]): name})
     return _noted(now.state, "named", index, steering, name=name)
 

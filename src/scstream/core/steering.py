@@ -43,7 +43,7 @@ class Edit:
         Whether `id` is a cluster or a group.
     hold : bool
         After "merge" and "split": whether the algorithm must leave the result as it is; for "seed":
-        whether the cluster is pinned.
+        whether the cluster is pinned; for "name": whether another name is replaced.
     author : str
         Who made the change.
 

@@ -1,4 +1,4 @@
-"""The address that alerts are posted to: checked, and shown without its secrets."""
+"""An address to post to: checked, and shown without its secrets."""
 
 from __future__ import annotations
 
@@ -9,32 +9,38 @@ from scstream.errors import InputError
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def check_address(url: str, *, token: str | None = None) -> SplitResult:
-    """Return the parts of an address that alerts can be posted to; its secrets are never shown."""
+def check_address(
+    url: str, *, token: str | None = None, section: str = "alerts", option: str = "webhook"
+) -> SplitResult:
+    """Return the parts of an address to post to; its secrets are never shown.
+
+    `section` and `option` are the names of the setting in errors.
+    """
+    name = f"{section}.{option}"
     try:
         parts = urlsplit(url)
         port = parts.port
     except (AttributeError, TypeError, ValueError):
-        raise InputError("alerts.webhook is no address; give https://host/path.") from None
+        raise InputError(f"{name} is no address; give https://host/path.") from None
     if parts.scheme not in ("https", "http") or not parts.hostname or port == 0:
         raise InputError(
-            "alerts.webhook must begin with https:// or http://, got "
+            f"{name} must begin with https:// or http://, got "
             f"{shown_address(parts)}; give https://host/path."
         )
     if parts.username is not None or parts.password is not None:
         raise InputError(
-            f"alerts.webhook at {shown_address(parts)} holds a user or a password; leave them out "
-            "of the address and give alerts.token."
+            f"{name} at {shown_address(parts)} holds a user or a password; leave them out of the "
+            f"address and give {section}.token."
         )
     if token is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise InputError(
-            f"alerts.token would go to {shown_address(parts)} in the clear; use https://, or leave "
-            "the token out."
+            f"{section}.token would go to {shown_address(parts)} in the clear; use https://, or "
+            "leave the token out."
         )
     if not all("!" <= sign <= "~" for sign in url + (token or "")):
         raise InputError(
-            "alerts.webhook and alerts.token must be plain ASCII without spaces; write other "
-            "signs of the address as %XX."
+            f"{name} and {section}.token must be plain ASCII without spaces; write other signs of "
+            "the address as %XX."
         )
     return parts
 

@@ -48,6 +48,7 @@ SECTIONS = (
     "alerts",
     "events",
     "labels",
+    "naming",
     "threads",
 )
 # Labels depend on these sections, except for the options in _INDIFFERENT.
@@ -56,6 +57,7 @@ _RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray 
 _INDIFFERENT = ("n_jobs", "executor", "max_events", "memory", "segment", "retry", *_RAY)
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
 POSTED = ("webhook", "token")  # options of alerts that the command line uses
+NAMING = ("url", "token", "model", "command", "timeout", "attempts", "changed")
 SCHEMA = ("features", "keep", "key", "time", "text")
 FOLDER = "checkpoints"  # where checkpoints are kept
 FORMAT = "json"  # of messages
@@ -100,6 +102,7 @@ def build(
     (3, 51)
     """
     _reject_unknown("setting", settings, SECTIONS)
+    _reject_unknown("naming", _section(settings, "naming"), NAMING)
     _check_apart(settings)
     job = settings.get("job", "scstream")
     source, message_format = _source(_section(settings, "source"))
