@@ -43,7 +43,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 @pytest.mark.parametrize("sample_weight", [None, RNG.uniform(0.5, 2.0, size=600)])
 @pytest.mark.parametrize("params", [{}, {"half_life": None}, {"half_life": 0.3}])
 def test_weights_are_those_of_rows_that_come_alone(params: Any, sample_weight: Any) -> None:
-    rows = RNG.normal(size=(600, 2))
+    rows = np.random.default_rng(2).normal(size=(600, 2))
     found = model(**params).partial_fit(rows, time=TIMES, sample_weight=sample_weight)
     half_life = found.half_life or np.inf
     left = np.exp2(-(TIMES[-1] - TIMES) / half_life)
@@ -166,7 +166,7 @@ def test_dates_count_in_seconds(times: Any) -> None:
 
 
 def test_sparse_rows_and_empty_ones() -> None:
-    counts = sparse.csr_array(RNG.poisson(0.5, size=(200, 8)).astype(float))
+    counts = sparse.csr_array(np.random.default_rng(3).poisson(0.5, size=(200, 8)).astype(float))
     found = model().partial_fit(counts, time=TIMES[:200])
     dense = model(family="multinomial").partial_fit(counts.toarray(), time=TIMES[:200])
     assert found.family_.name == dense.family_.name

@@ -60,10 +60,8 @@ class ScStreamTopics(ScStream):
             The rows.
         y : None
             Not used.
-        time : number, datetime or numpy.datetime64, optional
+        time, sample_weight : object
             As in `ScStream.partial_fit`.
-        sample_weight : array of shape (N,), optional
-            How much each row counts.
 
         Returns
         -------

@@ -337,7 +337,9 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         self, X: Any, time: Any = None, weight: Any = None, *, first: bool, complete: bool = False
     ) -> Self:
         """Learn a batch; nothing of this estimator changes if that raises."""
-        X, time = take_times(X, time)
+        by_row = time is not None and has_row_times(time)
+        if by_row:
+            X, time = take_times(X, time)
         start: Settings | Model
         if first:
             checked = copy(self)
@@ -352,7 +354,7 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
             start = self._current()
         if isinstance(start, Settings) and complete:
             update = start.update(rows, time=time, weight=weight, complete=True)
-        elif has_row_times(time):
+        elif by_row:
             update = learn_in_order(start, rows, time, weight, self._learn)
         else:
             update = self._learn(start, rows, time, weight)

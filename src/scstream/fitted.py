@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from operator import attrgetter, is_
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -50,8 +50,11 @@ class FittedModel:
     def _current(self) -> Model:
         """Return the model with the current values of all parameters; some may not change."""
         model, now = self._fitted(), _parameters(self)
-        if all(map(is_, now, _parameters(model.settings))):
-            return model
+        try:
+            if now == model.settings.values:  # at every batch, so it must be fast
+                return model
+        except ValueError:  # an array was replaced, and may be another
+            pass
         return model.with_parameters(**dict(zip(PARAMETERS, now, strict=True)))
 
     def _learn(self, model: Settings | Model, rows: Rows, time: Any, weight: Any) -> Update:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -116,6 +117,11 @@ class Settings:
     def parameters(self) -> dict[str, Any]:
         """Return the parameters by name, without the names of the columns."""
         return {name: getattr(self, name) for name in PARAMETERS}
+
+    @cached_property
+    def values(self) -> tuple[Any, ...]:
+        """The values of the parameters, in the order of `PARAMETERS`."""
+        return tuple(getattr(self, name) for name in PARAMETERS)
 
     @property
     def family_kind(self) -> Family | type[Family]:

@@ -51,6 +51,12 @@ def test_nothing_heavy_is_loaded(module: str) -> None:
     assert loaded_by(module) & HEAVY == set()
 
 
+def test_modules_are_there_after_importing_the_package() -> None:
+    program = "scstream; assert scstream.datasets.drifting_gaussians; scstream.metrics"
+    assert loaded_by(program) & HEAVY == set()
+    assert "scstream.datasets" in loaded_by(program)
+
+
 @pytest.mark.parametrize(
     "module",
     [
