@@ -20,6 +20,7 @@ from scstream.families.base import Labels
 from scstream.fitted import FittedModel
 from scstream.io.estimator_input import validate_rows
 from scstream.io.parameters import family_kind
+from scstream.io.schema import read_notes
 from scstream.model import PARAMETERS, Model, Settings
 from scstream.row_times import has_row_times, learn_in_order, take_times
 
@@ -100,6 +101,11 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         cluster (`scstream.distributed.RayExecutor`). Results do not depend on it. It is not saved.
     max_events : int
         Number of events that `events_` keeps.
+    exemplars : int or dict
+        Number of typical rows that are kept of every cluster, in `exemplars_`; 0 keeps none. A dict
+        such as ``{"n": 5, "rows": False, "save": True}`` also says whether rows are kept, or only
+        the `ids` and `texts` that `partial_fit` gets, and whether model files contain them; by
+        default rows are kept in memory and not in files.
     random_state : int, numpy Generator or RandomState, or None
         An integer makes runs repeatable. None draws a seed, which ``config_.seed`` then shows.
 
@@ -125,6 +131,8 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         Names that people gave to clusters, by id.
     events_ : EventList
         Births, splits, merges, deaths and returns of clusters; the newest last.
+    exemplars_ : dict of int to list of Exemplar
+        Typical rows of every cluster, the best first; for ``exemplars=5`` and the like.
     info_ : Info
         What happened in the last batch.
     model_ : Model
@@ -189,6 +197,7 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         n_jobs: int | None = -1,
         executor: Any = None,
         max_events: int = 1000,
+        exemplars: Any = 0,
         random_state: Any = None,
     ) -> None:
         self.family = family
@@ -212,9 +221,10 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         self.n_jobs = n_jobs
         self.executor = executor
         self.max_events = max_events
+        self.exemplars = exemplars
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, ids: Any = None, texts: Any = None) -> Self:
         """Start again and learn all rows as one table.
 
         Of a table of less than 1,000 rows, five starts are tried and the most probable partition
@@ -231,6 +241,8 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
             The rows.
         y : None
             Ignored.
+        ids, texts : sequences of length N, optional
+            As in `partial_fit`.
 
         Returns
         -------
@@ -243,10 +255,17 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         >>> ScStream(random_state=0).fit([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]]).labels_
         array([0, 0, 0, 0, 0, 0])
         """
-        return self._update(X, first=True, complete=True)
+        return self._update(X, ids=ids, texts=texts, first=True, complete=True)
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, time: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        time: Any = None,
+        sample_weight: Any = None,
+        ids: Any = None,
+        texts: Any = None,
     ) -> Self:
         """Learn one batch.
 
@@ -269,6 +288,8 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
             it for rows that are counts of equal rows, for sampled rows (the inverse of the chance
             to be sampled), and for rows that are trusted less. Weights are not normalised: a
             cluster is born of `min_birth_weight`, not of a number of rows.
+        ids, texts : sequences of length N, optional
+            Ids and texts of the rows, which `exemplars_` has.
 
         Returns
         -------
@@ -284,7 +305,8 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         >>> model.partial_fit([[0.1], [0.2]], time=[17, 16]).model_.time
         17.0
         """
-        return self._update(X, time, sample_weight, first=not hasattr(self, "model_"))
+        first = not hasattr(self, "model_")
+        return self._update(X, time, sample_weight, ids=ids, texts=texts, first=first)
 
     def score(self, X: Any, y: Any = None, *, time: Any = None) -> float:
         """Return the mean of `score_samples`, by which `GridSearchCV` compares parameters.
@@ -334,7 +356,15 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         return bundle
 
     def _update(
-        self, X: Any, time: Any = None, weight: Any = None, *, first: bool, complete: bool = False
+        self,
+        X: Any,
+        time: Any = None,
+        weight: Any = None,
+        *,
+        ids: Any = None,
+        texts: Any = None,
+        first: bool,
+        complete: bool = False,
     ) -> Self:
         """Learn a batch; nothing of this estimator changes if that raises."""
         by_row = time is not None and has_row_times(time)
@@ -353,11 +383,14 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
             rows = validate_rows(self, X, self.model_.family, first=False)
             start = self._current()
         if isinstance(start, Settings) and complete:
-            update = start.update(rows, time=time, weight=weight, complete=True)
+            update = start.update(
+                rows, time=time, weight=weight, ids=ids, texts=texts, complete=True
+            )
         elif by_row:
-            update = learn_in_order(start, rows, time, weight, self._learn)
+            notes = read_notes(ids, texts, rows.shape[0])
+            update = learn_in_order(start, rows, time, weight, self._learn, notes=notes)
         else:
-            update = self._learn(start, rows, time, weight)
+            update = self._learn(start, rows, time, weight, ids, texts)
         self.labels_ = update.labels
         self._keep(update.model, rows)
         self._advise(rows, first=first)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scstream.core.exemplars import Exemplar
 from scstream.core.reasons import reasons
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels
@@ -15,6 +16,7 @@ from scstream.io.clusters import ClusterTable
 from scstream.io.description import Description, describe
 from scstream.io.estimator_input import rows_to_predict
 from scstream.io.event_list import EventList
+from scstream.io.exemplars import exemplar_text
 from scstream.io.explanation import Explanation, check_n
 from scstream.model import Model
 from scstream.view.svg import cluster_svg
@@ -34,9 +36,53 @@ class ExplainMixin:
         return model.names if level == "cluster" else model.state.steering.group_names
 
     @property
-    def _exemplars(self) -> Mapping[int, Sequence[str]]:
-        """Typical rows of clusters as text, by id; none if the model keeps none."""
-        return {}
+    def exemplars_(self) -> dict[int, list[Exemplar]]:
+        """Typical rows of every cluster, the best first, by id."""
+        return self.exemplars_at()
+
+    def exemplars_at(
+        self, level: str = "cluster", *, resolution: float = 1.0
+    ) -> dict[int, list[Exemplar]]:
+        """Return typical rows of every cluster or group.
+
+        They are the rows at which their cluster is densest, with a preference for new ones.
+
+        Parameters
+        ----------
+        level : {"cluster", "group"}
+            Exemplars of clusters, or of the groups of ``groups_``.
+        resolution : float
+            Of groups, as in `groups_at`.
+
+        Returns
+        -------
+        dict of int to list of Exemplar
+            At most as many as the parameter `exemplars` says, the best first, by the id of the
+            cluster or group. A cluster without any is left out.
+
+        Examples
+        --------
+        >>> from scstream import ScStream
+        >>> X = [[0.0], [0.1], [0.2], [0.3], [0.9]]
+        >>> model = ScStream(exemplars=2, random_state=0).fit(X, ids=["a", "b", "c", "d", "e"])
+        >>> [exemplar.id for exemplar in model.exemplars_at("group")[0]]
+        ['d', 'c']
+        """
+        model = self._fitted()
+        if not model.keep.n:
+            raise InputError(
+                "this model keeps no exemplars; make it with exemplars=5, or set_params(exemplars="
+                "5) before more batches."
+            )
+        return model.exemplars_at(level=level, resolution=resolution)
+
+    def _typical(self, level: str, resolution: float) -> Mapping[int, Sequence[str]]:
+        """Typical rows of clusters or groups as text, by id; none if the model keeps none."""
+        model = self._fitted()
+        found = model.exemplars_at(level=level, resolution=resolution)
+        names = model.feature_names
+        shown = {id_: [exemplar_text(each, names) for each in own] for id_, own in found.items()}
+        return {id_: own for id_, own in shown.items() if any(own)}
 
     @property
     def events_(self) -> EventList:
@@ -53,6 +99,7 @@ class ExplainMixin:
             model.feature_names,
             names=self._names(),
             levels=model.settings.levels,
+            exemplars=model.exemplars_at(),
         )
 
     def describe(
@@ -108,7 +155,7 @@ class ExplainMixin:
             level=level,
             levels=model.settings.levels,
             names=self._names(level),
-            exemplars=self._exemplars if level == "cluster" else {},
+            exemplars=self._typical(level, resolution),
         )
 
     def explain(

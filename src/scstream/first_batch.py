@@ -11,6 +11,7 @@ import numpy as np
 from scstream.compute.rows import RemoteRows
 from scstream.core.config import Config
 from scstream.core.dither import dithered
+from scstream.core.notes import NO_NOTES, Notes
 from scstream.core.ratios import log_joint
 from scstream.core.rng import key_for
 from scstream.core.state import NOVEL, Batch, State
@@ -78,7 +79,13 @@ def _first_family(
     )
 
 
-def learn_table(settings: Settings, rows: Rows, weight: Array | None, time: Any) -> Update:
+def learn_table(
+    settings: Settings,
+    rows: Rows,
+    weight: Array | None,
+    time: Any,
+    notes: Notes | None = None,
+) -> Update:
     """Learn a whole table.
 
     Of a small table several starts are tried, and the most probable partition is kept. A large
@@ -87,11 +94,11 @@ def learn_table(settings: Settings, rows: Rows, weight: Array | None, time: Any)
     """
     config = settings.to_config()
     if config.algorithm != "default" or isinstance(rows, RemoteRows):
-        return learn(settings.start(rows, weight, config=config), rows, weight, time)
+        return learn(settings.start(rows, weight, config=config), rows, weight, time, notes)
     if rows.shape[0] < _LARGE_TABLE:
         starts = [replace(config, seed=(config.seed + i) % 2**63) for i in range(_STARTS)]
         found = [
-            learn(settings.start(rows, weight, config=start), rows, weight, time)
+            learn(settings.start(rows, weight, config=start), rows, weight, time, notes)
             for start in starts
         ]
         best = max(found, key=lambda update: log_posterior(update, rows, weight))
@@ -101,7 +108,8 @@ def learn_table(settings: Settings, rows: Rows, weight: Array | None, time: Any)
     order = np.argsort(model.family.kernels.uniforms(key, np.arange(rows.shape[0]))[:, 0])
     for half in map(np.sort, np.array_split(order, 2)):
         half_weight = None if weight is None else weight[half]
-        update = learn(model, rows[half], half_weight, time or 0.0)
+        half_notes = (notes or NO_NOTES).take(half)
+        update = learn(model, rows[half], half_weight, time or 0.0, half_notes)
         model = update.model.replace(held=None)
     labels = model.at().labels(rows)
     info = replace(update.info, n_novel=int((labels == NOVEL).sum()))

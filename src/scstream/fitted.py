@@ -24,7 +24,7 @@ from scstream.families.scales import TooFar
 from scstream.io.advice import MANY_ROWS, Advisor
 from scstream.io.disk import write_atomically
 from scstream.io.estimator_input import rows_to_predict
-from scstream.io.schema import read_weight
+from scstream.io.schema import read_notes, read_weight
 from scstream.learning import Update
 from scstream.model import PARAMETERS, Model, Settings, load_model
 from scstream.posterior import Chain, PosteriorSamples
@@ -57,10 +57,18 @@ class FittedModel:
             pass
         return model.with_parameters(**dict(zip(PARAMETERS, now, strict=True)))
 
-    def _learn(self, model: Settings | Model, rows: Rows, time: Any, weight: Any) -> Update:
+    def _learn(
+        self,
+        model: Settings | Model,
+        rows: Rows,
+        time: Any,
+        weight: Any,
+        ids: Any = None,
+        texts: Any = None,
+    ) -> Update:
         """Learn a batch; rows that lie too far from all others are left out with a warning."""
         try:
-            return model.update(rows, time=time, weight=weight)
+            return model.update(rows, time=time, weight=weight, ids=ids, texts=texts)
         except TooFar:
             if not isinstance(rows, np.ndarray) or isinstance(model, Settings):
                 raise
@@ -68,7 +76,8 @@ class FittedModel:
         self._advisor.of_far_rows(int(far.sum()))
         weight = read_weight(weight, rows.shape[0])
         near = None if weight is None else weight[~far]
-        update = model.update(rows[~far], time=time, weight=near)
+        notes = read_notes(ids, texts, rows.shape[0]).take(~far)
+        update = model.update(rows[~far], time=time, weight=near, ids=notes.ids, texts=notes.texts)
         labels = np.full(len(far), NOVEL)
         labels[~far] = update.labels
         return update._replace(labels=labels)
@@ -370,7 +379,7 @@ class FittedModel:
         samples, self._chain = self._chain.sample(n, thin)
         return samples
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, exemplars: bool | None = None) -> None:
         """Write the model to a file from which it can continue bit for bit.
 
         The file is safetensors with a JSON header and checksums, no pickle. It appears complete or
@@ -380,6 +389,9 @@ class FittedModel:
         ----------
         path : path
             Where to write; a file of that name is replaced.
+        exemplars : bool, optional
+            Whether the file contains `exemplars_`, with their rows, ids and texts. By default it
+            does only if the parameter `exemplars` has ``"save": True``.
 
         Examples
         --------
@@ -391,7 +403,7 @@ class FittedModel:
         ...     ScStream.load(f"{folder}/m.scstream").n_clusters_
         1
         """
-        write_atomically(Path(path), self._current().to_bytes())
+        write_atomically(Path(path), self._current().to_bytes(exemplars=exemplars))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, kernel: Any = None) -> Self:

@@ -21,8 +21,11 @@ from scstream.core.algorithms import ALGORITHMS
 from scstream.core.assign import Executor
 from scstream.core.calibration import EVERY, N_CALIBRATED, Calibration, calibrate
 from scstream.core.dither import dithered
+from scstream.core.exemplar_choice import learn_exemplars
+from scstream.core.exemplars import Exemplars
 from scstream.core.held import Held, HeldInfo, elapsed, enough_rows, holds, is_young
 from scstream.core.inherit import inherit_ids
+from scstream.core.notes import Notes
 from scstream.core.predictor import Predictor
 from scstream.core.retype import retyped
 from scstream.core.rng import key_for
@@ -92,9 +95,13 @@ def suited(model: Model, rows: Rows) -> Model:
     return model
 
 
-def learn(model: Model, rows: Rows, weight: Array | None, time: Any) -> Update:
-    """Learn a batch whose entries and weights are checked."""
+def learn(
+    model: Model, rows: Rows, weight: Array | None, time: Any, notes: Notes | None = None
+) -> Update:
+    """Learn a batch whose entries, weights and notes are checked."""
     batch = _batch(model, rows, weight, time)
+    if notes is not None:
+        batch = replace(batch, notes=notes)
     try:
         if model.is_young:  # the entries were checked for any family
             check_rows(rows, check_entries, family=model.family)
@@ -181,7 +188,7 @@ def _learn_unsuitable(model: Model, batch: Batch, error: InputError) -> Update:
     changed = _retyped(model, batch.rows)
     if changed is model:
         raise error
-    return learn(changed, batch.rows, batch.weight, batch.time)
+    return learn(changed, batch.rows, batch.weight, batch.time, batch.notes)
 
 
 def _widened(model: Model, rows: Rows) -> Model:
@@ -233,8 +240,12 @@ def _step(model: Model, batch: Batch) -> Update:
     """Learn a batch now, and note how dense its rows were."""
     with computing(model.settings, model.family.kernels) as executor:
         update = _step_on_trial(model, batch, executor)
-        calibration = _calibrated(model, update.model, batch)
-    return update._replace(model=update.model.replace(calibration=calibration))
+        after = update.model.replace(calibration=_calibrated(model, update.model, batch))
+        if model.settings.exemplars:
+            vars(after)["exemplars"] = _exemplars(after, model.exemplars, batch, update.labels)
+        elif after.exemplars is not None:
+            after = after.replace(exemplars=None)
+    return update._replace(model=after)
 
 
 def _calibrated(model: Model, after: Model, batch: Batch) -> Calibration | None:
@@ -250,6 +261,20 @@ def _calibrated(model: Model, after: Model, batch: Batch) -> Calibration | None:
     if model.state.is_new:
         left = 1.0
     return calibrate(model.calibration, found.log_density, found.label, left=float(left))
+
+
+def _exemplars(
+    model: Model, known: Exemplars | None, batch: Batch, labels: Labels
+) -> Exemplars | None:
+    """Return the exemplars of the model after a batch, from those before it."""
+    keep = model.keep
+    if not keep.n:
+        return None
+    if known is None or (known.rows is None) == keep.rows:
+        known = Exemplars.empty(model.family.n_features, rows=keep.rows)
+    return learn_exemplars(
+        known, model.family, model.config, model.state, batch, labels, model.info.events, keep=keep
+    )
 
 
 def _step_on_trial(model: Model, batch: Batch, executor: Executor) -> Update:
@@ -397,6 +422,10 @@ def _restarted(model: Model, held: Held, batch: Batch) -> Update:
     if len(held) < enough_rows(model.config):
         young = replace(held, label=labels, n_tried=len(held))
     known = update.model.replace(held=young, calibration=after.calibration)
+    if known.settings.exemplars:  # with the ids that clusters have now
+        with computing(known.settings, kernels):
+            kept = _exemplars(known, None, batch, labels)
+        known = known.replace(exemplars=kept)
     return _newest(update._replace(model=known), n_rows)
 
 

@@ -18,8 +18,10 @@ from scstream.compute.threads import one_blas_thread
 from scstream.core.algorithms import ALGORITHMS
 from scstream.core.calibration import Calibration
 from scstream.core.config import Config
+from scstream.core.exemplars import Exemplar, Exemplars, Keep, best, read_keep
 from scstream.core.groups import Groups, Hierarchy, build_hierarchy, group_events
 from scstream.core.held import Held
+from scstream.core.notes import Notes
 from scstream.core.predictor import Predictor
 from scstream.core.state import Event, Info, State
 from scstream.core.steering import Edit
@@ -33,7 +35,7 @@ from scstream.io.column_types import Levels
 from scstream.io.header import PipelineState
 from scstream.io.model_file import pack_model, pack_pipeline, unpack_model, unpack_pipeline
 from scstream.io.parameters import changed_config, family_kind, read_config, read_resolution
-from scstream.io.schema import check_entries, name_column, read_time, read_weight
+from scstream.io.schema import check_entries, name_column, read_notes, read_time, read_weight
 from scstream.kernels import choose_kernels
 from scstream.learning import Update, computing, learn, read_only, suited
 
@@ -50,7 +52,7 @@ class Settings:
         As in `scstream.ScStream`.
     births, motion, archive, min_birth_weight, min_weight, min_batch : object
         As in `scstream.ScStream`.
-    coarseness, precision, config, n_jobs, executor, max_events, random_state : object
+    coarseness, precision, config, n_jobs, executor, max_events, exemplars, random_state : object
         As in `scstream.ScStream`.
     feature_names : tuple of str or None
         Names of the columns.
@@ -89,6 +91,7 @@ class Settings:
     n_jobs: int | None = -1
     executor: Any = None
     max_events: int = 1000
+    exemplars: Any = 0
     random_state: Any = None
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     levels: Levels | None = field(default=None, kw_only=True)
@@ -140,6 +143,7 @@ class Settings:
         It has the clusters of the seeds, and no others.
         """
         config = config or self.to_config()
+        read_keep(self.exemplars)
         if self.seeds:
             rows, weight = with_seeds(self.seeds, rows, weight)
         family, choice = choose_family(self, config, rows, weight)
@@ -150,7 +154,14 @@ class Settings:
         return model
 
     def update(
-        self, rows: Rows, *, time: Any = None, weight: Any = None, complete: bool = False
+        self,
+        rows: Rows,
+        *,
+        time: Any = None,
+        weight: Any = None,
+        ids: Any = None,
+        texts: Any = None,
+        complete: bool = False,
     ) -> Update:
         """Learn the first batch; see `Model.update`.
 
@@ -160,10 +171,11 @@ class Settings:
         try:
             check_rows(rows, check_entries, family=self.family_kind)
             weight = read_weight(weight, rows.shape[0])
+            notes = _notes(self, ids, texts, rows.shape[0])
             with computing(self, choose_kernels()):
                 if not complete or self.seeds:
-                    return learn(self.start(rows, weight), rows, weight, time)
-                update = learn_table(self, rows, weight, time)
+                    return learn(self.start(rows, weight), rows, weight, time, notes)
+                update = learn_table(self, rows, weight, time, notes)
                 return update._replace(model=update.model.replace(held=None))
         except InputError as error:
             name_column(error, self.feature_names)
@@ -199,6 +211,8 @@ class Model:
         Rows of small batches that are not learned yet.
     calibration : Calibration or None
         How dense rows of known clusters usually are.
+    exemplars : Exemplars or None
+        Typical rows of the clusters, if they are kept.
 
     Examples
     --------
@@ -219,6 +233,7 @@ class Model:
     choice: Choice | None = None
     held: Held | None = None
     calibration: Calibration | None = None
+    exemplars: Exemplars | None = None
 
     @property
     def time(self) -> float:
@@ -274,6 +289,26 @@ class Model:
                     found[names[id_]] = found.get(names[id_], 0.0) + share
         return found
 
+    @property
+    def keep(self) -> Keep:
+        """How many exemplars the model keeps, and what of them."""
+        return read_keep(self.settings.exemplars)
+
+    def exemplars_at(
+        self, *, level: str = "cluster", resolution: float = 1.0
+    ) -> dict[int, list[Exemplar]]:
+        """Return the exemplars of every cluster or group, the best first, by id."""
+        known, n = self.exemplars, self.keep.n
+        if known is None:
+            return {}
+        if level == "group":
+            groups = self.groups(resolution)
+            place = np.searchsorted(self.state.ids, known.cluster)
+            known = known.relabelled(groups.id[groups.index[place]])
+        elif level != "cluster":
+            raise InputError(f"level must be 'cluster' or 'group', got {level!r}.")
+        return best(known, n, kernel=self.config.kernel, time=self.state.time).by_cluster()
+
     def edit(self, edit: Edit) -> tuple[Model, tuple[Event, ...]]:
         """Change clusters as a person decided; return the model after it, and its events.
 
@@ -297,7 +332,15 @@ class Model:
         """Return what happened to groups since earlier ones of the same resolution."""
         return group_events(before, self.groups(before.resolution), self.events, self.state.time)
 
-    def update(self, rows: Rows, *, time: Any = None, weight: Any = None) -> Update:
+    def update(
+        self,
+        rows: Rows,
+        *,
+        time: Any = None,
+        weight: Any = None,
+        ids: Any = None,
+        texts: Any = None,
+    ) -> Update:
         """Learn one batch. If it raises, this model is still valid and unchanged.
 
         Parameters
@@ -308,6 +351,8 @@ class Model:
             Time of the batch; by default a thousand rows are one unit, and so is a larger batch.
         weight : array of shape (N,), optional
             How much each row counts.
+        ids, texts : sequences of length N, optional
+            Ids and texts of the rows, which exemplars keep.
 
         Returns
         -------
@@ -316,7 +361,8 @@ class Model:
         """
         try:
             model = suited(self, rows)
-            return learn(model, rows, read_weight(weight, rows.shape[0]), time)
+            notes = _notes(self.settings, ids, texts, rows.shape[0])
+            return learn(model, rows, read_weight(weight, rows.shape[0]), time, notes)
         except InputError as error:
             name_column(error, self.settings.feature_names)
             raise
@@ -387,13 +433,21 @@ class Model:
         if all(getattr(before, name) is value for name, value in parameters.items()):
             return self
         after = replace(before, **parameters)
+        read_keep(after.exemplars)
         config = changed_config(
             self.config, before.parameters(), after.parameters(), defaults=PARAMETERS
         )
         return self.replace(settings=after, config=config)
 
-    def to_bytes(self, pipeline: PipelineState | None = None) -> bytes:
-        """Return the content of a model file; the same model gives the same bytes."""
+    def to_bytes(
+        self, pipeline: PipelineState | None = None, *, exemplars: bool | None = None
+    ) -> bytes:
+        """Return the content of a model file; the same model gives the same bytes.
+
+        It contains exemplars if `exemplars` is True or, by default, if the parameter of that name
+        has ``"save": True``.
+        """
+        saved = self.keep.save if exemplars is None else exemplars
         return pack_model(
             self.family,
             self.config,
@@ -407,6 +461,7 @@ class Model:
             levels=self.settings.levels,
             choice=self.choice,
             pipeline=pipeline or {},
+            exemplars=self.exemplars if saved else None,
         )
 
     @classmethod
@@ -423,6 +478,18 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+
+def _notes(settings: Settings, ids: Any, texts: Any, n_rows: int) -> Notes | None:
+    """Return what the caller says about rows, None for nothing."""
+    if ids is None and texts is None:
+        return None
+    if not settings.exemplars:
+        raise InputError(
+            "ids and texts are kept with exemplars only; make the model with exemplars=5, or leave "
+            "them out."
+        )
+    return read_notes(ids, texts, n_rows)
 
 
 def load_model(path: Path, *, kernel: Any = None) -> Model:
@@ -471,5 +538,6 @@ def read_checkpoint(
         parts.choice and parts.choice.with_kernels(choose_kernels()),
         parts.held,
         parts.calibration,
+        parts.exemplars,
     )
     return model, parts.pipeline

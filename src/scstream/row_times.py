@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from scstream.compute.rows import RemoteRows
+from scstream.core.notes import NO_NOTES, Notes
 from scstream.core.window import Kernel
 from scstream.errors import InputError, TimeError
 from scstream.families.base import Array, Rows
@@ -23,7 +24,7 @@ from scstream.io.schema import read_time, read_weight
 from scstream.learning import Update
 from scstream.model import Model, Settings
 
-Learn = Callable[[Settings | Model, Rows, Any, Any], Update]  # model, rows, time, weight
+Learn = Callable[..., Update]  # of model, rows, time, weight, ids and texts
 
 _LEAST_LEFT = 0.5  # share of a row's weight when the piece that it is in is learned
 
@@ -43,7 +44,13 @@ def take_times(X: Any, time: Any) -> tuple[Any, Any]:
 
 
 def learn_in_order(
-    start: Settings | Model, rows: Rows, times: Any, weight: Any, learn: Learn
+    start: Settings | Model,
+    rows: Rows,
+    times: Any,
+    weight: Any,
+    learn: Learn,
+    *,
+    notes: Notes = NO_NOTES,
 ) -> Update:
     """Learn rows with a time each; `start` is unchanged if that raises."""
     if isinstance(rows, RemoteRows):
@@ -61,7 +68,8 @@ def learn_in_order(
         places = order[piece]
         time = max(float(times[places[-1]]), now)
         left = _left(kernel, time - times[places], None if weight is None else weight[places])
-        update = learn(start, rows[places], time, left)
+        own = notes.take(places)
+        update = learn(start, rows[places], time, left, own.ids, own.texts)
         start, labels[places] = update.model, update.labels
     return update._replace(labels=labels)
 

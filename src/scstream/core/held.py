@@ -9,7 +9,7 @@ with all rows so far, until there are enough. Rows that no cluster explains stay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from scstream.core.config import Config
+from scstream.core.notes import NO_NOTES, Notes, join_notes
 from scstream.core.state import NOVEL, Batch, Info
 from scstream.families.base import Array, Labels, Rows
 
@@ -29,12 +30,12 @@ _NOVEL_BIRTHS = 2.0  # times `min_birth_weight`: rows without a cluster that do 
 _MAX_PARTS = 1000  # batches whose arrays are kept one by one
 
 
-# Rows that were added at a time: rows, weights (None for ones), times or one time, and labels.
-_Part = tuple[Rows, Array | None, Array | float, Labels]
+# Rows that were added at a time: rows, weights (None for ones), times or one time, labels, notes.
+_Part = tuple[Rows, Array | None, Array | float, Labels, Notes]
 # About all rows: their number, the time of the newest, the time of the oldest that was not tried,
 # the weight of those that were not tried and have no cluster, and the number of parts.
 _Totals = tuple[int, float, float, float, int]
-_ARRAYS = ("rows", "weight", "time", "label")
+_ARRAYS = ("rows", "weight", "time", "label", "notes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,19 +52,22 @@ class Held:
     label: Labels  # (N,) that was reported
     n_tried: int  # that many rows at the front were passed to the algorithm before
     young: bool  # all rows of the stream are here
+    notes: Notes = field(default_factory=lambda: NO_NOTES)
 
     def __post_init__(self) -> None:
         time, new = self.time, self.label == NOVEL
         new[: self.n_tried] = False
         oldest = float(time[self.n_tried :].min(initial=np.inf))
         totals: _Totals = len(time), float(time.max()), oldest, float(self.weight @ new), 1
-        parts = (self.rows, self.weight, time, self.label), None
+        parts = (self.rows, self.weight, time, self.label, self.notes), None
         vars(self).update(_totals=totals, _parts=parts, _wait=0.0)
 
     @classmethod
     def of(cls, batch: Batch, label: Labels, *, n_tried: int = 0, young: bool = False) -> Self:
         """Return the rows of a batch."""
-        return cls(*_joined([(batch.rows, batch.weight, batch.time, label)]), n_tried, young)
+        notes = batch.notes or NO_NOTES
+        part = _joined([(batch.rows, batch.weight, batch.time, label, notes)])
+        return cls(*part[:-1], n_tried, young, part[-1])
 
     def __len__(self) -> int:
         return int(self._totals[0])
@@ -94,7 +98,7 @@ class Held:
             n_tried=self.n_tried,
             young=self.young,
             _totals=totals,
-            _parts=((rows, weight, time, label.copy()), older),
+            _parts=((rows, weight, time, label.copy(), batch.notes or NO_NOTES), older),
             _wait=self._wait,
         )
         return other
@@ -124,11 +128,13 @@ class Held:
     def take(self, rows: NDArray[np.bool_] | slice, *, n_tried: int = 0) -> Self:
         """Return some of the rows; they are no longer all rows of the stream."""
         weight, time, label = self.weight[rows], self.time[rows], self.label[rows]
-        return type(self)(self.rows[rows], weight, time, label, n_tried, young=False)
+        notes = self.notes.take(rows)
+        return type(self)(self.rows[rows], weight, time, label, n_tried, young=False, notes=notes)
 
     def as_batch(self, config: Config, time: float) -> Batch:
         """Return the rows as one batch, with the weights that they have left."""
-        return Batch(self.rows, time, self.weight * config.kernel.weight(time - self.time))
+        weight = self.weight * config.kernel.weight(time - self.time)
+        return Batch(self.rows, time, weight, replace(self.notes, time=self.time))
 
     def may_start(self, config: Config) -> bool:
         """Return True if a young model has grown so much that it is to be started again."""
@@ -190,9 +196,9 @@ class HeldInfo(Info):
     __hash__ = Info.__hash__
 
 
-def _joined(parts: Iterable[_Part]) -> tuple[Rows, Array, Array, Labels]:
+def _joined(parts: Iterable[_Part]) -> tuple[Rows, Array, Array, Labels, Notes]:
     """Put the rows of parts below each other; in CSR if some are sparse."""
-    rows, weights, times, labels = zip(*parts, strict=True)
+    rows, weights, times, labels, notes = zip(*parts, strict=True)
     if all(isinstance(some, np.ndarray) for some in rows):
         stacked = np.concatenate(rows)
     else:
@@ -207,7 +213,7 @@ def _joined(parts: Iterable[_Part]) -> tuple[Rows, Array, Array, Labels]:
         if own_weight is not None:
             weight[start:stop] = own_weight
         start = stop
-    return stacked, weight, time, label
+    return stacked, weight, time, label, join_notes(zip(notes, map(len, labels), strict=True))
 
 
 def holds(config: Config, batch: Batch) -> bool:

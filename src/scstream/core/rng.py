@@ -32,6 +32,7 @@ PURPOSES = (
     "launch",
     "singles",
     "dither",
+    "exemplars",
 )
 
 

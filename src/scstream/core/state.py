@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.core.notes import Notes
 from scstream.core.rng import spaced_rows
 from scstream.core.steering import NO_STEERING, Steering
 from scstream.families.base import Array, Family, Labels, Rows
@@ -29,6 +30,7 @@ class Batch:
     rows: Rows  # (N, D)
     time: float
     weight: Array | None = None  # (N,)
+    notes: Notes | None = None  # about the rows
 
     @property
     def n_rows(self) -> int:

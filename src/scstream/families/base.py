@@ -246,6 +246,14 @@ class Family(ABC):
         """Logarithm of the base measure of each row, which is common to all groups."""
         return np.zeros(X.shape[0])
 
+    def typicality(self, X: Rows, log_predictive: Array) -> Array:  # (N,), (N,) -> (N,)
+        """Return how typical rows are of their groups, from their log predictive densities.
+
+        It is the log density where nothing else is known, and minus infinity for a row that says
+        nothing.
+        """
+        return np.asarray(log_predictive + self.log_base(X))
+
     def far_rows(self, X: Rows) -> NDArray[np.bool_]:  # (N,)
         """Return which rows lie too far from all earlier ones to be learned."""
         return np.zeros(X.shape[0], dtype=np.bool_)

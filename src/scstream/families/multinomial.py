@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, xlogy
 
 from scstream.errors import InputError
 from scstream.families.base import Array, Draws, Family, Hyperparameters, Labels, Rows, unit_weight
@@ -155,6 +155,20 @@ class Multinomial(Family):
         X = sparse.csr_array(X, dtype=np.float64)
         terms = sparse.csr_array((gammaln(X.data + 1.0), X.indices, X.indptr), shape=X.shape)
         return np.asarray(gammaln(np.asarray(X.sum(axis=1)) + 1.0) - terms.sum(axis=1))
+
+    def typicality(self, X: Rows, log_predictive: Array) -> Array:  # (N,), (N,) -> (N,)
+        """Minus the divergence of the group from the frequencies of each row, per count.
+
+        The density itself is highest for the shortest rows.
+        """
+        total = np.asarray(X.sum(axis=1), dtype=np.float64)
+        if sparse.issparse(X):
+            terms = sparse.csr_array((xlogy(X.data, X.data), X.indices, X.indptr), shape=X.shape)
+        else:
+            terms = xlogy(X, X)
+        own = terms.sum(axis=1) - xlogy(total, total)
+        per_count = (log_predictive - own) / np.where(total > 0, total, 1.0)
+        return np.where(total > 0, per_count, -np.inf)
 
     def check(self, X: Rows) -> None:
         super().check(X)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.core.exemplars import Exemplar
 from scstream.core.state import State
 from scstream.errors import InputError
 from scstream.families.base import Array, Family, Labels
@@ -41,6 +42,8 @@ class Cluster:
         The name that it was given.
     feature_names : tuple of str
         Names of the features.
+    exemplars : tuple of Exemplar
+        Typical rows, if the model keeps them.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Cluster:
     std: Array  # (D,)
     name: str | None = None
     feature_names: tuple[str, ...] = ()
+    exemplars: tuple[Exemplar, ...] = ()
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f" ({one_line(self.name)})"
@@ -111,6 +115,8 @@ class ClusterTable(Tabular):
         printed.
     levels : tuple or None
         Levels of every column of a table, None for a column of numbers.
+    exemplars : mapping of int to sequence of Exemplar
+        Typical rows of clusters, by id.
 
     Examples
     --------
@@ -140,6 +146,7 @@ class ClusterTable(Tabular):
     family: Family | None = field(default=None, kw_only=True)
     stats: Array | None = field(default=None, kw_only=True)
     levels: Levels = field(default=None, kw_only=True)
+    exemplars: Mapping[int, Sequence[Exemplar]] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def of(
@@ -150,6 +157,7 @@ class ClusterTable(Tabular):
         *,
         names: Mapping[int, str] | None = None,
         levels: Levels = None,
+        exemplars: Mapping[int, Sequence[Exemplar]] | None = None,
     ) -> ClusterTable:
         """List the clusters of a state; `names` are those that clusters were given, by id."""
         return cls(
@@ -166,6 +174,7 @@ class ClusterTable(Tabular):
             family=family,
             stats=state.cluster_stats,
             levels=levels,
+            exemplars=exemplars or {},
         )
 
     def __len__(self) -> int:
@@ -240,6 +249,7 @@ class ClusterTable(Tabular):
             std=self.std[k],
             name=self.names.get(values["id"]),
             feature_names=self.feature_names,
+            exemplars=tuple(self.exemplars.get(values["id"], ())),
         )
 
     def _cells(self, n: int, by: str) -> tuple[list[str], list[list[str]], str]:

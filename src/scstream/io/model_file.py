@@ -16,7 +16,9 @@ from safetensors import SafetensorError
 from scstream import __version__
 from scstream.core.calibration import Calibration
 from scstream.core.config import Config, check_config
+from scstream.core.exemplars import Exemplars
 from scstream.core.held import Held
+from scstream.core.notes import NO_NOTES
 from scstream.core.state import Archive, Event, Info, Moves, State
 from scstream.core.trial import Choice, Lead, Rival
 from scstream.core.window import Box, Exponential, Kernel, Windowed
@@ -35,6 +37,7 @@ from scstream.io._packing import (
     unseal,
 )
 from scstream.io.column_types import Levels
+from scstream.io.exemplars import exemplar_values, note_values, read_exemplars, read_notes_of
 from scstream.io.header import Json, PipelineState
 from scstream.io.parameters import Parameters, read_kernel
 from scstream.io.steering import read_steering
@@ -92,6 +95,7 @@ class Parts(NamedTuple):
     levels: Levels | None
     choice: Choice | None
     pipeline: PipelineState
+    exemplars: Exemplars | None = None
 
 
 def pack_model(
@@ -108,10 +112,17 @@ def pack_model(
     levels: Levels | None,
     choice: Choice | None,
     pipeline: PipelineState,
+    exemplars: Exemplars | None = None,
 ) -> bytes:
-    """Return the content of a model file; the same model gives the same bytes."""
+    """Return the content of a model file; the same model gives the same bytes.
+
+    Without `exemplars` the file has no ids and texts of rows, either.
+    """
     tensors: Tensors = {}
-    contents = {
+    notes = NO_NOTES if held is None else held.notes
+    if held is not None and not notes.is_empty:
+        held = replace(held, notes=NO_NOTES)
+    contents: Json = {
         "family": describe(family),
         "config": _config_values(config),
         "state": state,
@@ -125,6 +136,9 @@ def pack_model(
         "choice": choice,
         "pipeline": pipeline,
     }
+    if exemplars is not None:
+        contents["exemplars"] = exemplar_values(exemplars)
+        contents["notes"] = note_values(notes)
     header = {name: pack(value, name, tensors) for name, value in contents.items()} | {
         "schema": SCHEMA,
         "writer": __version__,
@@ -190,6 +204,7 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     pipeline: PipelineState = unpack(header.get("pipeline", {}), tensors)
     if type(pipeline) is not dict:
         raise ValueError("its pipeline is not a mapping")
+    chosen, notes = (unpack(header.get(name), tensors) for name in ("exemplars", "notes"))
     if tensors:
         raise ValueError(f"it holds an unknown tensor {min(tensors)!r}")
     family = rebuild(found["family"])
@@ -216,6 +231,8 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
     choice = None if choice is None else _choice(choice)
     levels = None if levels is None else _levels(levels, family)
     held = None if held is None else _held(held, family)
+    if held is not None and notes is not None:
+        held = read_notes_of(held, notes)
     calibration = None if calibration is None else record(Calibration, calibration)
     parts = Parts(
         family,
@@ -230,6 +247,7 @@ def _parse(header: Json, tensors: Tensors) -> tuple[Parts, Json]:
         levels,
         choice,
         pipeline,
+        None if chosen is None else read_exemplars(chosen, family),
     )
     return parts, kernel
 
@@ -324,6 +342,8 @@ def _config_values(config: Config) -> Json:
 def _parameter_values(parameters: Parameters, config: Config) -> Json:
     """Return the parameters without objects that a file cannot hold; the config replaces them."""
     values = {name: value for name, value in parameters.items() if name != "executor"}
+    if not values["exemplars"]:  # versions that do not know them can read the file
+        del values["exemplars"]
     values["kernel"] = values["kernel"] is not None
     values["config"] = None if values["config"] is None else True
     if not isinstance(values["random_state"], int | np.integer | None):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from scstream.core.notes import Marks, Notes
 from scstream.errors import InputError
 from scstream.families.base import Array, Family, Rows
 from scstream.families.columns import placed
@@ -80,6 +81,27 @@ def read_weight(weight: Any, n_rows: int) -> Array | None:
             "be negative."
         )
     return values
+
+
+def read_notes(ids: Any, texts: Any, n_rows: int) -> Notes:
+    """Return ids and texts of the rows of a batch."""
+    return Notes(_marks("ids", ids, n_rows), _marks("texts", texts, n_rows))
+
+
+def _marks(name: str, values: Any, n_rows: int) -> Marks | None:
+    if values is None:
+        return None
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        raise InputError(f"{name} must be a sequence with one entry per row, got {values!r:.80}.")
+    if len(values) != n_rows:
+        raise InputError(f"{name} has {len(values)} entries but X has {n_rows} rows.")
+    if isinstance(values, np.ndarray):
+        return values.copy()  # rows may be held, and the caller may change its array
+    marks = np.empty(n_rows, dtype=object)
+    marks[:] = [*values]
+    return marks
 
 
 def read_time(time: Any) -> float:
