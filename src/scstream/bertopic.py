@@ -50,7 +50,14 @@ class ScStreamTopics(ScStream):
     """
 
     def partial_fit(
-        self, X: Any, y: Any = None, *, time: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        time: Any = None,
+        sample_weight: Any = None,
+        ids: Any = None,
+        texts: Any = None,
     ) -> Self:
         """Learn one batch; there is a -1 among the labels of the first.
 
@@ -60,7 +67,7 @@ class ScStreamTopics(ScStream):
             The rows.
         y : None
             Not used.
-        time, sample_weight : object
+        time, sample_weight, ids, texts : object
             As in `ScStream.partial_fit`.
 
         Returns
@@ -79,7 +86,7 @@ class ScStreamTopics(ScStream):
         array([0, 0, 0])
         """
         is_first = not hasattr(self, "model_")
-        super().partial_fit(X, y, time=time, sample_weight=sample_weight)
+        super().partial_fit(X, y, time=time, sample_weight=sample_weight, ids=ids, texts=texts)
         if is_first and NOVEL not in self.labels_:
             self.labels_[np.argmin(self.score_samples(X))] = NOVEL
         return self

@@ -12,6 +12,8 @@ from scipy import sparse
 from scstream.compute.rows import RemoteRows, check_rows
 from scstream.compute.threads import one_blas_thread
 from scstream.core.edits import Editable, apply_edit
+from scstream.core.exemplar_edits import Edited, edit_exemplars
+from scstream.core.exemplars import Exemplars
 from scstream.core.groups import Groups
 from scstream.core.held import Held
 from scstream.core.state import NOVEL, Event
@@ -46,11 +48,23 @@ def edit_model(model: Model, edit: Edit) -> tuple[Model, tuple[Event, ...]]:
     kept = (*model.events, *events)
     kept = kept[max(len(kept) - read_count("max_events", model.settings.max_events), 0) :]
     after = model.replace(state=read_only(state), events=kept)
+    if model.settings.exemplars and model.keep.n:
+        edited = Edited(model.family, model.config, state, edit, events)
+        after = after.replace(exemplars=_edited(model, edited))
     if edit.action in _OF_STEERING:
         return after, events
     if model.choice is not None and model.choice.rivals:
         after = after.replace(choice=replace(model.choice, rivals=()))
     return after.replace(held=_relabelled(model.held, after, events)), events
+
+
+def _edited(model: Model, now: Edited) -> Exemplars:
+    """Return the exemplars of the model after an edit."""
+    keep, known = model.keep, model.exemplars
+    if known is None:
+        known = Exemplars.empty(model.family.n_features, rows=keep.rows)
+    with one_blas_thread:
+        return edit_exemplars(known, now, keep=keep)
 
 
 def _relabelled(held: Held | None, model: Model, events: tuple[Event, ...]) -> Held | None:

@@ -38,7 +38,10 @@ class ExplainMixin:
     @property
     def exemplars_(self) -> dict[int, list[Exemplar]]:
         """Typical rows of every cluster, the best first, by id."""
-        return self.exemplars_at()
+        try:
+            return self.exemplars_at()
+        except InputError as error:
+            raise AttributeError(str(error)) from None
 
     def exemplars_at(
         self, level: str = "cluster", *, resolution: float = 1.0

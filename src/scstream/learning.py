@@ -154,7 +154,10 @@ def _learn_suitable(model: Model, batch: Batch) -> Update:
         return _step(model, batch)
     if model.state.is_new:
         if model.state.n_clusters:  # seeds begin with the first batch
-            return _step(model.replace(state=_begun(model.state, batch.time)), batch)
+            state, known = _begun(model.state, batch.time), model.exemplars
+            if known is not None:
+                known = known.begun(batch.time)
+            return _step(model.replace(state=state, exemplars=known), batch)
         update = _step(model, batch)
         if not is_young(model.config, batch):
             return update

@@ -169,7 +169,7 @@ def _typicality(family: Family, tables: Array, rows: Rows, group: Labels) -> Arr
     return family.typicality(rows, out)
 
 
-def _gaps(family: Family, rows: Rows) -> Array | float:
+def _gaps(family: Family, rows: Rows) -> Array:  # (N,)
     """Return what rows lose for entries that are missing: one for each."""
     if not family.handles_missing or sparse.issparse(rows):
         return np.zeros(rows.shape[0])

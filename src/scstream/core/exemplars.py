@@ -126,6 +126,10 @@ class Exemplars:
             text=self.text[index],
         )
 
+    def begun(self, time: float) -> Exemplars:
+        """Return exemplars of seeds at the time of the first batch."""
+        return self.replace(time=np.full(len(self), time), at=time)
+
     def counted(self) -> Exemplars:
         """Return the exemplars with the number of clusters that have some."""
         starts = np.count_nonzero(np.diff(np.sort(self.cluster)))
