@@ -37,6 +37,7 @@ APPLIED: dict[str, Any] = {
     "n_jobs": 1,
     "executor": "threads",
     "max_events": 3,
+    "exemplars": 3,
 }
 REFUSED: dict[str, Any] = {
     "family": "diagonal",

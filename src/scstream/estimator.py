@@ -105,7 +105,8 @@ class ScStream(FittedModel, BatchesMixin, EditMixin, ExplainMixin, ClusterMixin,
         Number of typical rows that are kept of every cluster, in `exemplars_`; 0 keeps none. A dict
         such as ``{"n": 5, "rows": False, "save": True}`` also says whether rows are kept, or only
         the `ids` and `texts` that `partial_fit` gets, and whether model files contain them; by
-        default rows are kept in memory and not in files.
+        default rows are kept in memory and not in files. In a pipeline, "id" and "text" name the
+        columns with the ids and texts.
     random_state : int, numpy Generator or RandomState, or None
         An integer makes runs repeatable. None draws a seed, which ``config_.seed`` then shows.
 

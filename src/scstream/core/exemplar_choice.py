@@ -31,7 +31,7 @@ _MIN_CANDIDATES = 256  # rows of a batch that are compared with their clusters
 _SHARE = 16  # of a large batch one of so many rows
 _CHEAP = 1 << 16  # entries of tables times rows that cost little
 _MANY = 1 << 21  # from here on every cluster is compared with its own rows alone
-_EVERY = 6  # batches of which the rows of one are compared
+_EVERY = 8  # batches of which the rows of one are compared
 _YOUNG = 8  # batches that are all compared
 _FEW = 32  # candidates of a cluster that has too few exemplars
 _TINY = float(np.finfo(float).tiny)
@@ -51,7 +51,7 @@ def learn_exemplars(
     """Return the exemplars after a batch, whose rows have these labels in this state.
 
     Not all rows are compared with their clusters: of a large batch some, and of a long stream those
-    of every sixth batch and of batches in which a cluster has its first rows. They are the same
+    of every eighth batch and of batches in which a cluster has its first rows. They are the same
     on any number of threads and workers.
     """
     rules: Any = {"kernel": config.kernel, "n": keep.n}

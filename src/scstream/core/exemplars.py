@@ -25,6 +25,7 @@ from scstream.families.base import Array, Family, Labels, Rows
 
 _LOSS = 0.25  # standard deviations that an exemplar loses in a half-life
 _MOST = 1000  # exemplars of a cluster
+_SETTINGS = ("n", "rows", "save", "id", "text")
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,15 @@ class Keep:
         Whether to keep the rows, or only ids and texts.
     save : bool
         Whether model files and checkpoints contain them.
+    id, text : str or None
+        Columns of a pipeline's messages with ids and texts of rows.
     """
 
     n: int = 0
     rows: bool = True
     save: bool = False
+    id: str | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,18 +280,23 @@ def stacked(first: Rows, second: Rows) -> Rows:
 def read_keep(value: Any) -> Keep:
     """Return what the parameter `exemplars` means; raise `InputError` for another value."""
     if isinstance(value, Mapping):
-        unknown = [name for name in value if name not in ("n", "rows", "save")]
+        unknown = [name for name in value if name not in _SETTINGS]
         if unknown:
-            raise InputError(f"exemplars has no setting {unknown[0]!r}; it has n, rows and save.")
+            known = ", ".join(_SETTINGS)
+            raise InputError(f"exemplars has no setting {unknown[0]!r}; it has {known}.")
         n, rows, save = value.get("n", 5), value.get("rows", True), value.get("save", False)
+        columns = value.get("id"), value.get("text")
     else:
-        n, rows, save = value, True, False
+        n, rows, save, columns = value, True, False, (None, None)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 0 <= n <= _MOST:
         raise InputError(f"exemplars must be a whole number from 0 to {_MOST}, got {n!r}.")
     for name, flag in (("rows", rows), ("save", save)):
         if not isinstance(flag, bool | np.bool_):
             raise InputError(f"exemplars: {name} must be True or False, got {flag!r}.")
-    return Keep(int(n), bool(rows), bool(save))
+    for name, column in zip(("id", "text"), columns, strict=True):
+        if not isinstance(column, str | None):
+            raise InputError(f"exemplars: {name} must be the name of a column, got {column!r}.")
+    return Keep(int(n), bool(rows), bool(save), *columns)
 
 
 def among(values: Labels, ids: Labels) -> NDArray[np.bool_]:

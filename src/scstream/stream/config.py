@@ -54,7 +54,8 @@ SECTIONS = (
 # Labels depend on these sections, except for the options in _INDIFFERENT.
 _DECISIVE = ("schema", "steps", "model", "batch", "keys")
 _RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray cluster
-_INDIFFERENT = ("n_jobs", "executor", "max_events", "memory", "segment", "retry", *_RAY)
+_FREE = ("n_jobs", "executor", "max_events", "exemplars")  # options of the model
+_INDIFFERENT = (*_FREE, "memory", "segment", "retry", *_RAY)
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
 POSTED = ("webhook", "token")  # options of alerts that the command line uses
 NAMING = ("url", "token", "model", "command", "timeout", "attempts", "changed")

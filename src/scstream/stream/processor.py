@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.core.exemplars import read_keep
 from scstream.core.state import NOVEL, Event, Info
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.families.base import Labels, Rows
@@ -26,7 +27,7 @@ from scstream.stream.progress import Progress
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
 LABEL_COLUMNS = ("cluster_name", "cluster_group", "group_name")  # that labels can carry
-_FREE = ("n_jobs", "executor", "max_events")  # may differ from what the checkpoint has
+_FREE = ("n_jobs", "executor", "max_events", "exemplars")  # may differ from what the checkpoint has
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ def learn_block(
     if not len(block.row):
         return _pass_time(model, time), steps, block, _NONE
     try:
-        learned = model.update(block.X, time=time)
+        learned = model.update(block.X, time=time, **_marks(model, block))
     except InputError:
         refused = unsuitable(_check_of(model), block.X)
         if not refused:
@@ -232,8 +233,24 @@ def learn_block(
         block = block.reject([Reject(int(block.row[i]), why) for i, why in refused])
         if not len(block.row):
             return _pass_time(model, time), steps, block, _NONE
-        learned = model.update(block.X, time=time)
+        learned = model.update(block.X, time=time, **_marks(model, block))
     return learned.model, steps, block, learned.labels
+
+
+def _marks(model: Model | Settings, block: Block) -> dict[str, Any]:
+    """Return ids and texts of rows, from the columns that the setting `exemplars` names."""
+    settings = model.settings if isinstance(model, Model) else model
+    if not settings.exemplars:
+        return {}
+    keep = read_keep(settings.exemplars)
+    columns = {"ids": keep.id, "texts": keep.text}
+    missing = [column for column in columns.values() if column and column not in block.extra]
+    if missing:
+        raise InputError(
+            f"model.exemplars names the column {missing[0]!r}, which is not passed on; add it to "
+            "schema.keep."
+        )
+    return {name: block.extra[column] for name, column in columns.items() if column}
 
 
 def _pass_time(model: Model | Settings, time: float | None) -> Model | Settings:
