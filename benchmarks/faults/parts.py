@@ -57,6 +57,15 @@ def kills(scale: float, jobs: int) -> list[Line]:
     ]
 
 
+def edits(scale: float, jobs: int) -> list[Line]:
+    """kill -9 of real pipelines while people edit the clusters."""
+    count = str(round(200 * scale))
+    return [
+        {"edits": how, **_called("kill_loop", kind, "--kills", count, how, "--seed", "11")}
+        for kind, how in (("file", "--edits"), ("nats", "--edits"), ("file", "--live"))
+    ]
+
+
 def brokers(scale: float, jobs: int) -> list[Line]:
     """Brokers killed and restarted behind a bad network, the pipeline killed too."""
     rounds = str(max(round(20 * scale), 1))
@@ -175,5 +184,5 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 PARTS: Mapping[str, Callable[[float, int], list[Line]]] = {
     part.__name__: part
-    for part in (simdisk, kills, brokers, zombies, fuzz, reader, soak, explosion)
+    for part in (simdisk, kills, edits, brokers, zombies, fuzz, reader, soak, explosion)
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from scstream.stream.batcher import BatchBoundary
 from scstream.stream.commit import PendingCommit, acknowledge, flush, prune, publish
+from scstream.stream.edit_queue import EditQueue
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from tests.faults.simulation import SETUPS, Setup
 
@@ -111,7 +112,18 @@ MUTANTS: Mapping[str, Setup] = {
     "a failed sync is tried again": _planted(PLAIN, sync_again),
 }
 
+
+def no_horizon(pipeline: Pipeline) -> None:
+    """Nobody knows up to which batch labels may have been delivered before a crash."""
+
+    def nothing(queue: EditQueue, batch: int) -> None:
+        pass
+
+    EditQueue.before_delivery = nothing  # type: ignore[method-assign]
+
+
 PLANTS: Mapping[str, Callable[[Pipeline], None]] = {
     "no truncation": no_truncation,
     "stale mark": stale_offsets,
+    "no horizon": no_horizon,
 }

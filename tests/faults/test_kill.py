@@ -35,10 +35,16 @@ def assert_clean(found, *, kills):
     assert {name: found[name] for name in CLEAN} == CLEAN
 
 
-@pytest.mark.parametrize(("kind", "kills"), [("file", 80), ("redis", 50), ("nats", 50)])
-def test_killing_the_pipeline_loses_and_repeats_nothing(kind, kills):
-    found = called("kill_loop", kind, "--kills", str(kills), "--rows", "1200")
+@pytest.mark.parametrize(
+    ("kind", "kills", "edits"),
+    [("file", 50, "--edits"), ("file", 30, "--live"), ("redis", 50, None), ("nats", 50, "--edits")],
+)
+def test_killing_the_pipeline_loses_and_repeats_nothing(kind, kills, edits):
+    """Also while people edit the clusters: every edit is applied once, before the same batch."""
+    options = [] if edits is None else [edits]
+    found = called("kill_loop", kind, "--kills", str(kills), "--rows", "1200", *options)
     assert_clean(found, kills=kills)
+    assert bool(found["live"]) is (edits == "--live")
 
 
 @pytest.mark.parametrize("kind", ["redis", "nats"])
@@ -53,10 +59,17 @@ def test_killing_the_broker_loses_and_repeats_nothing(kind):
     assert found["rows"] >= 20_000
 
 
-@pytest.mark.parametrize(("kind", "plant"), [("file", "no truncation"), ("redis", "stale mark")])
-def test_a_planted_defect_is_found(kind, plant):
+@pytest.mark.parametrize(
+    ("kind", "plant", "options"),
+    [
+        ("file", "no truncation", ("--kills", "25")),
+        ("redis", "stale mark", ("--kills", "25")),
+        ("file", "no horizon", ("--kills", "100", "--live")),
+    ],
+)
+def test_a_planted_defect_is_found(kind, plant, options):
     with pytest.raises(AssertionError):
-        assert_clean(called("kill_loop", kind, "--kills", "25", "--plant", plant), kills=25)
+        assert_clean(called("kill_loop", kind, "--plant", plant, *options), kills=25)
 
 
 @pytest.mark.parametrize("kind", ["file", "redis", "nats"])

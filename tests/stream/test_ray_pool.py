@@ -141,7 +141,7 @@ limits = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     program=programs,
     fates=fates,
