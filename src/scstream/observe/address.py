@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
 
 from scstream.errors import InputError
@@ -49,3 +51,16 @@ def shown_address(parts: SplitResult) -> str:
     """Return an address without what may be secret in it: user, password, path and query."""
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}/***"
+
+
+def connect(parts: SplitResult, *, timeout: float) -> HTTPConnection:
+    """Return a connection to a checked address; certificates are verified, proxies not used."""
+    host, port = parts.hostname or "", parts.port
+    if parts.scheme == "http":
+        return HTTPConnection(host, port, timeout=timeout)
+    return HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
+
+
+def target_of(parts: SplitResult) -> str:
+    """Return the path and the query of an address."""
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-import ssl
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from threading import Condition, Thread
 from typing import Any, Self, TypeAlias
 
@@ -27,7 +26,7 @@ from scstream.families.base import Array
 from scstream.io.description import ClusterDescription, describe
 from scstream.io.header import Json
 from scstream.model import Model
-from scstream.observe.address import check_address, shown_address
+from scstream.observe.address import check_address, connect, shown_address, target_of
 
 Ask: TypeAlias = Callable[[Json], str]  # takes the description of a cluster, returns its name
 AUTHOR = "naming"
@@ -129,17 +128,8 @@ def _posted(address: Any, token: str | None, content: bytes, timeout: float) -> 
     headers = {"Content-Type": "application/json"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
-    target = (address.path or "/") + (f"?{address.query}" if address.query else "")
-    connection: HTTPConnection
-    if address.scheme == "http":
-        connection = HTTPConnection(address.hostname, address.port, timeout=timeout)
-    else:
-        context = ssl.create_default_context()
-        connection = HTTPSConnection(
-            address.hostname, address.port, timeout=timeout, context=context
-        )
-    with closing(connection):
-        connection.request("POST", target, content, headers)
+    with closing(connect(address, timeout=timeout)) as connection:
+        connection.request("POST", target_of(address), content, headers)
         response = connection.getresponse()
         body = response.read(_MAX_ANSWER)
         if not 200 <= response.status < 300:

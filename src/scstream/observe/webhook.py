@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import math
-import ssl
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from threading import Condition, Event, Thread
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
-from scstream.observe.address import check_address, shown_address
+from scstream.observe.address import check_address, connect, shown_address, target_of
 from scstream.observe.events import (
     AlertRaised,
     EventCallback,
@@ -192,11 +191,9 @@ class Webhook:
         headers = {"Content-Type": "application/json", "Idempotency-Key": notification.key}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
-        target = self._address.path or "/"
-        if self._address.query:
-            target += f"?{self._address.query}"
         try:
-            with closing(self._connection()) as connection:
+            with closing(connect(self._address, timeout=self._timeout)) as connection:
+                target = target_of(self._address)
                 connection.request("POST", target, notification.content, headers)
                 status = connection.getresponse().status
         except (OSError, HTTPException) as error:  # the message may contain the secret URL
@@ -205,13 +202,6 @@ class Webhook:
             return type(error).__name__, False
         accepted = 200 <= status < 300
         return "" if accepted else f"status {status}", status >= 500 or status in _RETRY
-
-    def _connection(self) -> HTTPConnection:
-        host, port = self._address.hostname or "", self._address.port
-        if self._address.scheme == "http":
-            return HTTPConnection(host, port, timeout=self._timeout)
-        context = ssl.create_default_context()
-        return HTTPSConnection(host, port, timeout=self._timeout, context=context)
 
 
 @contextmanager
