@@ -1,4 +1,4 @@
-"""The tutorial runs as written: its shell blocks are executed in order, on real servers."""
+"""Tutorials run as written: one on real servers, one on real news."""
 
 import json
 import re
@@ -6,13 +6,16 @@ import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.docs.blocks import blocks_of, compare, read, run
+from tests.docs.blocks import blocks_of, compare, files_of, read, run, told
 from tests.servers import NatsServer, PostgresServer
 
 PAGE = "docs/tutorials/broker-to-table.md"
+NEWS = "docs/tutorials/news-topics.md"
+NEWS_FILES = ("mstream_News-T.jsonl.gz", "minilm_news_t.npz")
 COUNTS = re.compile(r"([\d,]+) rows .* ([\d,]+) batches  K (\d+)  .*rejected (\d+)")
 
 
@@ -61,3 +64,28 @@ def test_other_numbers_on_the_screen_are_noticed() -> None:
     check_screen("10 rows  1/s  2 batches  K 3  lag 0  rejected 0  x", log, "here")
     with pytest.raises(AssertionError):
         check_screen("10 rows  1/s  2 batches  K 4  lag 0  rejected 0  x", log, "here")
+
+
+@pytest.mark.slow
+def test_the_news_are_followed_as_written(
+    tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("bertopic", reason="BERTopic is not installed; the page says how")
+    for name in NEWS_FILES:
+        if not (data_dir / name).is_file():
+            pytest.skip(f"no {name} in {data_dir}: set SCSTREAM_DATA to where it is")
+    monkeypatch.setenv("SCSTREAM_DATA", str(data_dir))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    blocks = blocks_of(read(NEWS))
+    for name, content in files_of(blocks).items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    executed = [b for b in blocks if b.kind in ("python", "sh") and not (b.why_not or b.file)]
+    assert len(executed) >= 9
+    for block in executed:
+        if block.kind == "python":
+            compare(NEWS, block, told(NEWS, block, names))
+            continue
+        done = run(["bash", "-euc", block.code], tmp_path, {"SCSTREAM_DATA": str(data_dir)})
+        assert done.returncode == 0, done.stderr
+        compare(NEWS, block, done.stdout)

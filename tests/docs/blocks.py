@@ -48,6 +48,8 @@ RUN_BY = {
     ("docs/howto/spark.md", "python"): "tests/test_spark.py",
     ("docs/howto/spark.md", "sh"): "tests/test_spark.py",
     ("docs/tutorials/broker-to-table.md", "sh"): "tests/test_tutorial.py",
+    ("docs/tutorials/news-topics.md", "python"): "tests/test_tutorial.py",
+    ("docs/tutorials/news-topics.md", "sh"): "tests/test_tutorial.py",
 }
 # Why blocks are not run, for pages that should stay free of comments.
 NOT_RUN = {("README.md", "console"): "it needs a broker and a database; the tutorial has the same"}
