@@ -127,6 +127,17 @@ def test_a_server_of_a_language_model_is_asked():
     assert set(namer.apply(model).names_.values()) == {"Topic 1", "Topic 2"}
 
 
+def test_exemplars_are_part_of_the_question():
+    texts = [f"ticket {i}" for i in range(300)]
+    model = ScStream(random_state=0, exemplars=3).partial_fit(batch(0), texts=texts)
+    asked = []
+    namer = Namer(lambda cluster: asked.append(cluster) or "named")
+    namer.observe(model.model_)
+    namer.close()
+    assert all(len(cluster["exemplars"]) == 3 for cluster in asked)
+    assert all("ticket" in cluster["text"] for cluster in asked)
+
+
 def test_failures_are_tried_again_and_then_left():
     model = ScStream(random_state=0).partial_fit(batch(0))
     with name_server() as server:

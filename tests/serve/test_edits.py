@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from scstream import ScStream
+from scstream.model import Settings
 from scstream.observe.events import EditApplied, EditSent
+from scstream.preprocess import Steps
 from scstream.serve.app import create_app
 from scstream.serve.model import LocalModel
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.config import build
 from scstream.stream.edit_queue import EDIT
 from scstream.stream.follower import Follower
+from scstream.stream.model_version import ModelVersion
 
 READ, WRITE = {"authorization": "Bearer reader"}, {"authorization": "Bearer writer"}
 
@@ -148,3 +151,18 @@ def test_names_that_are_markup_stay_text(model):
     page = post(app, "/clusters/1", headers=READ, method="GET")
     assert page.headers["content-type"] == "application/json"
     assert page.json()["cluster"]["name"] == name
+
+
+def test_typical_rows_of_a_cluster_are_sent_if_the_model_keeps_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    settings = Settings(exemplars=2, random_state=0)
+    texts = [f"<b>{i}</b>" for i in range(300)]
+    learned = settings.update(X, texts=texts).model
+    version = ModelVersion(0, 1, 0.0, None, learned, Steps())
+    app, _ = service(LocalModel(version))
+    one = post(app, "/clusters/0", headers=READ, method="GET").json()["cluster"]
+    assert [each["text"] in texts for each in one["exemplars"]] == [True, True]
+    assert len(one["exemplars"][0]["row"]) == 2
+    [row] = post(app, "/clusters", headers=READ, method="GET").json()["clusters"]
+    assert "exemplars" not in row

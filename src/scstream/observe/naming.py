@@ -24,6 +24,7 @@ from scstream.core.state import Event
 from scstream.errors import InputError
 from scstream.families.base import Array
 from scstream.io.description import ClusterDescription, describe
+from scstream.io.exemplars import exemplar_text
 from scstream.io.header import Json
 from scstream.model import Model
 from scstream.observe.address import check_address, connect, shown_address, target_of
@@ -323,8 +324,19 @@ def _described(model: Model) -> dict[int, ClusterDescription]:
         named_columns=model.settings.feature_names is not None,
         levels=model.settings.levels,
         names=model.names,
+        exemplars=exemplar_texts(model),
     )
     return {each.id: each for each in found}
+
+
+def exemplar_texts(model: Model) -> dict[int, list[str]]:
+    """Return typical rows of clusters as text, by id; none if the model keeps none."""
+    names = model.feature_names
+    found = {
+        id_: [exemplar_text(each, names) for each in own]
+        for id_, own in model.exemplars_at().items()
+    }
+    return {id_: own for id_, own in found.items() if any(own)}
 
 
 def _request(cluster: ClusterDescription, why: str, names: list[str]) -> Json:

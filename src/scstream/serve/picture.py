@@ -65,6 +65,7 @@ class PictureValues(TypedDict, total=False):
     rows: ShownRows | None
     view: Json  # its number, the batch that its axes were fitted to, and whether they are poor now
     editable: bool  # whether clusters can be named
+    exemplars: bool  # whether the model keeps typical rows
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def render(
             "shown": clusters,
             "groups": dict(state.steering.group_names),
             "pinned": list(state.steering.pinned),
+            "exemplars": model.exemplars is not None,
             "names": {d: column_names[d] for d in sorted(shown_rows)},
             "rows": _rows(family, columns, projection, (learned, predicted), (fill, middle)),
         },

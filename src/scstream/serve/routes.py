@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from scipy import sparse
 
+from scstream.core.exemplars import Exemplar
 from scstream.core.state import Kind as EventKind
 from scstream.errors import missing_extra
-from scstream.io.clusters import ClusterTable
+from scstream.io.clusters import Cluster, ClusterTable
 from scstream.io.header import Json
 from scstream.serve import schemas
 from scstream.serve.api_errors import ApiError
@@ -260,7 +262,7 @@ class ReadRoutes:
     def _page(self, version: ModelVersion, limit: int, offset: int, sort: str) -> Response:
         table = self._table_of(version)
         order = np.argsort(-table.weight, kind="stable") if sort == "weight" else range(len(table))
-        page = [table.row(int(k)) for k in order[offset : offset + limit]]
+        page = [_cluster(table.row(int(k))) for k in order[offset : offset + limit]]
         return _json(
             version,
             total=len(table),
@@ -277,7 +279,8 @@ class ReadRoutes:
             detail = f"there is no cluster {id} now; /events lists clusters that died or merged."
             raise ApiError("NotFound", detail)
         events = [each for each in version.model.events if id in (each.id, each.other)]
-        row = table.row(int(found[0]))
+        row = _cluster(table.row(int(found[0])))
+        row["exemplars"] = [_exemplar(each) for each in version.model.exemplars_at().get(id, ())]
         return _json(version, columns=table.feature_names, cluster=row, events=events)
 
     def _table_of(self, version: ModelVersion) -> ClusterTable:
@@ -289,6 +292,19 @@ class ReadRoutes:
             table = ClusterTable.of(model.family, state, model.feature_names, names=model.names)
             self._table = (version, table)
         return table
+
+
+def _cluster(row: Cluster) -> Json:
+    """Return a cluster as the responses show it."""
+    return {name: getattr(row, name) for name in schemas.ClusterRow.model_fields}
+
+
+def _exemplar(exemplar: Exemplar) -> Json:
+    """Return a typical row as the responses show it."""
+    row = exemplar.row
+    if row is not None:
+        row = np.ravel(row.toarray() if sparse.issparse(row) else row)
+    return {**vars(exemplar), "row": row}
 
 
 async def only_known(request: Request) -> None:

@@ -125,11 +125,27 @@ class ClusterPage(Origin):
     clusters: list[ClusterRow]
 
 
+class ExemplarRow(BaseModel):
+    """A typical row of a cluster, if the model keeps exemplars."""
+
+    row: list[float | None] | None = Field(description="The row after preprocessing, if kept.")
+    id: str | int | None = Field(description="The id that came with it.")
+    text: str | None = Field(description="The text that came with it.")
+    score: float = Field(description="How typical it is; higher is better.")
+    time: float = Field(description="Time of the row.")
+
+
+class ClusterDetail(ClusterRow):
+    """One cluster with typical rows."""
+
+    exemplars: list[ExemplarRow] = Field(description="Typical rows, the best first.")
+
+
 class OneCluster(Origin):
     """One cluster and its events, as far as they are kept."""
 
     columns: list[str] = Field(description="Names of the entries of mean and std.")
-    cluster: ClusterRow
+    cluster: ClusterDetail
     events: list[EventRow]
 
 
