@@ -85,11 +85,11 @@ def html_table(
     note: str = "",
 ) -> str:
     """Return a table in HTML with escaped cells, and a note below it."""
-    opened = ['<td style="text-align:left">' if c in left else "<td>" for c in range(len(headings))]
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    style = [' style="text-align:left"' if c in left else "" for c in range(len(headings))]
+    head = "".join(f"<th{s}>{escape(c)}</th>" for s, c in zip(style, headings, strict=True))
     body = "".join(
         "<tr>"
-        + "".join(f"{td}{escape(c)}</td>" for td, c in zip(opened, line, strict=True))
+        + "".join(f"<td{s}>{escape(c)}</td>" for s, c in zip(style, line, strict=True))
         + "</tr>"
         for line in rows
     )
