@@ -259,7 +259,9 @@ def vectors(model: Any, seed: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    "change", [{"hdbscan_model": ScStream()}, {"vectorizer_model": object()}], ids=str
+    "change",
+    [{"hdbscan_model": ScStream()}, {"vectorizer_model": object()}],
+    ids=["hdbscan_model", "vectorizer_model"],
 )
 def test_other_parts_are_refused(model: Any, change: dict[str, Any]) -> None:
     for name, value in change.items():

@@ -3,7 +3,8 @@
 The rows of one table may be from a minute or from a year. They are sorted by time and cut where
 the oldest row of a piece would have lost half its weight. A piece is learned as a batch at the
 time of its newest row, in which older rows have the weight that the kernel leaves of them. The
-sum of weights is then what it would be if every row had come alone.
+sum of weights is then what it would be if every row had come alone, to a percent: rows of small
+pieces are held, and may be learned a little later.
 """
 
 from __future__ import annotations
