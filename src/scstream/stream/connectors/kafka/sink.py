@@ -287,6 +287,10 @@ class KafkaSink:
         except KafkaException as error:
             self._raise_fatal(error.args[0])
             raise
+        except SystemError as error:  # some clients raise a fatal error while they call back
+            if isinstance(error.__cause__, KafkaException):
+                self._raise_fatal(error.__cause__.args[0])
+            raise
 
     def _check_producer(self, began: float | None = None) -> None:
         """Raise if there is no use in waiting longer."""
