@@ -186,7 +186,7 @@ print(model.labels_.sum())
 def test_a_driver_that_leaves_the_cluster_hires_anew(cluster: Cluster):
     line = [sys.executable, "-c", SESSIONS, cluster.address]
     done = subprocess.run(
-        line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=100
+        line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=400
     )
     model = ScStream(random_state=0).partial_fit(rows_of(0)).partial_fit(rows_of(1))
     assert int(done.stdout) == model.labels_.sum()

@@ -59,7 +59,7 @@ def files_of(pool: ModelPool) -> dict[str, bytes]:
 
 def pid_of(pool: RayPool, name: str) -> int:
     call = pool._workers._actors[name].__ray_call__.remote(lambda _: os.getpid())
-    return int(ray.get(call, timeout=30))
+    return int(ray.get(call, timeout=300))
 
 
 def pid_of_live_worker(pool: RayPool) -> int:

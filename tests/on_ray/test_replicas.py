@@ -88,7 +88,7 @@ def until(reached: Callable[[], bool], seconds: float = 20.0) -> None:
 
 def process_of(replicas: Replicas, number: int) -> int:
     slot = replicas._slots.slots[number]
-    return int(ray.get(slot.actor.__ray_call__.remote(lambda replica: os.getpid()), timeout=20))
+    return int(ray.get(slot.actor.__ray_call__.remote(lambda replica: os.getpid()), timeout=300))
 
 
 def test_answers_while_a_pipeline_writes(make: Make, writer: Writer) -> None:
