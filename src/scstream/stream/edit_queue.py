@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
@@ -22,7 +21,7 @@ from scstream.errors import InputError
 from scstream.stream.clock import Clock
 from scstream.stream.store import Store
 
-EDIT, APPLIED, HORIZON = "edit-", "edited-", "horizon"
+EDIT, APPLIED, HORIZON = "edit-", "edited-", "horizon-"
 MAX_BYTES = 1 << 20  # of one edit
 _MAX_TEXT = 200  # characters of an author or key
 _POLL_SECONDS = 0.5  # between two looks at the queue
@@ -177,9 +176,9 @@ class EditQueue:
         self._at: dict[int, int] = {}  # before which batch each edit is applied
         for name in store.names(APPLIED):
             self._at[_number(APPLIED, name)] = int(store.get(name))
-        self._horizon, self._stride, self._raised = 0, 1, -np.inf
-        with suppress(KeyError, ValueError):
-            self._horizon = int(store.get(HORIZON))
+        self._horizons = [_number(HORIZON, name) for name in store.names(HORIZON)]
+        self._horizon = max(self._horizons, default=0)
+        self._stride, self._raised = 1, -np.inf
         self._free_from = self._horizon
 
     def due(self, batch: int) -> Iterator[tuple[int, EditRequest | str]]:
@@ -247,8 +246,12 @@ class EditQueue:
         return at
 
     def _set_horizon(self, batch: int) -> None:
-        self._horizon = batch
-        self._store.put(HORIZON, str(batch).encode())
+        """Record a horizon; an instance that was replaced can raise it, but not lower it."""
+        self._store.put_new(_name(HORIZON, batch), b"{}")
+        for old in self._horizons:
+            if old != batch:
+                self._store.delete(_name(HORIZON, old))
+        self._horizon, self._horizons = batch, [batch]
 
 
 def _name(prefix: str, number: int) -> str:
