@@ -15,7 +15,7 @@ from scstream.model import Model
 from scstream.stream import checks
 from tests.faults.fuzz import check_state, streams
 
-N_BATCHES = 16_000
+N_BATCHES = 8_000
 SHARDS = 4
 
 

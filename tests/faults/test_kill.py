@@ -37,7 +37,7 @@ def assert_clean(found, *, kills):
 
 @pytest.mark.parametrize(
     ("kind", "kills", "edits"),
-    [("file", 50, "--edits"), ("file", 30, "--live"), ("redis", 50, None), ("nats", 50, "--edits")],
+    [("file", 50, "--edits"), ("file", 30, "--live"), ("redis", 30, None), ("nats", 25, "--edits")],
 )
 def test_killing_the_pipeline_loses_and_repeats_nothing(kind, kills, edits):
     """Also while people edit the clusters: every edit is applied once, before the same batch."""

@@ -122,7 +122,9 @@ def test_counters_start_at_zero_and_unknown_values_are_absent() -> None:
 
 
 def test_events_are_those_of_the_model() -> None:
-    assert set(EVENTS) == set(Kind.__args__)  # type: ignore[attr-defined]
+    edits = {"named", "pinned", "unpinned", "moved", "group_named", "grouped", "ungrouped"}
+    assert {*EVENTS} | edits == {*Kind.__args__}  # type: ignore[attr-defined]
+    assert not {*EVENTS} & edits
 
 
 def test_process_metrics_are_exported_and_created_series_are_not() -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
-
-from scstream.core.state import Kind
+from typing import Literal
 
 OTHER = "other"  # label value for all values that are not listed here
 PHASES = ("wait", "learn", "deliver", "flush", "publish", "prune")
-EVENTS: tuple[str, ...] = get_args(Kind)
+EVENTS = ("born", "split", "merged", "died", "returned")
 EDITS = ("applied", "refused")
 ALERTS = ("novelty", "rejected", "log_density", "born", "died")
 STATUSES = ("2xx", "3xx", "4xx", "5xx")
@@ -93,7 +91,7 @@ METRICS = (
     MetricInfo(
         "scstream_events_total",
         "counter",
-        "Events of clusters: births, splits, merges, deaths, returns, and edits by people.",
+        "Events of clusters: births, splits, merges, deaths, returns. Edits are not among them.",
         labels={"kind": EVENTS},
     ),
     MetricInfo(
