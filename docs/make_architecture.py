@@ -33,6 +33,7 @@ PACKAGES = {
     "row_times": "rows with a time each, learned in their order",
     "fitted": "methods and attributes that every holder of a fitted model shares",
     "explain": "what people ask a fitted model: its clusters, what distinguishes them, why",
+    "descriptions": "what distinguishes the clusters of a model",
     "posterior": "samples of the posterior of one table",
     "model": "settings before the first batch, then the fitted model as an immutable value",
     "first_batch": "family and prior by the first rows; a whole table at once",

@@ -20,9 +20,8 @@ from scstream.core.state import NOVEL, Event
 from scstream.core.steering import Edit
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels, Rows
-from scstream.io.parameters import read_count
 from scstream.io.schema import check_entries
-from scstream.learning import read_only
+from scstream.learning import kept_events, read_only
 
 if TYPE_CHECKING:
     from scstream.model import Model
@@ -45,9 +44,7 @@ def edit_model(model: Model, edit: Edit) -> tuple[Model, tuple[Event, ...]]:
         groups = model.groups() if edit.level == "group" else _no_groups()
         now = Editable(model.family, model.config, before, groups, labels)
         state, events = apply_edit(now, edit)
-    kept = (*model.events, *events)
-    kept = kept[max(len(kept) - read_count("max_events", model.settings.max_events), 0) :]
-    after = model.replace(state=read_only(state), events=kept)
+    after = model.replace(state=read_only(state), events=kept_events(model, events))
     if model.settings.exemplars and model.keep.n:
         edited = Edited(model.family, model.config, state, edit, events)
         after = after.replace(exemplars=_edited(model, edited))

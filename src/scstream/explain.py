@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from scstream.core.exemplars import Exemplar
 from scstream.core.reasons import reasons
+from scstream.descriptions import describe_clusters, names_of
 from scstream.errors import InputError
-from scstream.families.base import Array, Labels
 from scstream.io.clusters import ClusterTable
-from scstream.io.description import Description, describe
+from scstream.io.description import Description
 from scstream.io.estimator_input import rows_to_predict
 from scstream.io.event_list import EventList
-from scstream.io.exemplars import exemplar_text
 from scstream.io.explanation import Explanation, check_n
+from scstream.io.tables import counted
 from scstream.model import Model
 from scstream.view.svg import cluster_svg
-
-_PLURAL = {"cluster": "s", "batch": "es"}
 
 
 class ExplainMixin:
@@ -29,11 +24,6 @@ class ExplainMixin:
 
     def _fitted(self) -> Model:
         raise NotImplementedError
-
-    def _names(self, level: str = "cluster") -> Mapping[int, str]:
-        """Names that clusters or groups were given, by id."""
-        model = self._fitted()
-        return model.names if level == "cluster" else model.state.steering.group_names
 
     @property
     def exemplars_(self) -> dict[int, list[Exemplar]]:
@@ -79,14 +69,6 @@ class ExplainMixin:
             )
         return model.exemplars_at(level=level, resolution=resolution)
 
-    def _typical(self, level: str, resolution: float) -> Mapping[int, Sequence[str]]:
-        """Typical rows of clusters or groups as text, by id; none if the model keeps none."""
-        model = self._fitted()
-        found = model.exemplars_at(level=level, resolution=resolution)
-        names = model.feature_names
-        shown = {id_: [exemplar_text(each, names) for each in own] for id_, own in found.items()}
-        return {id_: own for id_, own in shown.items() if any(own)}
-
     @property
     def events_(self) -> EventList:
         """Births, splits, merges, deaths and returns of clusters; the newest last."""
@@ -100,7 +82,7 @@ class ExplainMixin:
             model.family,
             model.state,
             model.feature_names,
-            names=self._names(),
+            names=model.names,
             levels=model.settings.levels,
             exemplars=model.exemplars_at(),
         )
@@ -146,20 +128,7 @@ class ExplainMixin:
         """
         model = self._fitted()
         check_n(n)
-        stats, ids = _described(model, level, resolution)
-        return describe(
-            model.family,
-            stats,
-            ids,
-            total=model.state.total_weight,
-            features=model.feature_names,
-            n=n,
-            named_columns=model.settings.feature_names is not None,
-            level=level,
-            levels=model.settings.levels,
-            names=self._names(level),
-            exemplars=self._typical(level, resolution),
-        )
+        return describe_clusters(model, n=n, level=level, resolution=resolution)
 
     def explain(
         self,
@@ -214,7 +183,7 @@ class ExplainMixin:
             rows,
             model.feature_names,
             levels=model.settings.levels,
-            names=self._names(level),
+            names=names_of(model, level),
         )
 
     def _picture_html(self) -> str:
@@ -228,22 +197,8 @@ class ExplainMixin:
             state.cluster_stats,
             state.ids,
             features=model.feature_names,
-            names=self._names(),
+            names=model.names,
         )
-        counts = (state.n_clusters, "cluster"), (state.n_batches, "batch")
-        clusters, batches = (f"{n} {word}{'' if n == 1 else _PLURAL[word]}" for n, word in counts)
+        clusters, batches = counted(state.n_clusters, "cluster"), counted(state.n_batches, "batch")
         line = escape(f"{clusters} after {batches}; {model.why}")
         return f"<div>{svg}<br>{line}</div>"
-
-
-def _described(model: Model, level: str, resolution: float) -> tuple[Array, Labels]:
-    """Return the statistics and the ids of clusters or of groups."""
-    stats, ids = model.state.cluster_stats, model.state.ids
-    if level == "cluster":
-        return stats, ids
-    if level != "group":
-        raise InputError(f"level must be 'cluster' or 'group', got {level!r}.")
-    groups = model.groups(resolution)
-    joined = np.zeros((len(groups), stats.shape[1]))
-    np.add.at(joined, groups.index, stats)
-    return joined, groups.id

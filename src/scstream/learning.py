@@ -6,7 +6,7 @@ Every function takes a `Model` and returns a new one.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -29,7 +29,7 @@ from scstream.core.notes import Notes
 from scstream.core.predictor import Predictor
 from scstream.core.retype import retyped
 from scstream.core.rng import key_for
-from scstream.core.state import NOVEL, Batch, Info, State
+from scstream.core.state import NOVEL, Batch, Event, Info, State
 from scstream.core.steering import Steering
 from scstream.core.trial import MAX_ROWS, SAMPLE, Choice, Learned, judge
 from scstream.core.trial import learn as learn_on_trial
@@ -243,12 +243,11 @@ def _step(model: Model, batch: Batch) -> Update:
     """Learn a batch now, and note how dense its rows were."""
     with computing(model.settings, model.family.kernels) as executor:
         update = _step_on_trial(model, batch, executor)
-        after = update.model.replace(calibration=_calibrated(model, update.model, batch))
+        after = update.model
+        calibration, exemplars = _calibrated(model, after, batch), None
         if model.settings.exemplars:
-            vars(after)["exemplars"] = _exemplars(after, model.exemplars, batch, update.labels)
-        elif after.exemplars is not None:
-            after = after.replace(exemplars=None)
-    return update._replace(model=after)
+            exemplars = _exemplars(after, model.exemplars, batch, update.labels)
+    return update._replace(model=after.replace(calibration=calibration, exemplars=exemplars))
 
 
 def _calibrated(model: Model, after: Model, batch: Batch) -> Calibration | None:
@@ -321,18 +320,22 @@ def _updated(model: Model, learned: Learned, choice: Choice | None = None) -> Up
     family, state, labels, info = learned
     if not state.steering.is_empty:
         state = state.replace(steering=_steering_after(model, state, info))
-    events = (*model.events, *info.events)
-    kept = events[max(len(events) - read_count("max_events", model.settings.max_events), 0) :]
     after = model.replace(
         family=family,
         state=read_only(state),
         info=info,
-        events=kept,
+        events=kept_events(model, info.events),
         choice=choice,
         held=None,
         calibration=None,
     )
     return Update(after, labels, info)
+
+
+def kept_events(model: Model, events: Sequence[Event]) -> tuple[Event, ...]:
+    """Return the events of a model and newer ones: the last `max_events` of them."""
+    known = (*model.events, *events)
+    return known[max(len(known) - read_count("max_events", model.settings.max_events), 0) :]
 
 
 def _steering_after(model: Model, state: State, info: Info) -> Steering:

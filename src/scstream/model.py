@@ -144,11 +144,12 @@ class Settings:
         """
         config = config or self.to_config()
         read_keep(self.exemplars)
+        settings = self
         if self.seeds:
+            settings = replace(self, seeds=())
             rows, weight = with_seeds(self.seeds, rows, weight)
-        family, choice = choose_family(self, config, rows, weight)
-        bare = replace(self, seeds=())
-        model = Model(family, config, State.empty(family), settings=bare, choice=choice)
+        family, choice = choose_family(settings, config, rows, weight)
+        model = Model(family, config, State.empty(family), settings=settings, choice=choice)
         for seed in self.seeds:
             model, _ = model.edit(seed)
         return model

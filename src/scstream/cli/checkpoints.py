@@ -13,7 +13,7 @@ from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
 from scstream.stream.checkpoint_log import SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.progress import Progress
-from scstream.stream.store import Store
+from scstream.stream.store import Store, number_of
 
 _CLAIM = b"{"  # first byte of a claim: a version that an instance wrote when it started
 _ATTEMPTS = 10
@@ -32,7 +32,7 @@ class CheckpointInfo:
     def label(self) -> str:
         """Number of the version, or name of the savepoint."""
         if self.name.startswith(VERSION):
-            return str(int(self.name.removeprefix(VERSION)))
+            return str(number_of(VERSION, self.name))
         return self.name.removeprefix(SAVEPOINT)
 
     def to_dict(self, owners: dict[int, str], *, now: float) -> dict[str, object]:

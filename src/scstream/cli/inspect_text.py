@@ -26,6 +26,7 @@ from scstream.core.state import Event
 from scstream.core.window import Box, Exponential
 from scstream.families.base import Array, Labels
 from scstream.io.clusters import ClusterTable
+from scstream.io.tables import counted
 from scstream.stream.batcher import Offsets
 
 _MIN_DATE, _MAX_DATE = 1e8, 1e11  # numbers between them are taken for seconds since 1970
@@ -119,15 +120,15 @@ def _model_facts(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
     yield "model", f"{loaded.place}{version}, {size}, by scstream {loaded.writer}"
     named = f": {', '.join(features[:8])}{', ...' if len(features) > 8 else ''}" if features else ""
     n_features = model.family.n_features
-    yield "family", f"{model.family.name}, {_count(n_features, 'feature')}{named}"
+    yield "family", f"{model.family.name}, {counted(n_features, 'feature')}{named}"
     if model.choice is not None:
         yield "choice", model.why
-    rows = f"{_count(progress.rows, 'row')} in " if progress and progress.rows else ""
+    rows = f"{counted(progress.rows, 'row')} in " if progress and progress.rows else ""
     refused = f", {progress.rejected:,} refused" if progress and progress.rejected else ""
-    batches = _count(state.n_batches, "batch")
+    batches = counted(state.n_batches, "batch")
     yield "learned", f"{rows}{batches}, up to time {format_time(state.time)}{refused}"
-    groups = _count(len(model.groups()), "group")
-    yield "levels", f"{groups} of {_count(state.n_clusters, 'cluster')}"
+    groups = counted(len(model.groups()), "group")
+    yield "levels", f"{groups} of {counted(state.n_clusters, 'cluster')}"
     density = model.info.mean_log_density
     if math.isfinite(density):
         yield "last batch", f"mean log density {density:.4g}, {model.info.n_novel} novel rows"
@@ -204,11 +205,6 @@ def _feature_rows(
             f"{mean[d]:.4g}",
         )
     return drawn
-
-
-def _count(n: int, what: str) -> str:
-    plural = "" if n == 1 else "es" if what.endswith("ch") else "s"
-    return f"{n:,} {what}{plural}"
 
 
 def _some(n: int, of: int, which: str) -> str:

@@ -20,6 +20,7 @@ from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.progress import Progress
 from scstream.stream.schema import Schema
+from scstream.stream.store import numbered_name
 
 _ATTEMPTS = 10
 
@@ -74,7 +75,7 @@ def _load_newest(place: str, follower: Follower) -> LoadedModel:
     for _ in range(_ATTEMPTS):
         version = follower.current()
         with suppress(KeyError):  # the running pipeline removed it; there is a newer one
-            content = follower.store.get(f"{VERSION}{version.version:015d}")
+            content = follower.store.get(numbered_name(VERSION, version.version))
             writer = str(read_header(content)["writer"])
             return LoadedModel(place, version, len(content), writer, is_checkpoint=True)
         follower.refresh()

@@ -19,7 +19,7 @@ from scstream.stream.progress import Progress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, SourceWrapper
-from scstream.stream.store import MemoryStore, Store
+from scstream.stream.store import MemoryStore, Store, numbered_name
 
 _START = "replay"  # name of the savepoint in memory
 _CONSUMER_OPTIONS = ("durable", "group")  # the broker's state of the pipeline itself
@@ -103,7 +103,7 @@ def replay_batches(
 def _read_start(store: Store, start: str) -> bytes:
     possible = [SAVEPOINT + start]
     if start.isdigit():
-        possible.insert(0, f"{VERSION}{int(start):015d}")
+        possible.insert(0, numbered_name(VERSION, int(start)))
     for name in possible:
         if name in store.names(name):
             content = store.get(name)
@@ -162,7 +162,7 @@ def _check_boundaries(pipeline: Pipeline, store: Store, first: int) -> None:
         for partition in info.progress.offsets
     }
     recorded = pipeline.batching.records_boundaries(partitions)
-    if recorded and not store.names(f"{BOUNDARY}{first:015d}"):
+    if recorded and not store.names(numbered_name(BOUNDARY, first)):
         raise InputError(
             f"batch {first} ended by the clock or spans several partitions, and its boundary is no "
             "longer kept; start from a newer checkpoint."

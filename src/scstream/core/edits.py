@@ -22,7 +22,7 @@ from scstream.core.cluster_edits import (
 )
 from scstream.core.config import Config
 from scstream.core.groups import Groups
-from scstream.core.state import NOVEL, Event, Kind, State, Transition
+from scstream.core.state import NOVEL, Event, Kind, State, Transition, ids_in
 from scstream.core.steering import (
     MAX_UNDO,
     Edit,
@@ -285,10 +285,8 @@ _APPLY: Any = {
 def _with_undo(before: State, transition: Transition, edit: Edit) -> Transition:
     """Remember how to take an edit back."""
     state = transition.state
-    ids = {event.id for event in transition.events}
-    ids |= {event.other for event in transition.events if event.other is not None}
-    if edit.action == "move":
-        ids = set(before.ids.tolist())
+    moves = edit.action == "move"
+    ids = set(before.ids.tolist()) if moves else ids_in(transition.events)
     changed = np.flatnonzero(np.isin(before.ids, list(ids)))
     old = take(before, changed)
     old = old.replace(steering=replace(before.steering, undo=()))

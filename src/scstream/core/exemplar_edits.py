@@ -13,7 +13,7 @@ from scstream.core.config import Config
 from scstream.core.exemplar_choice import add_rows
 from scstream.core.exemplars import Exemplars, Keep, best, distinct, follow, union
 from scstream.core.notes import Notes
-from scstream.core.state import Event, State
+from scstream.core.state import Event, State, ids_in
 from scstream.core.steering import MAX_UNDO, Edit
 from scstream.families.base import Family, Rows
 
@@ -31,8 +31,7 @@ class Edited:
     @property
     def ids(self) -> set[int]:
         """Ids of the clusters that the edit concerned."""
-        ids = {event.id for event in self.events}
-        return ids | {event.other for event in self.events if event.other is not None}
+        return ids_in(self.events)
 
 
 def edit_exemplars(known: Exemplars, now: Edited, *, keep: Keep) -> Exemplars:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,9 +38,7 @@ def forget(
     else:
         active = active_now(state) if keep_shapes else np.ones(state.n_clusters, dtype=np.bool_)
         past = _decayed(family, state, elapsed if moves else 0.0, factor, active)
-        if state.steering.pinned:
-            past |= _keep_pinned(config, state, past["past"], past["fade"])
-    return state.replace(
+    forgotten = state.replace(
         **past,
         current=np.zeros(state.current.shape),
         unassigned_now=0.0,
@@ -51,6 +47,7 @@ def forget(
         time=time,
         batch_interval=elapsed if elapsed > 0 else state.batch_interval,
     )
+    return _keep_pinned(config, state, forgotten) if state.steering.pinned else forgotten
 
 
 def due(
@@ -81,7 +78,7 @@ def unfaded(state: State) -> State:
 
 def _decayed(
     family: Family, state: State, elapsed: float, factor: float, active: NDArray[np.bool_]
-) -> dict[str, Any]:
+) -> dict[str, Array | float]:
     """Fields of the past, the last batch included, moved by `elapsed` and decayed by `factor`.
 
     Statistics of clusters that are not `active` stay as they are, and their `fade` decays.
@@ -111,13 +108,13 @@ def _decayed(
     }
 
 
-def _keep_pinned(config: Config, state: State, past: Array, fade: Array) -> dict[str, Array]:
-    """Let pinned clusters keep a weight of `min_weight`, and their shapes."""
+def _keep_pinned(config: Config, state: State, forgotten: State) -> State:
+    """Let pinned clusters keep a weight of `min_weight`, and their shapes of before."""
+    past, fade = forgotten.past.copy(), forgotten.fade.copy()
     weight = past[:, :, 0].sum(axis=1)
     pinned = ~state.steering.may_end(state.ids)
     which = np.flatnonzero(pinned & (weight * fade < config.min_weight))
     lost = which[weight[which] < config.min_weight]
-    past, fade = past.copy(), fade.copy()
     if len(lost):
         past[lost] = state.subclusters_at(lost)
         weight[lost] = past[lost, :, 0].sum(axis=1)
@@ -125,10 +122,10 @@ def _keep_pinned(config: Config, state: State, past: Array, fade: Array) -> dict
     past[light] *= (config.min_weight / np.maximum(weight[light], _NEGLIGIBLE))[:, None, None]
     weight[light] = config.min_weight
     fade[which] = config.min_weight / weight[which]
-    return {"past": past, "fade": fade}
+    return forgotten.replace(past=past, fade=fade)
 
 
-def _window(config: Config, state: State, time: float) -> dict[str, Any]:
+def _window(config: Config, state: State, time: float) -> dict[str, Array | float]:
     """Append the last batch to the history, drop batches without weight, and sum up the others."""
     history = np.concatenate([state.history, state.current[None]])
     times = np.append(state.history_times, state.time)

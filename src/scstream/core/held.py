@@ -52,6 +52,7 @@ class Held:
     label: Labels  # (N,) that was reported
     n_tried: int  # that many rows at the front were passed to the algorithm before
     young: bool  # all rows of the stream are here
+    # Not a plain default: an attribute of the class would hide `__getattr__`.
     notes: Notes = field(default_factory=lambda: NO_NOTES)
 
     def __post_init__(self) -> None:

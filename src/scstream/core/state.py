@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -236,6 +237,11 @@ class Event:
         shown = [name for name in vars(self) if name not in ("author", "name")]
         shown += [name for name in ("author", "name") if getattr(self, name) is not None]
         return f"Event({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+
+def ids_in(events: Iterable[Event]) -> set[int]:
+    """Return the ids of all clusters that events are about."""
+    return {id_ for event in events for id_ in (event.id, event.other) if id_ is not None}
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,12 @@ def html_table(
     return table + (f"<p>{escape(note)}</p>" if note else "")
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number and a noun, in the plural unless it is one."""
+    plural = "" if n == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{n:,} {noun}{plural}"
+
+
 def one_line(name: str) -> str:
     """Return a name without line breaks and other control characters."""
     return "".join(character if character.isprintable() else " " for character in name)

@@ -162,7 +162,6 @@ class EditRefused(RunEvent):
     action: str = ""
     author: str = ""
     reason: str = ""
-    events: tuple[Event, ...] = ()  # none
 
 
 @dataclass(frozen=True)

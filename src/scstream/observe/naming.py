@@ -20,15 +20,16 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from scstream.core.edits import MAX_NAME
-from scstream.core.state import Event
+from scstream.core.state import Event, ids_in
+from scstream.descriptions import describe_clusters
 from scstream.errors import InputError
 from scstream.families.base import Array
-from scstream.io.description import ClusterDescription, describe
-from scstream.io.exemplars import exemplar_text
+from scstream.io.description import ClusterDescription
 from scstream.io.header import Json
 from scstream.model import Model
 from scstream.observe.address import check_address, connect, shown_address, target_of
 
+Centres: TypeAlias = dict[int, tuple[Array, Array]]  # mean and standard deviation, by cluster
 Ask: TypeAlias = Callable[[Json], str]  # takes the description of a cluster, returns its name
 AUTHOR = "naming"
 _N_FEATURES = 10
@@ -192,13 +193,17 @@ class Namer:
             What happened in the batch; by default what the model says about its last one.
         """
         happened = model.info.events if events is None else events
-        wanted = self._wanted(model, happened)
+        born = [event for event in happened if event.kind in ("born", "split")]
+        if not born and not self._centres:
+            return
+        centres = _centres(model)
+        wanted = self._wanted(model, born, centres)
         if not wanted:
             return
-        found = _described(model)
+        found = describe_clusters(model, n=_N_FEATURES)
         others = sorted(set(model.names.values()))
         for id_, why in wanted.items():
-            self._centres[id_] = _centres(model)[id_][0]
+            self._centres[id_] = centres[id_][0]
             self._put(_request(found[id_], why, others))
 
     def apply(self, estimator: Any) -> Any:
@@ -239,25 +244,21 @@ class Namer:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _wanted(self, model: Model, events: Sequence[Event]) -> dict[int, str]:
-        """Return the clusters to ask about, and why."""
+    def _wanted(self, model: Model, born: Sequence[Event], centres: Centres) -> dict[int, str]:
+        """Return the clusters to ask about, and why: they are new, or have moved much."""
         alive, names = set(model.state.ids.tolist()), model.names
         for kept in (self._given, self._centres):
             for gone in kept.keys() - alive:
                 del kept[gone]
         wanted: dict[int, str] = {}
-        for event in events:
-            if event.kind in ("born", "split"):
-                why = "born" if event.kind == "born" else "split"
-                ids = [event.id] if event.other is None else [event.id, event.other]
-                wanted |= dict.fromkeys(ids, why)
-        if self._centres:
-            for id_, (centre, std) in _centres(model).items():
-                before = self._centres.get(id_)
-                if before is not None and len(before) == len(centre):
-                    moved = np.sqrt(np.mean(np.square((centre - before) / std)))
-                    if moved > self.changed:
-                        wanted.setdefault(id_, "changed")
+        for event in born:
+            wanted |= dict.fromkeys(sorted(ids_in([event])), event.kind)
+        for id_, before in self._centres.items():
+            centre, std = centres[id_]
+            if len(before) == len(centre):
+                moved = np.sqrt(np.mean(np.square((centre - before) / std)))
+                if moved > self.changed:
+                    wanted.setdefault(id_, "changed")
         return {i: why for i, why in wanted.items() if i in alive and self.may_name(names, i)}
 
     def _put(self, request: Json) -> None:
@@ -313,32 +314,6 @@ def clean_name(text: str) -> str:
     return first[:MAX_NAME].strip()
 
 
-def _described(model: Model) -> dict[int, ClusterDescription]:
-    found = describe(
-        model.family,
-        model.state.cluster_stats,
-        model.state.ids,
-        total=model.state.total_weight,
-        features=model.feature_names,
-        n=_N_FEATURES,
-        named_columns=model.settings.feature_names is not None,
-        levels=model.settings.levels,
-        names=model.names,
-        exemplars=exemplar_texts(model),
-    )
-    return {each.id: each for each in found}
-
-
-def exemplar_texts(model: Model) -> dict[int, list[str]]:
-    """Return typical rows of clusters as text, by id; none if the model keeps none."""
-    names = model.feature_names
-    found = {
-        id_: [exemplar_text(each, names) for each in own]
-        for id_, own in model.exemplars_at().items()
-    }
-    return {id_: own for id_, own in found.items() if any(own)}
-
-
 def _request(cluster: ClusterDescription, why: str, names: list[str]) -> Json:
     features = [
         {"feature": trait.label, "here": float(trait.value), "others": float(trait.others)}
@@ -355,7 +330,7 @@ def _request(cluster: ClusterDescription, why: str, names: list[str]) -> Json:
     }
 
 
-def _centres(model: Model) -> dict[int, tuple[Array, Array]]:
+def _centres(model: Model) -> Centres:
     """Return mean and standard deviation of every cluster, by id."""
     stats = model.state.cluster_stats
     means, stds = model.family.means(stats), model.family.stds(stats)

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from scstream.errors import InputError
 from scstream.families.base import Array
+from scstream.io.tables import counted
 from scstream.metrics.prequential import PrequentialResult
 from scstream.plot.style import (
     NEUTRAL,
     add_title,
     axes_or_new,
     colour_of,
-    counted,
     hide_spines,
     text_colour,
 )

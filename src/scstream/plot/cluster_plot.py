@@ -15,6 +15,7 @@ from matplotlib.transforms import Bbox
 from scstream.core.state import NOVEL
 from scstream.errors import InputError
 from scstream.families.base import Array, Labels, Rows
+from scstream.io.tables import counted
 from scstream.model import Model
 from scstream.plot.inputs import model_of, rows_of
 from scstream.plot.projection import PlotProjection
@@ -23,7 +24,6 @@ from scstream.plot.style import (
     add_title,
     axes_or_new,
     colour_of,
-    counted,
     figure_of,
     hide_spines,
     marker_of,

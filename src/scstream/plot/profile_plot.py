@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 
 from scstream.errors import InputError
 from scstream.families.base import Array
+from scstream.io.tables import counted
 from scstream.model import Model
 from scstream.plot.inputs import model_of
-from scstream.plot.style import add_title, axes_or_new, counted, figure_of, fit_labels, name_of
+from scstream.plot.style import add_title, axes_or_new, figure_of, fit_labels, name_of
 from scstream.view.columns import columns_of
 
 _COLOUR_MAP = "PuOr_r"  # orange is more, violet is less; for any colour vision

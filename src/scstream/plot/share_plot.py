@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from scstream.families.base import Array
+from scstream.io.tables import counted
 from scstream.model import Model
 from scstream.plot.history import History, require_batches
 from scstream.plot.inputs import model_of
@@ -20,7 +21,6 @@ from scstream.plot.style import (
     batch_edges,
     colour_of,
     contrast_colour,
-    counted,
     fit_labels,
     hatch_of,
     hide_spines,

@@ -81,11 +81,6 @@ def name_of(cluster_id: int, names: Mapping[int, str] | None) -> str:
     return (names or {}).get(cluster_id) or str(cluster_id)
 
 
-def counted(n: int, noun: str) -> str:
-    """Return a number and a noun, in the plural unless it is one."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def add_title(ax: Axes, title: str, *, pad: float | None = None) -> None:
     """Write a title at the left, unless the axes have one."""
     if not any(ax.get_title(loc=loc) for loc in ("left", "center", "right")):

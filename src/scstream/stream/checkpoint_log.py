@@ -21,7 +21,7 @@ from scstream.io.header import Json
 from scstream.stream.batcher import BatchBoundary
 from scstream.stream.segments import PREFIX as _SEGMENT
 from scstream.stream.segments import SegmentList
-from scstream.stream.store import Store, checked_name
+from scstream.stream.store import Store, checked_name, number_of, numbered_name
 
 VERSION, BOUNDARY, DIGEST, SAVEPOINT = "version-", "boundary-", "digest-", "savepoint-"
 _HOUR = 3600.0
@@ -111,30 +111,30 @@ class CheckpointLog:
     def checkpoints(self) -> Iterator[tuple[str, bytes]]:
         """Names and contents of the checkpoints, the newest first."""
         for version in reversed(self._versions()):
-            name = _name(VERSION, version)
+            name = numbered_name(VERSION, version)
             if not _is_claim(self.store.get(name, 0, 1)):
                 yield name, self.store.get(name)
 
     def discard(self, name: str) -> None:
         """Do not count a damaged checkpoint as kept."""
-        self._kept = [kept for kept in self._kept if _name(VERSION, kept.version) != name]
+        self._kept = [kept for kept in self._kept if numbered_name(VERSION, kept.version) != name]
 
     def record_boundary(self, boundary: BatchBoundary) -> BatchBoundary:
         """Record a boundary before it is used; return the recorded one, which may be older."""
-        name = _name(BOUNDARY, boundary.batch)
+        name = numbered_name(BOUNDARY, boundary.batch)
         if self.store.put_new(name, boundary.to_json()):
             return boundary
         return BatchBoundary.from_json(self.store.get(name))
 
     def boundaries(self, *, start: int) -> dict[int, BatchBoundary]:
         """Return the recorded boundaries of batches from `start` on."""
-        names = [name for name in self.store.names(BOUNDARY) if _number(BOUNDARY, name) >= start]
+        names = [name for name in self.store.names(BOUNDARY) if number_of(BOUNDARY, name) >= start]
         found = [BatchBoundary.from_json(self.store.get(name)) for name in names]
         return {boundary.batch: boundary for boundary in found}
 
     def record_digest(self, batch: int, digest: str) -> None:
         """Record the digest of a batch, or compare it with the recorded one."""
-        name = _name(DIGEST, batch)
+        name = numbered_name(DIGEST, batch)
         if self.store.put_new(name, digest.encode()):
             return
         before = self.store.get(name).decode()
@@ -148,7 +148,7 @@ class CheckpointLog:
     def digest(self, batch: int) -> str | None:
         """Return the recorded digest of a batch, if there is one."""
         try:
-            return self.store.get(_name(DIGEST, batch)).decode()
+            return self.store.get(numbered_name(DIGEST, batch)).decode()
         except KeyError:
             return None
 
@@ -156,16 +156,16 @@ class CheckpointLog:
         """Delete what is not needed any more; the newest checkpoint is read back before."""
         if not self._kept or self._kept[-1].version != self.version:
             return
-        self._read_back(_name(VERSION, self.version))
+        self._read_back(numbered_name(VERSION, self.version))
         wanted = self._wanted(time) | {self.epoch}
         for version in self._versions():
             if version not in wanted and version < self.version:
-                self.store.delete(_name(VERSION, version))
+                self.store.delete(numbered_name(VERSION, version))
         self._kept = [kept for kept in self._kept if kept.version in wanted]
         oldest = self.oldest_batch
         for prefix in (BOUNDARY, DIGEST):
             for name in self.store.names(prefix):
-                if _number(prefix, name) < oldest:
+                if number_of(prefix, name) < oldest:
                     self.store.delete(name)
         self._prune_segments()
 
@@ -216,13 +216,13 @@ class CheckpointLog:
         """Return the newest claim."""
         for version in reversed(self._versions()):
             with suppress(KeyError):  # pruned meanwhile
-                content = self.store.get(_name(VERSION, version), 0, 4096)
+                content = self.store.get(numbered_name(VERSION, version), 0, 4096)
                 if _is_claim(content):
                     return Claim.from_json(content)
         return None
 
     def _take(self, content: bytes) -> None:
-        name = _name(VERSION, self.version)
+        name = numbered_name(VERSION, self.version)
         mine = self.store.put_new(name, content) or self._is_mine(name, content)
         # A pruned name may be free again; it is ours only if no version is newer.
         if mine and self._versions()[-1] == self.version:
@@ -247,7 +247,7 @@ class CheckpointLog:
     def _described(self, version: int) -> Iterator[_Kept]:
         """Time and batch of a checkpoint; nothing for a claim or a damaged checkpoint."""
         with suppress(ValueError, LookupError, TypeError):
-            progress = self._header(_name(VERSION, version))["pipeline"]["progress"]
+            progress = self._header(numbered_name(VERSION, version))["pipeline"]["progress"]
             yield _Kept(version, float(progress["time"]), int(progress["batch"]))
 
     def _header(self, name: str) -> Json:
@@ -265,13 +265,13 @@ class CheckpointLog:
         segments = self.store.names(_SEGMENT)
         if not segments:
             return
-        kept = [_name(VERSION, version) for version, _, _ in self._kept]
+        kept = [numbered_name(VERSION, version) for version, _, _ in self._kept]
         self._segments = {n: self._segments.get(n) or self._segments_of(n) for n in kept}
         savepoints = [self._segments_of(name) for name in self.store.names(SAVEPOINT)]
         referenced = {n for part in (*self._segments.values(), *savepoints) for n in part.numbers}
         limit = self._segments[kept[-1]].limit
         for name in segments:
-            if _number(_SEGMENT, name) < limit and _number(_SEGMENT, name) not in referenced:
+            if number_of(_SEGMENT, name) < limit and number_of(_SEGMENT, name) not in referenced:
                 self.store.delete(name)
 
     def _segments_of(self, name: str) -> SegmentList:
@@ -281,7 +281,7 @@ class CheckpointLog:
             return SegmentList()
 
     def _versions(self) -> Sequence[int]:
-        return [_number(VERSION, name) for name in self.store.names(VERSION)]
+        return [number_of(VERSION, name) for name in self.store.names(VERSION)]
 
     def _wanted(self, now: float) -> set[int]:
         newest = {kept.version for kept in self._kept[-self.newest :]}
@@ -291,14 +291,6 @@ class CheckpointLog:
             if now - kept.time < self.hourly * _HOUR
         }
         return newest | set(hourly.values())
-
-
-def _name(prefix: str, number: int) -> str:
-    return f"{prefix}{number:015d}"
-
-
-def _number(prefix: str, name: str) -> int:
-    return int(name.removeprefix(prefix))
 
 
 def _is_claim(content: bytes) -> bool:

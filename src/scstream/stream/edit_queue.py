@@ -19,7 +19,7 @@ from scstream.core.edits import read_name
 from scstream.core.steering import ACTIONS, Edit
 from scstream.errors import InputError
 from scstream.stream.clock import Clock
-from scstream.stream.store import Store
+from scstream.stream.store import Store, number_of, numbered_name
 
 EDIT, APPLIED, HORIZON = "edit-", "edited-", "horizon-"
 MAX_BYTES = 1 << 20  # of one edit
@@ -158,8 +158,8 @@ def submit(store: Store, request: EditRequest) -> int:
     content = request.to_json()
     for _ in range(_TRIES):
         taken = store.names(EDIT)
-        number = _number(EDIT, taken[-1]) + 1 if taken else 0
-        if store.put_new(_name(EDIT, number), content):
+        number = number_of(EDIT, taken[-1]) + 1 if taken else 0
+        if store.put_new(numbered_name(EDIT, number), content):
             return number
     raise InputError("many others edit this pipeline now; try again.")
 
@@ -175,8 +175,8 @@ class EditQueue:
         self._waiting: dict[int, EditRequest | str] = {}  # a text says why it cannot be read
         self._at: dict[int, int] = {}  # before which batch each edit is applied
         for name in store.names(APPLIED):
-            self._at[_number(APPLIED, name)] = int(store.get(name))
-        self._horizons = [_number(HORIZON, name) for name in store.names(HORIZON)]
+            self._at[number_of(APPLIED, name)] = int(store.get(name))
+        self._horizons = [number_of(HORIZON, name) for name in store.names(HORIZON)]
         self._horizon = max(self._horizons, default=0)
         self._stride, self._raised = 1, -np.inf
         self._free_from = self._horizon
@@ -211,8 +211,8 @@ class EditQueue:
         newest = max(self._at, default=-1)
         for number in [n for n, at in self._at.items() if at < oldest and n < self.next_edit]:
             if number < newest:
-                self._store.delete(_name(EDIT, number))
-                self._store.delete(_name(APPLIED, number))
+                self._store.delete(numbered_name(EDIT, number))
+                self._store.delete(numbered_name(APPLIED, number))
                 del self._at[number]
 
     def _look(self, batch: int) -> None:
@@ -222,7 +222,7 @@ class EditQueue:
             return
         self._looked = now
         for name in self._store.names(EDIT):
-            number = _number(EDIT, name)
+            number = number_of(EDIT, name)
             if number >= self.next_edit and number not in self._waiting:
                 request = self._read(name)
                 self._at[number] = self._recorded(number, request, batch)
@@ -240,23 +240,15 @@ class EditQueue:
         wanted = 0 if isinstance(request, str) else request.batch or 0
         before = max((at for n, at in self._at.items() if n < number), default=0)
         at = max(wanted, batch, before, self._free_from)
-        name = _name(APPLIED, number)
+        name = numbered_name(APPLIED, number)
         if not self._store.put_new(name, str(at).encode()):
             at = int(self._store.get(name))
         return at
 
     def _set_horizon(self, batch: int) -> None:
         """Record a horizon; an instance that was replaced can raise it, but not lower it."""
-        self._store.put_new(_name(HORIZON, batch), b"{}")
+        self._store.put_new(numbered_name(HORIZON, batch), b"{}")
         for old in self._horizons:
             if old != batch:
-                self._store.delete(_name(HORIZON, old))
+                self._store.delete(numbered_name(HORIZON, old))
         self._horizon, self._horizons = batch, [batch]
-
-
-def _name(prefix: str, number: int) -> str:
-    return f"{prefix}{number:015d}"
-
-
-def _number(prefix: str, name: str) -> int:
-    return int(name.removeprefix(prefix))

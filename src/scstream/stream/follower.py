@@ -22,7 +22,7 @@ from scstream.stream import connectors
 from scstream.stream.checkpoint_log import VERSION, CheckpointLog
 from scstream.stream.clock import Clock, SystemClock
 from scstream.stream.model_version import Answer, ModelVersion, Request
-from scstream.stream.store import Store
+from scstream.stream.store import Store, number_of
 
 NONE = -1  # version before there is one
 _TRIES = 10  # the writer may prune a checkpoint while it is read
@@ -204,7 +204,7 @@ class Follower:
             if version is None:
                 self._is_fixed, self._newest_read = False, self.version
                 return
-            names = {_number(name): name for name in self.store.names(VERSION)}
+            names = {number_of(VERSION, name): name for name in self.store.names(VERSION)}
             try:
                 found = self._read(names[version], self.store.get(names[version]))
             except KeyError:
@@ -217,7 +217,7 @@ class Follower:
             self._is_fixed, self._current = True, found
 
     def _take_newer(self) -> bool:
-        newest = max(map(_number, self.store.names(VERSION)), default=NONE)
+        newest = max((number_of(VERSION, name) for name in self.store.names(VERSION)), default=NONE)
         if newest <= self._newest_read:
             return False
         found = self._newest_valid()
@@ -230,7 +230,7 @@ class Follower:
 
     def _newest_valid(self) -> ModelVersion | None:
         for name, content in CheckpointLog(self.store).checkpoints():
-            if _number(name) <= self._newest_read:
+            if number_of(VERSION, name) <= self._newest_read:
                 break
             try:
                 found = self._read(name, content)
@@ -244,7 +244,7 @@ class Follower:
         return None
 
     def _read(self, name: str, content: bytes) -> ModelVersion | None:
-        return ModelVersion.of(content, name=name, version=_number(name))
+        return ModelVersion.of(content, name=name, version=number_of(VERSION, name))
 
     def current(self) -> ModelVersion:
         """Return the checkpoint in use; raises `StreamError` while there is none."""
@@ -255,7 +255,3 @@ class Follower:
                 "written one, or see with `scstream checkpoints` what there is."
             )
         return version
-
-
-def _number(name: str) -> int:
-    return int(name.rpartition("-")[2])

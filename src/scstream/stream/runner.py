@@ -25,6 +25,7 @@ from scstream.observe.events import (
     AlertRaised,
     BatchLearned,
     CheckpointDamaged,
+    EditApplied,
     EventCallback,
     GapAccepted,
     Started,
@@ -334,7 +335,8 @@ class Pipeline:
         batch, before = self._batcher.batch, self._edits.next_edit
         for number, request in self._edits.due(batch):
             applied = apply_request(self.processor, number, request, batch=batch)
-            self._edit_events = (*self._edit_events, *applied.events)
+            if isinstance(applied, EditApplied):
+                self._edit_events = (*self._edit_events, *applied.events)
             self.emit(applied)
         if self._edits.next_edit != before:
             self._committed = -1
@@ -392,7 +394,7 @@ class Pipeline:
         """Emit the events of a batch; alerts are delivered as labels are."""
         happened = (*self._edit_events, *learned.info.events)
         self._edit_events = ()
-        if happened and not isinstance(self.events, NullSink):
+        if happened:
             writer.write("events", event_delivery(self.job, source_batch.batch, happened))
         summary = batch_summary(source_batch.batch, learned)
         alerts = self.alert_rules.check(summary)

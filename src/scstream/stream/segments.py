@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import CheckpointCorrupt, Fenced
-from scstream.stream.store import Store
+from scstream.stream.store import Store, number_of, numbered_name
 
 PREFIX = "segment-"
 _TRIES = 100  # numbers that others may take
@@ -197,12 +197,12 @@ class SegmentLog:
 
     def _after_all(self) -> int:
         taken = self.store.names(PREFIX)
-        return int(taken[-1].removeprefix(PREFIX)) + 1 if taken else 0
+        return number_of(PREFIX, taken[-1]) + 1 if taken else 0
 
 
 def segment_name(number: int) -> str:
     """Return the name of a segment."""
-    return f"{PREFIX}{number:015d}"
+    return numbered_name(PREFIX, number)
 
 
 def segments_of(entries: Sequence[HasExtent]) -> tuple[list[Segment], NDArray[np.int64]]:

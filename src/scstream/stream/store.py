@@ -208,6 +208,16 @@ class MemoryStore:
         return nullcontext()
 
 
+def numbered_name(prefix: str, number: int) -> str:
+    """Return the name of a numbered object; names are in the order of their numbers."""
+    return f"{prefix}{number:015d}"
+
+
+def number_of(prefix: str, name: str) -> int:
+    """Return the number in a name that `numbered_name` made."""
+    return int(name.removeprefix(prefix))
+
+
 def checked_name(name: str) -> str:
     """Return the name; raises `InputError` if a store cannot hold it."""
     if not _NAME.fullmatch(name):
