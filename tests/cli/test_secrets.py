@@ -37,15 +37,17 @@ url = "nats://me:${BROKER_PASSWORD}@127.0.0.1:9"
 stream = "rows"
 retry_timeout = 0.3
 """
-COMMANDS = {"run": ["run"], "dry run": ["run", "--dry-run"], "doctor": ["doctor"]}
+CONNECTING = ("url in a flag", "url in a variable", "variable in the file", "not a kind")
 FURTHER = {
     "run with JSON": ["run", "--json"],
     "dry run in JSON": ["run", "--dry-run", "--json"],
     "doctor in JSON": ["doctor", "--json"],
     "replay": ["replay", "--from", "1"],
 }
-PAIRS = [(command, way) for command in COMMANDS.values() for way in WAYS] + [
-    (command, "variable in the file") for command in FURTHER.values()
+PAIRS = [
+    *((["run"], way) for way in WAYS),
+    *((command, way) for command in (["run", "--dry-run"], ["doctor"]) for way in CONNECTING),
+    *((command, "variable in the file") for command in FURTHER.values()),
 ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scstream.compute.threads import ThreadExecutor
-from scstream.core import default, rng
+from scstream.core import rng
 from scstream.core.config import Config, check_config
 from scstream.core.finish import net_events
 from scstream.core.rng import PURPOSES, key_for
@@ -85,22 +85,6 @@ def test_only_differences_of_times_matter(algorithm):
         np.testing.assert_array_equal(getattr(early, name), getattr(late, name), err_msg=name)
     for name in ("born", "last_seen", "time"):
         np.testing.assert_array_equal(getattr(early, name) + 1024.0, getattr(late, name))
-
-
-@pytest.mark.slow
-def test_a_thousand_interleaved_streams_are_independent(monkeypatch):
-    """Batches of all streams take turns; every twentieth model is compared with itself alone."""
-    family, n_streams = FAMILIES["gaussian"], 1_000
-    monkeypatch.setattr(default, "_START_SWEEPS", 1)
-    configs = [Config(seed=s) for s in range(n_streams)]
-    streams = [list(batches(n_batches=2, seed=s, n=20)) for s in range(n_streams)]
-    states = [State.empty(family)] * n_streams
-    for turn in range(2):
-        for m, stream in enumerate(streams):
-            states[m], _, _ = step(family, configs[m], states[m], stream[turn], EXECUTOR)
-    for m in range(0, n_streams, 20):
-        alone, _ = run(configs[m], streams[m])
-        assert_equal(copied(alone), copied(states[m]))
 
 
 @every_algorithm

@@ -15,8 +15,8 @@ from scstream.model import Model
 from scstream.stream import checks
 from tests.faults.fuzz import check_state, streams
 
-N_BATCHES = 8_000
-SHARDS = 4
+N_BATCHES = 4_000
+SHARDS = 2
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def attacks(models, n):
 
 
 def test_a_sealed_file_with_changed_content_is_rejected_or_valid(models):
-    attacks(models, 3000)
+    attacks(models, 1500)
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,8 @@ def test_accuracy_reaches_its_bars(name: str) -> None:
 
 
 PAPER_FLOORS = {  # least fraction of the oracle's ARI, mean of two seeds; "printed" stays below
-    ("2-D, speed .08", "paper's prior"): 0.84,
     ("2-D, speed .08", "tuned prior"): 0.96,
     ("2-D, speed .25", "paper's prior"): 0.85,
-    ("2-D, speed .25", "tuned prior"): 0.94,
 }
 PRIORS = {"paper's prior": PAPER_2D, "tuned prior": TUNED_2D}
 

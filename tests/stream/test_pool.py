@@ -145,7 +145,7 @@ programs = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     program=programs,
     memory=st.sampled_from([1, 25_000, 60_000, "1GB"]),
