@@ -108,6 +108,13 @@ FORMAT = Option(
     "What a message holds: JSON objects or arrays, one per line; an object of columns; an Arrow "
     "stream; a matrix of little-endian numbers. Files and stdin have formats of their own.",
 )
+DECODERS = Option(
+    "decoders",
+    "int",
+    config.DECODERS,
+    "Number of processes that decode messages, for one model. 0 or 1 decodes them in the process "
+    "of the pipeline. Labels do not depend on it.",
+)
 FOLDER = Option(
     "folder", "str", config.FOLDER, 'A folder, or an address such as "s3://bucket/prefix".'
 )
@@ -151,7 +158,7 @@ def sections() -> Iterator[str]:
     yield "## Top level"
     yield table(options(Pipeline, ["job", "threads"], {"job": "scstream"}))
     yield "## [source]\n\nWhere rows come from."
-    yield table([KIND, FORMAT])
+    yield table([KIND, FORMAT, DECODERS])
     yield from connectors_of("source", connectors.SOURCES)
     yield "## [schema]\n\nThe roles of the columns."
     yield table(options(Schema, config.SCHEMA))

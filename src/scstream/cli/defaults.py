@@ -116,6 +116,8 @@ def _connector_defaults(section: Key, table: Tables) -> Iterator[tuple[Key, Any]
     options = connector_options(section[-1], kind)
     if section == ("source",) and "format" not in options:
         yield (*section, "format"), config.FORMAT
+    if section == ("source",):
+        yield (*section, "decoders"), config.DECODERS
     for name, parameter in options.items():
         is_plain = _OBJECTS.isdisjoint(_type_names(parameter))
         if is_plain and parameter.default is not inspect.Parameter.empty:

@@ -21,6 +21,7 @@ from scstream.families.base import Rows
 from scstream.io.schema import check_entries
 from scstream.preprocess.block import Block, Columns, Reject
 from scstream.stream import connectors
+from scstream.stream.config import connector_options
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.processor import unsuitable
 from scstream.stream.schema import Schema
@@ -65,7 +66,7 @@ def predict_file(
     predictor = loaded.model.at(level=level, resolution=resolution)
     result, size = PredictResult(), InputSize.of(settings)
     schema = _input_schema(loaded, settings.get("schema", {}))
-    source = connectors.source(**settings["source"])
+    source = connectors.source(**connector_options(settings["source"]))
     labels = settings.get("sink", {}).get("path")
     with explain_os_errors(input_name(settings), output=labels):
         reader = source.reader(schema)  # type: ignore[attr-defined]  # files and pipes have it

@@ -62,6 +62,8 @@ NAMING = ("url", "token", "model", "command", "timeout", "attempts", "changed")
 SCHEMA = ("features", "keep", "key", "time", "text")
 FOLDER = "checkpoints"  # where checkpoints are kept
 FORMAT = "json"  # of messages
+DECODERS = 0  # processes that decode messages, beside this one
+MAX_DECODERS = 64
 
 
 def build(
@@ -106,7 +108,8 @@ def build(
     _reject_unknown("naming", _section(settings, "naming"), NAMING)
     _check_apart(settings)
     job = settings.get("job", "scstream")
-    source, message_format = _source(_section(settings, "source"))
+    source_options = _section(settings, "source")
+    source, message_format = _source(source_options)
     model = _model(settings, job)
     store, checkpoint_policy, checkpoint_log = _checkpoint(_section(settings, "checkpoint"), store)
     schema = _schema(_section(settings, "schema"), model)
@@ -126,6 +129,7 @@ def build(
         checkpoint_policy=checkpoint_policy,
         emit=emit,
         threads=settings.get("threads", True),
+        decoders=_decoders(source_options, threads=settings.get("threads", True)),
         settings={name: chosen for name in _DECISIVE if (chosen := _decisive(settings.get(name)))},
     )
 
@@ -133,11 +137,27 @@ def build(
 def _source(options: Section) -> tuple[Source, str]:
     if "kind" not in options:
         raise InputError(f"source.kind is missing; it is one of {', '.join(connectors.SOURCES)}.")
-    own = dict(options)
+    own = connector_options(options)
     message_format = own.get("format", FORMAT)
     if not connectors.has_option("source", own["kind"], "format"):
         own.pop("format", None)
     return connectors.source(**own), message_format
+
+
+def connector_options(options: Section) -> dict[str, Any]:
+    """Return the options of the source itself, without those of the pipeline that reads it."""
+    return {name: value for name, value in options.items() if name != "decoders"}
+
+
+def _decoders(options: Section, *, threads: bool) -> int:
+    number = options.get("decoders", DECODERS)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_DECODERS:
+        raise InputError(
+            f"source.decoders must be a whole number from 0 to {MAX_DECODERS}, got {number!r}."
+        )
+    if number > 1 and not threads:
+        raise InputError("source.decoders needs threads; set it to 0, or leave out threads.")
+    return number
 
 
 def _sink(name: str, options: Section) -> Sink:

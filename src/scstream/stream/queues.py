@@ -14,8 +14,8 @@ from scstream.stream.sink import Delivery, Sink
 from scstream.stream.source import Record, Source
 
 Pairs = list[tuple[Record, Block]]
-_MAX_MESSAGES = 1000  # read at once
-_WAIT = 0.05  # seconds
+MAX_MESSAGES = 1000  # read at once
+WAIT = 0.05  # seconds
 _DEPTH = 16  # entries of a queue
 _MAX_BYTES = 64 << 20  # in a queue
 _UNLIMITED = 1 << 62
@@ -32,7 +32,7 @@ class SyncReader:
     def read(self) -> Pairs:
         """Return the next messages; none after a short while."""
         pairs: Pairs = []
-        for record in self._source.read(_MAX_MESSAGES, _WAIT):
+        for record in self._source.read(MAX_MESSAGES, WAIT):
             value = record.value
             pairs.append((record, value if isinstance(value, Block) else self._reader.read(value)))
         return pairs
@@ -55,8 +55,8 @@ class PrefetchingReader(SyncReader):
     def __init__(self, source: Source, reader: Reader, stop: Event) -> None:
         super().__init__(source, reader, stop)
         self._closed = Event()
-        self._budget = _Budget()
-        self._queue: Queue[Pairs | BaseException | None] = Queue(_DEPTH)
+        self._budget = Budget()
+        self._queue: Queue[Any] = Queue(_DEPTH)
         self._ended = False
         self._thread = Thread(target=self._run, name="scstream-reader", daemon=True)
 
@@ -65,10 +65,9 @@ class PrefetchingReader(SyncReader):
         if self._ended:
             return []
         pairs: Pairs = []
-        entry = self._get(_WAIT)
+        entry = self._get(WAIT)
         while entry is not None:
             pairs += entry
-            self._budget.release(_size(entry))
             entry = self._get(0.0)
         return pairs
 
@@ -86,9 +85,17 @@ class PrefetchingReader(SyncReader):
         self._budget.release(_UNLIMITED)
         while self._thread.is_alive():
             _drain(self._queue)
-            self._thread.join(_WAIT)
+            self._thread.join(WAIT)
 
     def _get(self, seconds: float) -> Pairs | None:
+        """Return the next rows, None if none come in time."""
+        pairs: Pairs | None = self._take(seconds)
+        if pairs is not None:
+            self._budget.release(decoded_size(pairs))
+        return pairs
+
+    def _take(self, seconds: float) -> Any:
+        """Return the next entry of the queue, None if none comes in time or none will come."""
         try:
             entry = self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait()
         except Empty:
@@ -101,20 +108,25 @@ class PrefetchingReader(SyncReader):
     def _run(self) -> None:
         try:
             while not self._closed.is_set() and not self._stop.is_set():
-                pairs = super().read()
-                if pairs:
-                    self._budget.acquire(_size(pairs))
-                    self._put(pairs)
-                elif self._source.done:
+                if not self._read_ahead() and self._source.done:
                     self._put(None)
                     return
         except BaseException as error:
             self._put(error)
 
-    def _put(self, entry: Pairs | BaseException | None) -> None:
+    def _read_ahead(self) -> bool:
+        """Read and queue the next messages; return whether there were any."""
+        pairs = super().read()
+        if pairs:
+            self._budget.acquire(decoded_size(pairs))
+            self._put(pairs)
+        return bool(pairs)
+
+    def _put(self, entry: Any) -> None:
+        """Queue an entry: rows, an error, or None for the end."""
         while not self._closed.is_set():
             try:
-                return self._queue.put(entry, timeout=_WAIT)
+                return self._queue.put(entry, timeout=WAIT)
             except Full:
                 continue
 
@@ -153,7 +165,7 @@ class AsyncWriter(SyncWriter):
     def __init__(self, sinks: Mapping[str, Sink], finish: Callable[[PendingCommit], None]) -> None:
         super().__init__(sinks, finish)
         self._queue: Queue[Callable[[], None] | None] = Queue(_DEPTH)
-        self._budget = _Budget()
+        self._budget = Budget()
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, name="scstream-writer", daemon=True)
 
@@ -202,7 +214,7 @@ class AsyncWriter(SyncWriter):
                 self._budget.release(_UNLIMITED)
 
 
-class _Budget:
+class Budget:
     """Bytes that may wait in a queue; one entry always may, however large."""
 
     def __init__(self) -> None:
@@ -210,17 +222,24 @@ class _Budget:
         self._changed = Condition()
 
     def acquire(self, n_bytes: int) -> None:
+        """Wait until bytes may be used."""
         with self._changed:
             self._changed.wait_for(lambda: self._used <= 0 or self._used + n_bytes <= _MAX_BYTES)
             self._used += n_bytes
 
+    def add(self, n_bytes: int) -> None:
+        """Use bytes without waiting: they are there already."""
+        with self._changed:
+            self._used += n_bytes
+
     def release(self, n_bytes: int) -> None:
+        """Give bytes back."""
         with self._changed:
             self._used -= n_bytes
             self._changed.notify_all()
 
 
-def _size(pairs: Pairs) -> int:
+def decoded_size(pairs: Pairs) -> int:
     """Return about how many bytes the rows take."""
     return sum(8 * (block.X.shape[1] + 4 * len(block.extra)) * block.n_rows for _, block in pairs)
 

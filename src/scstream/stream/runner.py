@@ -36,6 +36,7 @@ from scstream.stream.batcher import BatchBoundary, Batcher, Batching, SourceBatc
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.clock import Clock, Stopwatch, SystemClock
 from scstream.stream.commit import PendingCommit, commit
+from scstream.stream.decoders import DecodingReader
 from scstream.stream.deliveries import (
     alert_delivery,
     batch_summary,
@@ -128,6 +129,8 @@ class Pipeline:
         Where events of clusters go, edits by people included.
     threads : bool
         Read ahead and write behind on threads of their own.
+    decoders : int
+        Number of processes that decode messages; 0 or 1 decodes them in this process.
     settings : mapping
         The settings that labels depend on, as the user wrote them; a checkpoint that was written
         with other settings is rejected.
@@ -153,6 +156,7 @@ class Pipeline:
     alerts: Sink = field(default_factory=NullSink)
     events: Sink = field(default_factory=NullSink)
     threads: bool = True
+    decoders: int = 0
     settings: Plain = field(default_factory=dict)
 
     def run(
@@ -444,6 +448,8 @@ class Pipeline:
         }
 
     def _open_reader(self, stop: Event) -> SyncReader:
+        if self.decoders > 1:
+            return DecodingReader(self.source, self.reader, stop, n_processes=self.decoders)
         return (PrefetchingReader if self.threads else SyncReader)(self.source, self.reader, stop)
 
     def _open_writer(self) -> SyncWriter:
