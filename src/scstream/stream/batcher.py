@@ -64,6 +64,7 @@ class SourceBatch:
     time: float | None
     block: Block
     spans: tuple[tuple[int, str, Offset], ...]  # first row, partition, and offset of that row
+    whole: Block = field(default_factory=Block.empty)  # with the rows that the batcher rejects
 
     def origin(self, row: int) -> tuple[str, Offset]:
         """Return partition and offset of a row."""
@@ -239,14 +240,14 @@ class Batcher:
             (start, piece.partition, piece.offset)
             for start, (piece, _) in zip(starts, inside, strict=False)
         )
-        block = join([piece.block.slice(0, n) for piece, n in inside] or [Block.empty()])
-        block = self._without_late(block)
+        whole = join([piece.block.slice(0, n) for piece, n in inside] or [Block.empty()])
+        block = self._without_late(whole)
         self._pieces, self.n_waiting = remaining, self.n_waiting - starts[-1]
         self.offsets |= {piece.partition: _offset_after(piece, n) for piece, n in inside}
         self.batch, self.is_first = boundary.batch + 1, False
         if boundary.time is not None:
             self.watermark = boundary.time
-        return SourceBatch(boundary.batch, dict(self.offsets), boundary.time, block, spans)
+        return SourceBatch(boundary.batch, dict(self.offsets), boundary.time, block, spans, whole)
 
     def restart_timer(self, elapsed: float) -> None:
         """Count the seconds of the next batch from now, if rows of it have come already."""

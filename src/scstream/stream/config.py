@@ -266,7 +266,8 @@ def _label_columns(settings: Section) -> list[str]:
     """Return what labels carry besides the ids of clusters."""
     options = _section(settings, "labels")
     _reject_unknown("labels", options, ("add",))
-    added, kept = options.get("add", []), _section(settings, "schema").get("keep", [])
+    added = options.get("add", [])
+    kept = Schema(keep=_section(settings, "schema").get("keep", ())).keep
     if not isinstance(added, list):
         raise InputError("labels.add must be a list of columns.")
     for name in added:

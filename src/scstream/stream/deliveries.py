@@ -8,12 +8,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from scstream.core.state import Event
 from scstream.observe.alerts import Alert
 from scstream.observe.events import BatchSummary
-from scstream.preprocess.block import Columns
+from scstream.preprocess.block import Block, Columns
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.checks import SHOWN
+from scstream.stream.json_messages import to_json
 from scstream.stream.processor import Learned
 from scstream.stream.sink import Delivery
 
@@ -26,8 +29,10 @@ def label_delivery(job: str, batch: int, learned: Learned, names: Iterable[str])
     return _delivery(job, batch, block.row, labels)
 
 
-def dead_letter_delivery(job: str, source_batch: SourceBatch, learned: Learned) -> Delivery:
-    """Return the rejected rows of a batch, with their offsets and reasons."""
+def dead_letter_delivery(
+    job: str, source_batch: SourceBatch, learned: Learned, *, features: Sequence[str]
+) -> Delivery:
+    """Return the rejected rows of a batch, with their offsets, reasons and contents."""
     rejects = learned.block.rejects
     origins = [source_batch.origin(reject.row) for reject in rejects]
     columns = {
@@ -35,7 +40,10 @@ def dead_letter_delivery(job: str, source_batch: SourceBatch, learned: Learned) 
         "position": _texts(str(offset.position) for _, offset in origins),
         "row": np.array([offset.row for _, offset in origins], dtype=np.int64),
         "reason": _texts(reject.reason for reject in rejects),
-        "content": _texts(reject.content for reject in rejects),
+        "content": _texts(
+            reject.content or _row_text(source_batch.whole, reject.row, features)
+            for reject in rejects
+        ),
     }
     index = np.array([reject.row for reject in rejects], dtype=np.int64)
     return _delivery(job, source_batch.batch, index, columns)
@@ -91,6 +99,17 @@ def chain_digest(before: str, labels: Delivery) -> str:
 def _delivery(job: str, batch: int, index: NDArray[np.int64], columns: Columns) -> Delivery:
     numbers = np.full(len(index), batch, dtype=np.int64)
     return Delivery(job, batch, {"batch": numbers, "index": index, **columns})
+
+
+def _row_text(block: Block, row: int, features: Sequence[str]) -> str:
+    """Return a row as JSON, so that it can be fed to the pipeline again; "" if it was not read."""
+    i = int(np.searchsorted(block.row, row))
+    if i == len(block.row) or block.row[i] != row:
+        return ""
+    entries = block.X[[i]].toarray()[0] if issparse(block.X) else block.X[i]
+    values = dict(zip(features, entries.tolist(), strict=False))
+    values |= {name: column[i] for name, column in block.extra.items()}
+    return to_json(values).decode()[:SHOWN]
 
 
 def _texts(values: Iterable[str]) -> NDArray[np.object_]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 
 from scstream.errors import (
@@ -46,11 +46,12 @@ from scstream.stream.deliveries import (
     label_delivery,
 )
 from scstream.stream.edit_queue import EditQueue
+from scstream.stream.kept_types import KeptTypes
 from scstream.stream.processor import Learned, Processor, apply_request
 from scstream.stream.progress import Progress
 from scstream.stream.queues import AsyncWriter, PrefetchingReader, SyncReader, SyncWriter
 from scstream.stream.schema import Reader
-from scstream.stream.sink import NullSink, Sink
+from scstream.stream.sink import NullSink, Sink, column_types
 from scstream.stream.source import Source
 
 BatchCallback = Callable[[SourceBatch, Learned], None]
@@ -261,7 +262,9 @@ class Pipeline:
         self._open_source(progress, accept_gap=accept_gap)
         for name, sink in self._sinks.items():
             sink.open(known.sinks.get(name))
-        self._committed = -1 if progress is None else self._batcher.batch
+        self._kept_types = KeptTypes(dict(self.reader.schema.keep_types))
+        is_new = self._kept_types.adopt(self.reader.schema.keep, column_types(self.sink))
+        self._committed = -1 if progress is None or is_new else self._batcher.batch
         with SyncWriter(self._sinks, self._finish) as writer:
             self._commit(writer)  # before anything is written, so that sinks know where they began
 
@@ -320,7 +323,7 @@ class Pipeline:
             if boundary is not None:
                 source_batch = batcher.take(boundary)
                 batcher.restart_timer(self.clock.elapsed())
-                return source_batch
+                return replace(source_batch, block=self._kept_types.fit(source_batch.block))
             if reader.done and (not batcher.n_waiting or batcher.batch in self._boundaries):
                 self._check_end()
                 return None
@@ -383,12 +386,16 @@ class Pipeline:
         self._edits.before_delivery(batch)
         key = () if schema.key is None else (schema.key,)
         labels = label_delivery(self.job, batch, learned, dict.fromkeys((*key, *schema.keep)))
+        labels = replace(labels, types=self._kept_types.known)
         self._digest = chain_digest(self._digest, labels)
         if self.checkpoint_policy.records_digest(batch):
             self.checkpoint_log.record_digest(batch, self._digest)
         writer.write("labels", labels)
         if block.rejects:
-            writer.write("dead_letters", dead_letter_delivery(self.job, source_batch, learned))
+            letters = dead_letter_delivery(
+                self.job, source_batch, learned, features=schema.features or ()
+            )
+            writer.write("dead_letters", letters)
         self._n_rows += block.n_rows
         self._n_rejected += len(block.rejects)
 
@@ -425,7 +432,7 @@ class Pipeline:
             settings=self.settings,
             identity=dict(self.source.identity()),
             offsets=dict(batcher.offsets),
-            schema=self.reader.schema,
+            schema=replace(self.reader.schema, keep_types=dict(self._kept_types.types)),
             watermark=batcher.watermark,
             digest=self._digest,
             rows=self._n_rows,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from scstream.errors import InputError
 from scstream.preprocess.block import Block
+from scstream.stream.kept_types import KeptType
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,11 @@ class Schema:
         Columns of numbers, in this order. None: all columns of numbers in the first valid row that
         have no other role, in the order in which they come. Rows that are bare arrays of numbers
         have the columns "x0", "x1" and so on if none are named.
-    keep : sequence of str
-        Columns of any plain type that are written to the sink; null where a row has none.
+    keep : sequence of str, or mapping of str to str
+        Columns of plain values that are written to the sink; null where a row has none. "id:int"
+        or `{"id": "int"}` gives a column a type: int, int32, int16, float, float32, bool, text,
+        text(80) or time. A row whose value does not fit is rejected. Without a type, a column
+        takes any value, or the type of the first batch if the sink is a table.
     key : str or None
         Column that names the model of a row: text or a whole number.
     time : str or None
@@ -30,12 +34,16 @@ class Schema:
         Column of text, for the text steps of a pipeline.
     missing : bool
         Whether entries of features may be null, NaN or absent.
+    keep_types : mapping of str to str
+        Types of kept columns, as far as they are known.
 
     Examples
     --------
     >>> from scstream.stream.schema import Schema
     >>> Schema(keep=["name"]).with_features(["name", "x", "y"]).features
     ('x', 'y')
+    >>> Schema(keep=["id:int", "name"]).keep_types
+    {'id': 'int'}
     """
 
     features: tuple[str, ...] | None = None
@@ -44,11 +52,15 @@ class Schema:
     time: str | None = None
     text: str | None = None
     missing: bool = False
+    keep_types: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.features is not None:
             object.__setattr__(self, "features", _names("features", self.features))
-        object.__setattr__(self, "keep", _names("keep", self.keep))
+        types = dict(self.keep_types)
+        kept = (_typed(column, types) for column in _columns(self.keep, types))
+        object.__setattr__(self, "keep", _names("keep", kept))
+        object.__setattr__(self, "keep_types", types)
         for role in ("key", "time", "text"):
             name = getattr(self, role)
             if name is not None and (not isinstance(name, str) or not name):
@@ -83,6 +95,23 @@ class Reader(Protocol):
 
     def read(self, value: bytes) -> Block:
         """Return the rows of a message; a message of white space has none."""
+
+
+def _columns(keep: Any, types: dict[str, str]) -> Iterable[Any]:
+    """Return the columns to keep; a table of types adds to `types`."""
+    if not isinstance(keep, Mapping):
+        return (keep,) if isinstance(keep, str) else keep
+    types |= {name: str(KeptType.parse(kind)) for name, kind in keep.items()}
+    return tuple(keep)
+
+
+def _typed(column: Any, types: dict[str, str]) -> Any:
+    """Return the name of a column; one that is written as "name:type" adds to `types`."""
+    name, colon, kind = column.rpartition(":") if isinstance(column, str) else ("", "", "")
+    if not (name and colon) or column in types:
+        return column
+    types[name] = str(KeptType.parse(kind.strip()))
+    return name
 
 
 def _names(role: str, names: Any) -> tuple[str, ...]:

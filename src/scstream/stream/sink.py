@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from scstream.preprocess.block import Columns
@@ -27,6 +28,8 @@ class Delivery:
     columns : mapping of str to array of shape (N,)
         Always "batch" and "index" (the row within the batch); labels also have "cluster" and the
         columns of `schema.keep`, dead letters "position", "reason" and "content".
+    types : mapping of str to str
+        Types of kept columns that are known, such as "int"; see `stream.kept_types`.
 
     Examples
     --------
@@ -39,6 +42,7 @@ class Delivery:
     job: str
     batch: int
     columns: Columns
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -52,6 +56,10 @@ class Sink(Protocol):
     Exactly-once delivery takes three things: `open` undoes or detects what was written after the
     position of the checkpoint, `write` skips what is stored already, and `flush` returns only when
     everything written is as durable as the system promises.
+
+    A sink whose columns have fixed types also has a method `column_types`, which returns the types
+    of the columns that exist, as `schema.keep` writes them, once the sink is open. The pipeline
+    then rejects rows whose kept values do not fit, so that no row can stop it.
     """
 
     def open(self, position: SinkPosition | None) -> None:
@@ -88,6 +96,12 @@ class NullSink:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def column_types(sink: Sink) -> Mapping[str, str] | None:
+    """Return the types of the columns of an open sink; None if it takes any value."""
+    own = getattr(sink, "column_types", None)
+    return None if own is None else own()
 
 
 def plain_rows(delivery: Delivery) -> list[dict[str, PlainValue]]:

@@ -3,23 +3,66 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import SinkError
+from scstream.stream.kept_types import KeptType
 from scstream.stream.sink import Delivery
 
 BINARY = {"boolean": "bool", "bigint": "int8", "double precision": "float8", "text": "text"}
 _MAX_NAME_BYTES = 63  # PostgreSQL truncates longer names
 
 
-def common_type(one: str, other: str) -> str:
-    """Return a type for values of two types; a type that users chose stays as it is."""
-    if one == other or one not in BINARY:
-        return one
-    return "double precision" if {one, other} == {"bigint", "double precision"} else "text"
+_SQL_TYPES = {
+    "int": "bigint",
+    "int32": "integer",
+    "int16": "smallint",
+    "float": "double precision",
+    "float32": "real",
+    "bool": "boolean",
+    "text": "text",
+    "time": "timestamp with time zone",
+}
+_KEPT_TYPES = {sql: kept for kept, sql in _SQL_TYPES.items()} | {
+    "character varying": "text",
+    "numeric": "float",
+    "timestamp without time zone": "time",
+}
+
+
+def stores(column: str, kind: str) -> bool:
+    """Whether a column takes values of a type; the server judges a type that users chose."""
+    is_wider = (column, kind) == ("double precision", "bigint")
+    return column in (kind, "text") or column not in BINARY or is_wider
+
+
+def sql_type(kept: str) -> str:
+    """Return the type of a column for a type of `schema.keep`."""
+    kind = KeptType.parse(kept)
+    own = _SQL_TYPES[kind.kind] if kind.length is None else f"character varying({kind.length})"
+    return f"{own} NOT NULL" if kind.required else own
+
+
+def kept_type(column: str) -> str:
+    """Return the type of `schema.keep` for a column; as it is if there is none."""
+    if column.startswith("character varying("):
+        return column.replace("character varying", "text")
+    return _KEPT_TYPES.get(column, column)
+
+
+def created_types(deliveries: Iterable[Delivery]) -> dict[str, str]:
+    """Return the columns of a new table; those without values and types are text."""
+    types: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    for delivery in deliveries:
+        known = {n: sql_type(kind) for n, kind in delivery.types.items() if n in delivery.columns}
+        types = dict(column_types(delivery)) | types | known
+        unknown |= dict.fromkeys(delivery.columns, "text")
+    return unknown | types
 
 
 def column_types(delivery: Delivery) -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,9 @@ from scstream.stream.connectors.postgres.columns import (
     BINARY,
     column_types,
     column_values,
-    common_type,
+    created_types,
+    kept_type,
+    stores,
     valid_text,
 )
 from scstream.stream.findings import Finding
@@ -49,10 +51,10 @@ class PostgresSink:
     the server alike. An instance that was replaced without noticing does no harm either, because a
     batch always has the same rows; the sink needs no fencing.
 
-    Columns get their types from the first rows that have them: bigint, double precision, boolean
-    or text. If `create` is true, missing columns are added, and a column that is too narrow becomes
-    double precision or text, which takes a while in a large table; otherwise both stop the
-    pipeline. The character NUL, which PostgreSQL cannot store in text, is replaced by U+FFFD.
+    A new table has the columns of the first rows, with the types of `schema.keep`; a column that
+    has none yet is text. The type of a column never changes: the pipeline sends rows that do not
+    fit the table to the dead letters. The character NUL, which PostgreSQL cannot store in text, is
+    replaced by U+FFFD.
 
     Parameters
     ----------
@@ -62,7 +64,10 @@ class PostgresSink:
     table : str
         Name of the table, or "schema.table".
     create : bool
-        Whether to create the table and its columns.
+        Whether to create the table if it does not exist.
+    alter : bool
+        Whether to add columns that an existing table lacks, for example after a column was added
+        to `schema.keep`.
     buffer_rows : int
         Maximum number of buffered rows; more are written before the next flush.
     retry_timeout : float, optional
@@ -85,6 +90,7 @@ class PostgresSink:
         table: str,
         *,
         create: bool = True,
+        alter: bool = False,
         buffer_rows: int = 100_000,
         retry_timeout: float | None = None,
     ) -> None:
@@ -94,6 +100,7 @@ class PostgresSink:
         self.address = _address(url)
         self.table = table
         self.create = create
+        self.alter = alter
         self._url = url
         self._name = sql.Identifier(*parts)
         self._buffer_rows = buffer_rows
@@ -109,7 +116,8 @@ class PostgresSink:
         self._buffer: dict[tuple[str, int], Delivery] = {}
         self._n_buffered = 0
         self._last: int | None = None
-        self._types: dict[str, str] = {}  # of the columns of the table
+        self._types: dict[str, str] = {}  # of the columns of the table; none: there is no table
+        self._required: set[str] = set()  # columns that must not be null
 
     def open(self, position: SinkPosition | None) -> None:
         """Connect, and create the table if it does not exist; nothing needs to be undone."""
@@ -118,6 +126,13 @@ class PostgresSink:
         self._closing.clear()
         self._last = position
         self._retry(self._ensure_table)
+
+    def column_types(self) -> dict[str, str]:
+        """Return the types of the columns of the table, as `schema.keep` writes them."""
+        return {
+            name: kept_type(kind) + (" not null" if name in self._required else "")
+            for name, kind in self._types.items()
+        }
 
     def write(self, delivery: Delivery) -> None:
         """Buffer a delivery until the next flush."""
@@ -169,7 +184,9 @@ class PostgresSink:
         for delivery in self._buffer.values():
             by_types.setdefault(column_types(delivery), []).append(delivery)
         with connection.transaction():
-            self._types = _columns(connection, self._name.as_string(connection))
+            self._read_table(connection)
+            if not self._types:
+                self._create_table(connection)
             for number, (types, deliveries) in enumerate(by_types.items()):
                 self._fit_table(connection, dict(types))
                 stage = sql.Identifier(f"scstream_stage_{number}")
@@ -204,41 +221,56 @@ class PostgresSink:
         )
 
     def _ensure_table(self, connection: psycopg.Connection) -> None:
-        """Read the types of the columns; create the table if it does not exist."""
-        with connection.transaction():
-            if self.create:
-                connection.execute("SELECT pg_advisory_xact_lock(hashtext('scstream'))")
-                connection.execute(_CREATE.format(self._name))
-            self._types = _columns(connection, self._name.as_string(connection))
+        """Read the types of the columns; the first rows create a table that does not exist."""
+        self._read_table(connection)
+        if not self._types and not self.create:
+            raise SinkError(
+                f"{self.address}: table {self.table} does not exist. Create it, or set create."
+            )
         missing = [name for name in _KEY if name not in self._types]
-        if missing:
+        if self._types and missing:
             raise SinkError(
                 f"{self.address}: table {self.table} has no column {missing[0]}; its primary key "
                 f"must be ({', '.join(_KEY)}). Use another table, or set create."
             )
 
+    def _read_table(self, connection: psycopg.Connection) -> None:
+        rows = connection.execute(_COLUMNS, [self._name.as_string(connection)]).fetchall()
+        self._types = {str(name): str(kind) for name, kind, _ in rows}
+        self._required = {str(name) for name, _, required in rows if required}
+
+    def _create_table(self, connection: psycopg.Connection) -> None:
+        """Create the table with the columns of the buffered rows."""
+        types = created_types(self._buffer.values())
+        columns = [_column(name, types[name]) for name in types if name not in _KEY]
+        connection.execute(_LOCK)
+        connection.execute(_CREATE.format(self._name, sql.SQL("").join(columns)))
+        self._read_table(connection)
+
     def _fit_table(self, connection: psycopg.Connection, types: Mapping[str, str]) -> None:
-        """Add missing columns and widen those that are too narrow."""
-        changes = []
+        """Check that the table takes columns of these types; add missing ones if `alter` is set."""
+        added = []
         for name, kind in types.items():
             known = self._types.get(name)
-            wanted = kind if known is None else common_type(known, kind)
-            if wanted == known:
-                continue
-            if not self.create:
-                state = "has no such column" if known is None else f"has it as {known}"
+            if known is None and self.alter:
+                added.append(sql.SQL("ADD COLUMN IF NOT EXISTS ") + _column(name, kind, comma=""))
+            elif known is None:
                 raise SinkError(
-                    f"{self.address}: rows have a column {name!r} of type {wanted}, but table "
-                    f"{self.table} {state}. Change the table, or set create."
+                    f"{self.address}: rows have a column {name!r} of type {kind}, but table "
+                    f"{self.table} has no such column. Add it, or set alter = true."
                 )
-            how = "ADD COLUMN IF NOT EXISTS {} {}" if known is None else "ALTER {} TYPE {}"
-            changes.append(sql.SQL(how).format(sql.Identifier(name), sql.SQL(wanted)))
-        if changes:
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext('scstream'))")
+            elif not stores(known, kind):
+                raise SinkError(
+                    f"{self.address}: rows have a column {name!r} of type {kind}, but table "
+                    f"{self.table} has it as {known}. Give the column its type in schema.keep, "
+                    "or use another table."
+                )
+        if added:
+            connection.execute(_LOCK)
             connection.execute(
-                sql.SQL("ALTER TABLE {} {}").format(self._name, _comma_separated(changes))
+                sql.SQL("ALTER TABLE {} {}").format(self._name, _comma_separated(added))
             )
-            self._types = _columns(connection, self._name.as_string(connection))
+            self._read_table(connection)
 
     def _retry(self, act: Callable[[psycopg.Connection], _T]) -> _T:
         """Do something on a connection; repeat it on a new one whenever the old one breaks."""
@@ -304,9 +336,14 @@ _IF_OFF = {
     ),
 }
 _CREATE = sql.SQL(
-    "CREATE TABLE IF NOT EXISTS {} (job text, batch bigint, index bigint, "
+    "CREATE TABLE IF NOT EXISTS {} (job text, batch bigint, index bigint{}, "
     "PRIMARY KEY (job, batch, index))"
 )
+_COLUMNS = (
+    "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute "
+    "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
+)
+_LOCK = "SELECT pg_advisory_xact_lock(hashtext('scstream'))"
 
 
 def _fill(
@@ -335,14 +372,9 @@ def _fill(
                 copy.write_row(row)
 
 
-def _columns(connection: psycopg.Connection, table: str) -> dict[str, str]:
-    """Return the types of the columns of a table."""
-    rows = connection.execute(
-        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
-        "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
-        [table],
-    )
-    return {str(name): str(kind) for name, kind in rows}
+def _column(name: str, kind: str, *, comma: str = ", ") -> sql.Composed:
+    """Return the definition of a column."""
+    return sql.SQL("{}{} {}").format(sql.SQL(comma), sql.Identifier(name), sql.SQL(kind))
 
 
 def _comma_separated(parts: Iterable[sql.Composable]) -> sql.Composed:
