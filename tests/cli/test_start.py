@@ -18,7 +18,6 @@ HEAVY = {
     "pandas",
     "pyarrow",
     "rich",
-    "structlog",
     "scstream.estimator",
 }
 REPORT = """

@@ -10,7 +10,7 @@ from scstream.errors import missing_extra
 
 def main() -> None:
     """Run the command line. Its libraries are imported only here."""
-    for library in ("typer", "rich", "structlog"):
+    for library in ("typer", "rich"):
         if find_spec(library) is None:
             sys.stderr.write(f"scstream: {missing_extra(library, 'cli')}\n")
             sys.exit(2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
-
-import structlog
 
 from scstream.cli.secrets import SecretRedactor
 from scstream.observe.events import RunEvent
@@ -30,23 +30,17 @@ class JsonLog:
     """Writes redacted JSON lines; `fields` are part of every line."""
 
     def __init__(self, redactor: SecretRedactor, **fields: Any) -> None:
-        def redact(_logger: Any, _method: str, values: Any) -> Any:
-            first = {name: values.pop(name) for name in ("timestamp", "level", "event")}
-            return redactor.redact_value("", {**first, **values})
-
-        self._logger = structlog.wrap_logger(
-            structlog.PrintLogger(sys.stderr),
-            processors=[
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                redact,
-                structlog.processors.JSONRenderer(default=str),
-            ],
-            wrapper_class=structlog.BoundLogger,
-        ).bind(**fields)
+        self._redactor = redactor
+        self._fields = fields
+        self._file = sys.stderr
 
     def write(self, event: str, /, **values: object) -> None:
         """Write one line."""
-        self._logger.msg(event, level=_LEVELS.get(event, "info"), **values)
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        first = {"timestamp": now, "level": _LEVELS.get(event, "info"), "event": event}
+        line = self._redactor.redact_value("", {**first, **self._fields, **values})
+        self._file.write(json.dumps(line, default=str) + "\n")  # one call, for lines of threads
+        self._file.flush()
 
     def emit(self, event: RunEvent, /) -> None:
         """Write an event."""
