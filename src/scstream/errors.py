@@ -12,6 +12,7 @@ __all__ = [
     "EngineError",
     "Fenced",
     "InputError",
+    "LeaseLost",
     "MissingExtra",
     "NonDeterministicReplay",
     "PartsLost",
@@ -240,6 +241,19 @@ class SinkError(StreamError):
     """
 
     exit_code = 16
+
+
+class LeaseLost(StreamError):
+    """The lease could not be renewed; the instance stopped before another one could start.
+
+    Examples
+    --------
+    >>> from scstream.errors import LeaseLost
+    >>> LeaseLost.exit_code
+    18
+    """
+
+    exit_code = 18
 
 
 def missing_extra(package: str, extra: str) -> MissingExtra:

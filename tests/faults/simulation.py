@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -194,6 +195,13 @@ class NoReader:
         raise AssertionError("the source sends blocks")
 
 
+class UnlockedStore(FolderStore):
+    """A store on a simulated disk, which has no locks: other instances are fenced off."""
+
+    def lock(self, *, take_over: bool = False) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
 class World:
     """What outlives a process: disk, source, clock, and what somebody has seen of the labels."""
 
@@ -209,7 +217,7 @@ class World:
 
     def pipeline(self, disk: Any = None) -> Pipeline:
         disk = disk or self.disk
-        store = FolderStore(FOLDER, disk)
+        store = UnlockedStore(FOLDER, disk)
         store.folder = FastPath(FOLDER)  # type: ignore[assignment]
         pipeline = Pipeline(
             job="simulated",

@@ -83,6 +83,32 @@ def put_new_succeeds_for_one_of_many_writers(store: Store) -> None:
         assert store.get(name) == content.format(wins[0]).encode()
 
 
+def replace_needs_the_newest_revision(store: Store) -> None:
+    with pytest.raises(KeyError):
+        store.read("r")
+    first = store.replace("r", b"one", revision=None)
+    assert first is not None
+    assert store.replace("r", b"two", revision=None) is None
+    second = store.replace("r", b"two", revision=first)
+    assert second not in (None, first)
+    assert store.read("r") == (b"two", second)
+    third = store.replace("r", b"three", revision=second)
+    for stale in (None, first, second):
+        assert store.replace("r", b"late", revision=stale) is None
+    assert store.read("r") == (b"three", third)
+    assert len(store.names("r")) == 1  # nothing is left of older revisions
+
+
+def replace_succeeds_for_one_of_many_writers(store: Store) -> None:
+    revision = None
+    for _ in range(3):
+        wins = _race(
+            lambda k, r=revision: store.replace("r", str(k).encode(), revision=r) is not None
+        )
+        content, revision = store.read("r")
+        assert [str(k).encode() for k in wins] == [content]
+
+
 def invalid_names_are_rejected(store: Store) -> None:
     odd = ["", ".", "..", "../a", "a/b", "/a", ".draft-1", "a b", "ä", "a\n", "x" * 65]
     for name in odd:
@@ -113,6 +139,8 @@ LAWS: list[Callable[[Store], None]] = [
     deleted_objects_are_gone,
     put_new_writes_a_name_once,
     put_new_succeeds_for_one_of_many_writers,
+    replace_needs_the_newest_revision,
+    replace_succeeds_for_one_of_many_writers,
     invalid_names_are_rejected,
     sweep_keeps_objects,
 ]

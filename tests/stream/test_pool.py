@@ -68,7 +68,7 @@ class MemoryStore:
     def sweep(self):
         pass
 
-    def lock(self):
+    def lock(self, *, take_over=False):
         return nullcontext()
 
 

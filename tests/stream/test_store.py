@@ -1,4 +1,4 @@
-"""Both stores obey the laws: a folder, and buckets of a real HTTP server with the S3 protocol.
+"""All stores obey the laws: a folder, a bucket of NATS, and buckets of a server with S3's protocol.
 
 The server is moto's. Its check of `If-None-Match` and its write are two steps, so it is run with
 one thread: then they are atomic, as S3 guarantees.
@@ -10,12 +10,14 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from scstream.errors import InputError, StreamError
+from scstream.stream.connectors.nats import NatsStore
 from scstream.stream.connectors.s3 import S3Store
 from scstream.stream.store import FolderStore
-from tests.servers import Server
+from tests.servers import NatsServer, Server
 from tests.stream.store_laws import LAWS, put_new_writes_a_name_once
 
 # Between the client and moto: keys with "deaf" in them lose their `If-None-Match`, the first write
@@ -72,15 +74,56 @@ def s3_server(tmp_path_factory) -> Iterator[S3Server]:
         yield server
 
 
-@pytest.mark.parametrize("kind", ["folder", "memory", "s3"])
+@pytest.fixture(scope="module")
+def nats_server(tmp_path_factory) -> Iterator[NatsServer]:
+    with NatsServer(tmp_path_factory.mktemp("nats")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("kind", ["folder", "memory", "s3", "nats"])
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_a_store_obeys_the_laws(law, kind, tmp_path, s3_server, own_name):
+def test_a_store_obeys_the_laws(law, kind, tmp_path, request, own_name):
     if kind == "folder":
         law(FolderStore(tmp_path / "store"))
     elif kind == "memory":
         law(S3Store("memory:///"))
+    elif kind == "s3":
+        law(request.getfixturevalue("s3_server").store(f"checkpoints/{own_name}"))
     else:
-        law(s3_server.store(f"checkpoints/{own_name}"))
+        law(NatsStore(f"{request.getfixturevalue('nats_server').url}/{own_name}"))
+
+
+def test_large_objects_are_kept_in_chunks(nats_server, own_name):
+    """As large as three messages may be; nothing is left of what was replaced or deleted."""
+    store = NatsStore(f"{nats_server.url}/{own_name}")
+    content = np.random.default_rng(0).bytes(3_000_001)
+    assert store.put_new("a", content)
+    assert not store.put_new("a", content)
+    assert store.get("a") == content
+    for start, length in [(0, 9), (500_000, 100_000), (2_999_999, 9), (524_288, 524_288)]:
+        assert store.get("a", start, length) == content[start : start + length]
+    store.put("a", b"small")
+    assert store.get("a") == b"small"
+    store.put("b", content)
+    store.delete("b")
+    assert store.names() == ["a"]
+    assert store._subjects(">") == [store._subject("a")]
+
+
+def test_an_operation_waits_for_nats_to_come_back(tmp_path):
+    with NatsServer(tmp_path) as server:
+        store = NatsStore(f"{server.url}/checkpoints", retry_timeout=60.0)
+        revision = store.replace("a", b"1", revision=None)
+        server.kill()
+        with pytest.raises(StreamError, match=r"nats://127.*has been unavailable for 0.5 s"):
+            NatsStore(f"{server.url}/checkpoints", retry_timeout=0.5).get("a")
+        with ThreadPoolExecutor(1) as pool:
+            write = pool.submit(store.replace, "a", b"2", revision=revision)
+            time.sleep(0.5)
+            assert not write.done()
+            server.start()
+            assert write.result() is not None
+        assert store.get("a") == b"2"
 
 
 def test_a_server_that_ignores_the_condition_breaks_a_law_and_is_reported(s3_server, own_name):

@@ -101,6 +101,7 @@ def _defaults(tables: Tables) -> Iterator[tuple[Key, Any]]:
     yield from ((("checkpoint", field.name), field.default) for field in fields(CheckpointPolicy))
     retention = inspect.signature(CheckpointLog).parameters
     yield from ((("checkpoint", name), retention[name].default) for name in ("newest", "hourly"))
+    yield ("checkpoint", "lease"), None
     if tables.get("schema", {}).get("key") is not None:
         yield from ((("keys", field.name), field.default) for field in fields(KeyOptions))
     yield from ((("alerts", field.name), field.default) for field in fields(AlertOptions))

@@ -14,7 +14,7 @@ from scstream.cli.secrets import SecretRedactor
 from scstream.cli.settings import Tables
 from scstream.cli.signals import GracefulStop
 from scstream.cli.store import is_local, open_store
-from scstream.errors import InputError
+from scstream.errors import InputError, LeaseLost
 from scstream.observe.events import EventCallback, RunEvent, Started, Stopped, WarningLogged
 from scstream.observe.webhook import posting
 from scstream.stream.config import FOLDER, build
@@ -53,6 +53,7 @@ def run_pipeline(
 
         pipeline = build(settings, emit=emit, store=open_store(settings, must_exist=False))
         progress.lag = pipeline.source.lag
+        pipeline.abandon = _abandon
         with (
             thread,
             library_logs(lambda detail: thread.emit(WarningLogged(detail))),
@@ -65,6 +66,15 @@ def run_pipeline(
                 pipeline.run(stop=signals.stop, **start)
             except KeyboardInterrupt:
                 thread.emit(Stopped(progress.batch, drained=True))
+
+
+def _abandon() -> None:
+    """End at once, as a crash would: the lease is nearly over and a thread may wait for a server.
+
+    `os._exit` runs nothing that could wait, too; what is not committed is done again.
+    """
+    os.write(2, b"scstream: the lease could not be renewed; the process ends.\n")
+    os._exit(LeaseLost.exit_code)
 
 
 def check_start(settings: Tables, *, must_resume: bool, may_resume: bool) -> None:

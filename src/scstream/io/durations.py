@@ -49,6 +49,16 @@ def read_half_life(value: Any) -> float | None:
     return None if np.isinf(float(number)) else float(number)
 
 
+def read_seconds(value: Any, name: str) -> float:
+    """Return a setting that is a duration in seconds: a number, or text such as "10s"."""
+    number = _seconds(value) if is_duration(value) else value
+    if value is True or not isinstance(number, Real) or not 0 < float(number) < np.inf:
+        raise InputError(
+            f"{name} must be a number of seconds, or text such as '10s' or '2min', got {value!r}."
+        )
+    return float(number)
+
+
 def _seconds(duration: Any) -> float | None:
     """Return the seconds of a duration, None for text or units that mean no duration."""
     if isinstance(duration, str):

@@ -47,6 +47,26 @@ class Started(RunEvent):
 
 
 @dataclass(frozen=True)
+class StandingBy(RunEvent):
+    """An instance waits: `holder` has the lease, and renews it within every `seconds`."""
+
+    event = "standby"
+    holder: str
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LeaseAcquired(RunEvent):
+    """An instance has the lease, the `number`-th, after it waited for some seconds."""
+
+    event = "lease"
+    number: int
+    holder: str
+    waited: float
+
+
+@dataclass(frozen=True)
 class Stopped(RunEvent):
     """A pipeline has stopped before this batch; `drained` if it was told to stop."""
 

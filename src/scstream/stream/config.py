@@ -14,7 +14,7 @@ from typing import Any
 
 from scstream.errors import InputError
 from scstream.io.column_types import Auto
-from scstream.io.durations import is_duration
+from scstream.io.durations import is_duration, read_seconds
 from scstream.io.header import Plain
 from scstream.io.parameters import family_kind, seed_for
 from scstream.model import PARAMETERS, Settings
@@ -25,6 +25,7 @@ from scstream.preprocess import Steps
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
+from scstream.stream.lease import checked_lease
 from scstream.stream.messages import reader
 from scstream.stream.processor import LABEL_COLUMNS, OneModel, Processor
 from scstream.stream.runner import CheckpointPolicy, Pipeline
@@ -56,7 +57,7 @@ _DECISIVE = ("schema", "steps", "model", "batch", "keys")
 _RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray cluster
 _FREE = ("n_jobs", "executor", "max_events", "exemplars")  # options of the model
 _INDIFFERENT = (*_FREE, "memory", "segment", "retry", *_RAY)
-_CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly")
+_CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly", "lease")
 POSTED = ("webhook", "token")  # options of alerts that the command line uses
 NAMING = ("url", "token", "model", "command", "timeout", "attempts", "changed")
 SCHEMA = ("features", "keep", "key", "time", "text")
@@ -127,6 +128,7 @@ def build(
         checkpoint_log=checkpoint_log,
         batching=_timed(_batching(_section(settings, "batch")), model),
         checkpoint_policy=checkpoint_policy,
+        lease=_lease(_section(settings, "checkpoint")),
         emit=emit,
         threads=settings.get("threads", True),
         decoders=_decoders(source_options, threads=settings.get("threads", True)),
@@ -291,6 +293,11 @@ def _checkpoint(
     )
     kept = {name: options[name] for name in ("newest", "hourly") if name in options}
     return store, checkpoint_policy, CheckpointLog(store, **kept)
+
+
+def _lease(options: Section) -> float | None:
+    seconds = options.get("lease")
+    return None if seconds is None else checked_lease(read_seconds(seconds, "checkpoint.lease"))
 
 
 def _batching(options: Section) -> Batching:

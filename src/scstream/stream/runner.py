@@ -8,13 +8,13 @@ and the labels are the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Event
 
 from scstream.errors import (
     CheckpointCorrupt,
     Fenced,
+    LeaseLost,
     SourceChanged,
     SourceGap,
     SourceRegressed,
@@ -47,6 +47,7 @@ from scstream.stream.deliveries import (
 )
 from scstream.stream.edit_queue import EditQueue
 from scstream.stream.kept_types import KeptTypes
+from scstream.stream.lease import GuardedSink, Lease, one_instance
 from scstream.stream.processor import Learned, Processor, apply_request
 from scstream.stream.progress import Progress
 from scstream.stream.queues import AsyncWriter, PrefetchingReader, SyncReader, SyncWriter
@@ -135,6 +136,10 @@ class Pipeline:
     settings : mapping
         The settings that labels depend on, as the user wrote them; a checkpoint that was written
         with other settings is rejected.
+    lease : float, optional
+        Seconds for which a lease is valid; None for a pipeline without standby instances.
+    abandon : callable, optional
+        Ends the process; called shortly before a lease is over that could not be renewed.
 
     Examples
     --------
@@ -159,6 +164,9 @@ class Pipeline:
     threads: bool = True
     decoders: int = 0
     settings: Plain = field(default_factory=dict)
+    lease: float | None = None
+    abandon: Callable[[], None] | None = None
+    _check_lease: Callable[[], None] | None = field(default=None, init=False, repr=False)
 
     def run(
         self,
@@ -178,7 +186,7 @@ class Pipeline:
         accept_gap : bool
             Continue although the source has lost messages.
         take_over : bool
-            Start although another instance on this machine seems to run; that one is fenced off.
+            Start although another instance seems to run or holds the lease; it is fenced off.
         stop : Event, optional
             Set it to end after the current batch, with everything committed.
         until : int, optional
@@ -190,12 +198,16 @@ class Pipeline:
             Number of batches learned.
         """
         stop = stop or Event()
-        with nullcontext() if take_over else self.checkpoint_log.store.lock():
+        store, lease = self.checkpoint_log.store, self._new_lease()
+        with one_instance(store, lease, stop=stop, take_over=take_over) as is_alone:
             try:
+                if not is_alone:  # told to stop while it waited
+                    return 0
                 return self._run(savepoint, accept_gap, stop, until)
             except Exception as error:
                 # A fenced instance may fail in any way: the other one has pruned its files.
-                if isinstance(error, Fenced) or not self.checkpoint_log.is_fenced():
+                # One without a lease may not reach the store.
+                if isinstance(error, Fenced | LeaseLost) or not self.checkpoint_log.is_fenced():
                     raise
                 raise self.checkpoint_log.fenced() from error
             finally:
@@ -229,6 +241,15 @@ class Pipeline:
         self._edits.stop(self._batcher.batch)
         self.emit(Stopped(self._batcher.batch, drained=stop.is_set()))
         return self._batcher.batch - first
+
+    def _new_lease(self) -> Lease | None:
+        """Return the lease to acquire; sinks and commits check it from now on."""
+        if self.lease is None:
+            return None
+        store, clock = self.checkpoint_log.store, self.clock
+        lease = Lease(store, self.lease, clock=clock, emit=self.emit, abandon=self.abandon)
+        self._check_lease = lease.check
+        return lease
 
     def close(self) -> None:
         """Close source, sinks and processor; `run` has done so."""
@@ -328,6 +349,8 @@ class Pipeline:
                 self._check_end()
                 return None
             writer.check()
+            if self._check_lease is not None:
+                self._check_lease()
             if self._is_due():  # commit what was learned although the source is idle
                 self._commit(writer)
             self._apply_edits(writer)
@@ -447,12 +470,15 @@ class Pipeline:
 
     @property
     def _sinks(self) -> dict[str, Sink]:
-        return {
+        sinks = {
             "labels": self.sink,
             "dead_letters": self.dead_letters,
             "alerts": self.alerts,
             "events": self.events,
         }
+        if self._check_lease is None:
+            return sinks
+        return {name: GuardedSink(sink, self._check_lease) for name, sink in sinks.items()}
 
     def _open_reader(self, stop: Event) -> SyncReader:
         if self.decoders > 1:

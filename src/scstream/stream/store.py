@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +30,16 @@ class Store(Protocol):
     def get(self, name: str, start: int = 0, length: int = -1) -> bytes:
         """Read an object, or a part of it; raises KeyError."""
 
+    def read(self, name: str) -> tuple[bytes, str]:
+        """Return an object that `replace` wrote and its revision; raises KeyError."""
+
+    def replace(self, name: str, content: bytes, *, revision: str | None) -> str | None:
+        """Write an object if it still has this revision (None: if it does not exist), atomically.
+
+        Returns the new revision, or None if another writer was first. Names that are written this
+        way are not used with the other methods.
+        """
+
     def names(self, prefix: str = "") -> list[str]:
         """Names that begin with `prefix`, sorted."""
 
@@ -39,7 +49,7 @@ class Store(Protocol):
     def sweep(self) -> None:
         """Delete what crashes left behind; only the one writer may call it."""
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self, *, take_over: bool = False) -> AbstractContextManager[None]:
         """Keep other instances out while inside, as far as this store can; see `claim`."""
 
 
@@ -101,6 +111,14 @@ class FolderStore:
         except FileNotFoundError:
             raise KeyError(name) from None
 
+    def read(self, name: str) -> tuple[bytes, str]:
+        """Return an object that `replace` wrote and its revision."""
+        return read_revision(self, name)
+
+    def replace(self, name: str, content: bytes, *, revision: str | None) -> str | None:
+        """Write an object if it still has this revision."""
+        return put_revision(self, name, content, revision=revision)
+
     def names(self, prefix: str = "") -> list[str]:
         """Names that begin with `prefix`, sorted."""
         names = self._disk.names(self.folder)
@@ -117,18 +135,22 @@ class FolderStore:
                 self._disk.remove(self.folder / name)
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, *, take_over: bool = False) -> Iterator[None]:
         """Keep other instances on this machine out; raises `AlreadyRunning`.
 
         The lock ends with the process. It is a convenience: what excludes two writers is the
-        version that each of them has to take.
+        version that each of them has to take. `take_over` replaces the file of the lock, because a
+        process that hangs keeps the lock of the old one.
         """
         if os.name != "posix":
             yield
             return
         import fcntl
 
-        with (self.folder / ".lock").open("a+") as file:
+        path = self.folder / ".lock"
+        if take_over:
+            path.unlink(missing_ok=True)
+        with path.open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -189,6 +211,14 @@ class MemoryStore:
             raise KeyError(name)
         return self._base.get(name, start, length)
 
+    def read(self, name: str) -> tuple[bytes, str]:
+        """Return an object that `replace` wrote and its revision."""
+        return read_revision(self, name)
+
+    def replace(self, name: str, content: bytes, *, revision: str | None) -> str | None:
+        """Write an object if it still has this revision."""
+        return put_revision(self, name, content, revision=revision)
+
     def names(self, prefix: str = "") -> list[str]:
         """Return the names that start with a prefix."""
         below = set() if self._base is None else set(self._base.names(prefix)) - self._deleted
@@ -203,7 +233,7 @@ class MemoryStore:
     def sweep(self) -> None:
         """Do nothing: there are no temporary files."""
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self, *, take_over: bool = False) -> AbstractContextManager[None]:
         """Return an empty context: no other process sees this store."""
         return nullcontext()
 
@@ -226,3 +256,30 @@ def checked_name(name: str) -> str:
             "underscores, and begin with a letter or digit."
         )
     return name
+
+
+def read_revision(store: Store, name: str) -> tuple[bytes, str]:
+    """Implement `Store.read` with numbered names, the newest of which counts."""
+    while True:
+        numbers = [number_of(f"{name}-", found) for found in store.names(f"{name}-")]
+        if not numbers:
+            raise KeyError(name)
+        with suppress(KeyError):  # replaced since it was listed
+            return store.get(numbered_name(f"{name}-", numbers[-1])), str(numbers[-1])
+
+
+def put_revision(store: Store, name: str, content: bytes, *, revision: str | None) -> str | None:
+    """Implement `Store.replace` with `put_new`: each revision takes the next number.
+
+    Only older revisions are deleted, so a writer that comes late finds a newer one.
+    """
+    prefix, number = f"{name}-", 0 if revision is None else int(revision) + 1
+    if not store.put_new(numbered_name(prefix, number), content):
+        return None
+    for found in store.names(prefix):
+        if number_of(prefix, found) > number:
+            store.delete(numbered_name(prefix, number))
+            return None
+        if number_of(prefix, found) < number:
+            store.delete(found)
+    return str(number)

@@ -44,6 +44,14 @@ def run(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Start although another instance seems to run.")
     ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="Wait while another instance works, and take over when it stops; all instances "
+            "need --standby or checkpoint.lease.",
+        ),
+    ] = False,
     until: Annotated[
         int | None, typer.Option(metavar="BATCH", min=0, help="Stop before this batch.")
     ] = None,
@@ -79,6 +87,8 @@ def run(
     if job is not None:
         flags["job",] = Setting(job, "--job")
     settings = resolve(ctx.obj, file, flags)
+    if standby:
+        settings.setdefault(("checkpoint", "lease"), Setting("10s", "--standby"))
     if dry_run:
         print_settings(settings, ctx.obj, as_json=as_json)
         return
@@ -86,7 +96,7 @@ def run(
     from scstream.cli.run import check_start, run_pipeline
 
     tables = to_tables(settings)
-    may_resume = resume or resume_or_start or savepoint is not None
+    may_resume = resume or resume_or_start or standby or savepoint is not None
     check_start(tables, must_resume=resume, may_resume=may_resume)
     run_pipeline(
         tables,

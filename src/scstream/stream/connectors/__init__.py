@@ -92,9 +92,9 @@ def store(address: str, **options: Any) -> Store:
     Parameters
     ----------
     address : str
-        Path of a folder, or an address such as ``s3://bucket/prefix``.
+        Path of a folder, or an address: ``s3://bucket/prefix`` or ``nats://host:4222/bucket``.
     **options : object
-        Options of `S3Store`, for an address.
+        Options of `S3Store` or `NatsStore`, for an address.
 
     Returns
     -------
@@ -111,6 +111,10 @@ def store(address: str, **options: Any) -> Store:
     """
     if "://" not in address:
         return FolderStore(address)
+    if address.startswith(("nats://", "tls://")):
+        from scstream.stream.connectors.nats import NatsStore
+
+        return NatsStore(address, **options)
     from scstream.stream.connectors.s3 import S3Store
 
     return S3Store(address, **options)

@@ -21,6 +21,7 @@ try:
         AlreadyExistsError,
         BaseError,
         PermissionDeniedError,
+        PreconditionError,
         UnauthenticatedError,
     )
     from obstore.store import MemoryStore
@@ -141,6 +142,39 @@ class S3Store:
         except FileNotFoundError:
             raise KeyError(name) from None
 
+    def read(self, name: str) -> tuple[bytes, str]:
+        """Return an object and its revision, the entity tag."""
+        key = checked_name(name)
+
+        def attempt() -> tuple[bytes, str]:
+            found = obstore.get(self._store, key)
+            return found.bytes().to_bytes(), str(found.meta["e_tag"])
+
+        try:
+            return self._retry(f"read {name}", attempt)
+        except FileNotFoundError:
+            raise KeyError(name) from None
+
+    def replace(self, name: str, content: bytes, *, revision: str | None) -> str | None:
+        """Write an object if it still has this revision (`If-Match`)."""
+        key = checked_name(name)
+        mode: Any = "create" if revision is None else {"e_tag": revision}
+
+        def attempt() -> str | None:
+            try:
+                written = obstore.put(self._store, key, content, mode=mode, use_multipart=False)
+                return str(written["e_tag"])
+            except (AlreadyExistsError, PreconditionError):
+                return None
+
+        try:
+            written = self._retry(f"write {name}", attempt)
+            found, tag = (b"", "") if written else self.read(name)
+        except (FileNotFoundError, KeyError):
+            return None
+        # Ours if an earlier attempt succeeded and its answer was lost.
+        return written or (tag if found == content else None)
+
     def names(self, prefix: str = "") -> list[str]:
         """Return the names that begin with `prefix`."""
         found = self._retry("list names", lambda: obstore.list_with_delimiter(self._store))
@@ -153,7 +187,7 @@ class S3Store:
         with contextlib.suppress(FileNotFoundError):
             self._retry(f"delete {name}", lambda: obstore.delete(self._store, key))
 
-    def lock(self) -> contextlib.AbstractContextManager[None]:
+    def lock(self, *, take_over: bool = False) -> contextlib.AbstractContextManager[None]:
         """Do nothing: versions alone exclude instances on other machines."""
         return contextlib.nullcontext()
 

@@ -1,4 +1,4 @@
-"""NATS JetStream: a source that reads by stream sequence, and a sink that writes rows once."""
+"""NATS JetStream: a source that reads by sequence, a sink that writes once, and a store."""
 
 from scstream.errors import missing_extra
 
@@ -9,5 +9,6 @@ except ImportError as error:
 
 from scstream.stream.connectors.nats.sink import NatsSink
 from scstream.stream.connectors.nats.source import NatsSource
+from scstream.stream.connectors.nats.store import NatsStore
 
-__all__ = ["NatsSink", "NatsSource"]
+__all__ = ["NatsSink", "NatsSource", "NatsStore"]

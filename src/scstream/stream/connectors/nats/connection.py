@@ -66,6 +66,7 @@ class StreamState(TypedDict):
 
     first_seq: int
     last_seq: int
+    last_ts: NotRequired[str]
     num_deleted: NotRequired[int]
     deleted: NotRequired[list[int] | None]
 
@@ -223,7 +224,13 @@ class Connection:
     async def request(self, client: Client, what: str, **details: Any) -> Any:
         """Send a request to JetStream; raise `JetStreamError` if it answers with an error."""
         content = json.dumps(details).encode() if details else b""
-        request = client.request(self.api(what), content, timeout=_REQUEST_SECONDS)
+        return await self.call(client, self.api(what), content)
+
+    async def call(
+        self, client: Client, subject: str, content: bytes, headers: dict[str, str] | None = None
+    ) -> Any:
+        """Send a message that JetStream answers; raise `JetStreamError` if with an error."""
+        request = client.request(subject, content, timeout=_REQUEST_SECONDS, headers=headers)
         answer = self._loop.create_task(request)
         try:
             while not answer.done():  # the library does not end a request when a connection ends
@@ -234,7 +241,7 @@ class Connection:
         except NoRespondersError:
             raise Unavailable("JetStream does not answer; is it enabled on the server?") from None
         except (TimeoutError, NatsError, OSError) as error:
-            raise Unavailable(f"no answer to {what}: {error!r}") from None
+            raise Unavailable(f"no answer to {subject}: {error!r}") from None
         finally:
             answer.cancel()
 
