@@ -22,6 +22,7 @@ from scstream.preprocess.steps import STEPS
 from scstream.stream import config, connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
+from scstream.stream.connectors.nats import NatsStore
 from scstream.stream.connectors.s3 import S3Store
 from scstream.stream.keyed import KeyOptions
 from scstream.stream.messages import FORMATS
@@ -116,7 +117,10 @@ DECODERS = Option(
     "of the pipeline. Labels do not depend on it.",
 )
 FOLDER = Option(
-    "folder", "str", config.FOLDER, 'A folder, or an address such as "s3://bucket/prefix".'
+    "folder",
+    "str",
+    config.FOLDER,
+    'A folder, or an address: "s3://bucket/prefix" or "nats://host:4222/bucket".',
 )
 ALERT_SINK = Option("sink", "table", None, "The destination of alerts: a sink as above.")
 WEBHOOK = Option(
@@ -144,7 +148,7 @@ NAMING = [
     ),
 ]
 STORE = Option(
-    "options", "table", None, "For an address: the options below, and other options of obstore."
+    "options", "table", None, "For an address: the options below; for s3:// also others of obstore."
 )
 
 
@@ -175,11 +179,12 @@ def sections() -> Iterator[str]:
     yield table([KIND])
     yield from connectors_of("sink", connectors.SINKS)
     yield CHECKPOINTS_ARE
-    yield table(
-        [FOLDER, STORE, *options(CheckpointPolicy), *options(CheckpointLog, ["newest", "hourly"])]
-    )
-    yield "### checkpoint.options"
+    kept = options(CheckpointLog, ["newest", "hourly"])
+    yield table([FOLDER, STORE, *options(CheckpointPolicy), *kept, *options(Pipeline, ["lease"])])
+    yield "### checkpoint.options of s3://"
     yield table(options(S3Store, ["retry_timeout", "allow_http"]))
+    yield "### checkpoint.options of nats://"
+    yield table(options(NatsStore, ["retry_timeout", "replicas", "credentials", "domain"]))
     yield "## [keys]\n\nWith `schema.key`: limits of the models."
     yield table(options(KeyOptions))
     yield ON_RAY

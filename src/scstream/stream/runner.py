@@ -137,7 +137,8 @@ class Pipeline:
         The settings that labels depend on, as the user wrote them; a checkpoint that was written
         with other settings is rejected.
     lease : float, optional
-        Seconds for which a lease is valid; None for a pipeline without standby instances.
+        Seconds for which the lease of the working instance is valid after a renewal, in settings
+        also text such as "10s"; without one there are no standby instances and no heartbeat.
     abandon : callable, optional
         Ends the process; called shortly before a lease is over that could not be renewed.
 
