@@ -111,8 +111,8 @@ def test_an_invalid_json_body_is_rejected(body: str, status: int, word: str) -> 
         ({"x": [1.0], "y": [2.0], "z": [3.0]}, 422, "no column 'z'"),
         ({"x": [1.0, 2.0], "y": [1.0, None]}, 422, "NaN or nothing"),
         ({"x": [1.0], "y": [np.inf]}, 422, "out of range"),
-        ({"name": ["a"]}, 400, "no column of numbers"),
-        ({"x": [1.0] * 101, "y": [1.0] * 101}, 422, "in parts"),
+        ({"name": ["a"]}, 422, "no column 'x' of numbers"),
+        ({"x": [1.0] * 101, "y": [1.0] * 101}, 413, "in parts"),
     ],
 )
 def test_an_invalid_arrow_table_is_rejected(
@@ -133,7 +133,28 @@ def test_a_damaged_arrow_stream_is_rejected() -> None:
         torn = bytearray(stream)
         for place in rng.integers(0, len(torn), 5):
             torn[place] = rng.integers(256)
-        assert client.post("/predict", bytes(torn), ARROW).status_code in (200, 400, 422)
+        assert client.post("/predict", bytes(torn), ARROW).status_code in (200, 400, 413, 422)
+
+
+def test_a_small_arrow_stream_of_a_large_table_gets_413() -> None:
+    """Names, rows and memory are checked in its header: 2**20 rows of 200 columns in 32 kB."""
+    zeros = pa.array(np.zeros(2**20, dtype=np.int8))
+    many = zstd(pa.table({f"x{j}": zeros for j in range(200)}))
+    assert len(many) < 2**16
+    assert "1048576 rows" in refused(Client(app()).post("/predict", many, ARROW), 413)["detail"]
+    wide = Client(app(rows=2**21)).post("/predict", many, ARROW)
+    assert "column 'x'" in refused(wide, 422)["detail"]
+    nulls = pa.table({name: pa.nulls(2**21) for name in ("x", "y")})
+    answer = Client(app(rows=2**22)).post("/predict", zstd(nulls), ARROW)
+    assert "2,097,152 rows" in refused(answer, 413)["detail"]
+
+
+def zstd(table: pa.Table) -> bytes:
+    content = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(content, table.schema, options=options) as stream:
+        stream.write_table(table)
+    return bytes(content.getvalue())
 
 
 def test_other_types_and_compressed_bodies_are_rejected() -> None:

@@ -12,7 +12,8 @@ import pytest
 from psycopg.rows import dict_row
 from pyarrow import ipc, parquet
 
-from scstream.stream.connectors.files import FileSink, FileSource, group_file, text_file
+from scstream.stream import arrow_files
+from scstream.stream.connectors.files import FileSink, FileSource, text_file
 from scstream.stream.connectors.http import HttpSource
 from scstream.stream.connectors.nats import NatsSink, NatsSource
 from scstream.stream.connectors.postgres import PostgresSink
@@ -90,7 +91,7 @@ class Files:
         self.n_files = 0
 
     def make(self):
-        text_file.RECORD_BYTES = group_file.RECORD_ROWS = next(self.lengths)
+        text_file.RECORD_BYTES = arrow_files.RECORD_ROWS = next(self.lengths)
         return FileSource(path=self.folder / f"*.{self.ending}", follow=self.follow)
 
     def fill(self, numbers):
@@ -120,7 +121,7 @@ class Files:
     ],
 )
 def test_files_as_a_source(tmp_path, monkeypatch, ending, follow):
-    for module, name in ((text_file, "RECORD_BYTES"), (group_file, "RECORD_ROWS")):
+    for module, name in ((text_file, "RECORD_BYTES"), (arrow_files, "RECORD_ROWS")):
         monkeypatch.setattr(module, name, getattr(module, name))  # to be set back after the test
     files, others = (Files(tmp_path / name, ending, follow=follow) for name in "ab")
     for _ in range(2):

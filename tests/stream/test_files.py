@@ -17,7 +17,8 @@ from pyarrow import ipc, parquet
 from scstream.errors import InputError, SinkError, SourceChanged, SourceGap, SourceRegressed
 from scstream.io.disk import MachineDisk
 from scstream.preprocess.block import Block, join
-from scstream.stream.connectors.files import CsvReader, FileSink, FileSource, group_file, text_file
+from scstream.stream import arrow_files
+from scstream.stream.connectors.files import CsvReader, FileSink, FileSource, text_file
 from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Record, Resume
@@ -30,7 +31,7 @@ same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixtur
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of few rows, so that a small file has many."""
     monkeypatch.setattr(text_file, "RECORD_BYTES", 40)
-    monkeypatch.setattr(group_file, "RECORD_ROWS", 2)
+    monkeypatch.setattr(arrow_files, "RECORD_ROWS", 2)
 
 
 def rest(source: FileSource, max_n: int = 3) -> list[Record]:

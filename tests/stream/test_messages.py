@@ -363,7 +363,29 @@ def test_compressed_arrow_is_read_up_to_a_limit(compression: str) -> None:
     assert reader("arrow", Schema(("x",))).read(packed(table, compression)).X.shape == (100, 1)
     many = pa.table({f"x{j}": np.zeros(2**20) for j in range(40)})  # 320 MiB from some kilobytes
     block = reader("arrow", Schema()).read(packed(many, compression))
-    assert "decompressed" in block.rejects[0].reason
+    assert "671 MB of memory when it is decoded" in block.rejects[0].reason
+
+
+def test_a_short_message_of_many_columns_is_rejected() -> None:
+    """224 bytes: one column of nulls, where a hundred features may be missing."""
+    names = tuple(f"x{j}" for j in range(100))
+    content = packed(pa.table({"x0": pa.nulls(2**20)}))
+    block = reader("arrow", Schema(names, missing=True)).read(content)
+    assert block.n_rows == 1
+    assert "1,048,576 rows of 100 columns" in block.rejects[0].reason
+    lines = b'{"x0": null}\n' * 2**18
+    for format, value in (("json", lines), ("columns", b'{"x0": [%s null]}' % (2**18 * b"1,"))):
+        block = reader(format, Schema(names, missing=True)).read(value)
+        assert "262,14" in block.rejects[0].reason and block.n_rows == 1
+
+
+def test_only_needed_columns_are_decompressed() -> None:
+    """The other column is damaged, and nobody sees it."""
+    content = bytearray(packed(pa.table({"x": [1.0], "y": np.zeros(1)}), "zstd"))
+    at = content.rindex(b"\x28\xb5\x2f\xfd")  # the magic number of zstd: the data of y
+    content[at] ^= 1
+    assert reader("arrow", Schema(("x",))).read(bytes(content)).X.tolist() == [[1.0]]
+    assert reader("arrow", Schema(("x", "y"))).read(bytes(content)).rejects
 
 
 def test_columns_of_nulls_are_read_up_to_a_limit() -> None:

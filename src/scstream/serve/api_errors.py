@@ -26,7 +26,7 @@ ERRORS: Mapping[str, tuple[int, str]] = {
     "Stale": (503, "The newest checkpoint is too old."),
     "StreamError": (503, "There is no model yet."),
     "TimeError": (409, "The batch is older than what the model has learned."),
-    "TooLarge": (413, "The body has too many bytes."),
+    "TooLarge": (413, "The body has too many bytes, or needs too much memory."),
     "TooLong": (503, "The response was not ready in time."),
     "TooMany": (503, "Too many browsers show the live page."),
     "TooManyNumbers": (422, "The response would have too many numbers."),

@@ -11,6 +11,7 @@ import numpy as np
 
 from scstream.errors import missing_extra
 from scstream.families.base import Array
+from scstream.io.budget import check_json
 from scstream.io.header import Plain
 from scstream.io.schema import LARGEST
 from scstream.preprocess.block import Block
@@ -78,10 +79,11 @@ class RowsRequest:
 
 
 def read_json(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
-    """Read a body of JSON; raises `ApiError`."""
+    """Read a body of JSON; raises `ApiError`, or `TooLarge`."""
     if len(body) > _LONG and form.text is None:
         # An empty array takes a few bytes in a body, but many in memory.
         _check_count(body.count(b"[") + body.count(b"{") - form.width - len(_PARTS), max_n)
+    check_json(body)
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -102,28 +104,24 @@ def read_json(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
 
 
 def read_arrow(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
-    """Read a body that is an Arrow IPC stream; raises `ApiError`."""
-    from scstream.stream.arrow import ArrowReader
+    """Read a body that is an Arrow IPC stream; raises `ApiError`, or `TooLarge`."""
+    from scstream.stream.arrow import DAMAGE, ArrowReader, StreamHeader, short
 
-    schema = Schema(
-        features=None if form.text is None else (),
-        text=form.text,
-        missing=form.missing,
-    )
-    reader = ArrowReader(schema)
-    block = reader.read(body)
-    _check_count(block.n_rows, max_n)
+    try:
+        header = StreamHeader.of(body)
+    except DAMAGE as error:
+        raise ApiError("NotArrow", f"the body is not an Arrow stream: {short(error)}.") from None
+    _check_count(header.n_rows, max_n, error="TooLarge")
+    header.check(form.width)
+    if form.text is None:
+        _check_names(header.columns_of_numbers(nulls=form.missing), form.names)
+    block = ArrowReader(Schema(form.names, text=form.text, missing=form.missing)).read(body)
     if block.rejects:
         is_torn = len(block.rejects) == 1 and not block.X.shape[1] and form.text is None
         first = block.rejects[0]
         detail = first.reason if is_torn else f"row {first.row} cannot be used: {first.reason}"
         raise ApiError("NotArrow" if is_torn else "InputError", detail)
-    if form.text is not None:
-        return RowsRequest(block)
-    found = reader.schema.features or form.names  # a stream without rows has no columns
-    _check_names(found, form.names)
-    order = [found.index(name) for name in form.names]
-    return RowsRequest(Block.of(np.ascontiguousarray(block.X.reshape(-1, len(found))[:, order])))
+    return RowsRequest(block)
 
 
 def _rows(content: Plain, body: bytes, form: RowFormat, max_n: int) -> Array | Block:
@@ -245,10 +243,10 @@ def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:
             )
 
 
-def _check_count(n_rows: int, max_n: int) -> None:
+def _check_count(n_rows: int, max_n: int, *, error: str = "TooManyRows") -> None:
     if n_rows > max_n:
         raise ApiError(
-            "TooManyRows",
+            error,
             f"the body has {n_rows} rows and {max_n} are allowed; send them in parts.",
         )
 

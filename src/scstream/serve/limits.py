@@ -86,6 +86,8 @@ class Limits:
             context.status = context.status or CLIENT_LEFT
         except ScStreamError as error:
             await context.reject(api_error_from(error))
+        except MemoryError:
+            await context.reject(ApiError("Busy", "memory is short; send fewer rows, or later."))
         except Exception:
             self._on_defect(traceback.format_exc())
             await context.reject(ApiError("Defect", DEFECT))

@@ -16,6 +16,7 @@ import numpy as np
 from scstream.core.state import NOVEL
 from scstream.errors import StreamError
 from scstream.families.base import Labels, Rows
+from scstream.io.budget import TooLarge
 from scstream.io.header import Json
 from scstream.observe import events
 from scstream.observe.catalogue import OTHER, ROUTES
@@ -114,7 +115,10 @@ class Service:
 
     def _decode(self, version: ModelVersion, body: bytes, kind: bytes) -> RowsRequest:
         read = read_arrow if kind == ARROW else read_json
-        return read(body, self.format_of(version), max_n=self.settings.rows)
+        try:
+            return read(body, self.format_of(version), max_n=self.settings.rows)
+        except TooLarge as error:
+            raise ApiError("TooLarge", f"the body {error}") from None
 
     def _predict(
         self, version: ModelVersion, request: RowsRequest, *, arrow: bool

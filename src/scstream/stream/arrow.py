@@ -1,17 +1,19 @@
-"""Everything that needs pyarrow: messages and files of Arrow and Parquet to rows, and back."""
+"""Arrow messages to rows, and rows to Arrow and Parquet."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import missing_extra
+from scstream.io import budget
 from scstream.preprocess.block import Block, Columns
+from scstream.stream.arrow_header import BatchSizes, batch_sizes
 from scstream.stream.checks import SHOWN, build_block, read_other_columns
 from scstream.stream.json_messages import to_json
 from scstream.stream.schema import Schema
@@ -22,10 +24,8 @@ try:
 except ImportError as error:
     raise missing_extra("pyarrow", "arrow") from error
 
-_MAX_ROWS = 2**20  # of a message; a column of nulls takes no bytes for any number of rows
-_MAX_BYTES = 2**28  # of a decompressed message
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_DAMAGE = (
+DAMAGE = (
     pa.ArrowException,
     OSError,
     ValueError,
@@ -44,22 +44,54 @@ class ArrowReader:
 
     def read(self, value: bytes) -> Block:
         """Return the rows of a message; a damaged message becomes one rejected row."""
-        table = None
+        header = None
         try:
-            table = _table(value)
-            schema = self.schema.with_features(f.name for f in table.schema if _is_number(f.type))
-            block = _block(schema, table)
-        except _DAMAGE as error:
-            reason = f"the message is no Arrow stream to learn from: {_short(error)}."
-            return Block.rejected(reason, _columns_of(table))
+            header = StreamHeader.of(value)
+            schema = self.schema.with_features(header.columns_of_numbers())
+            block = _block(schema, _table(schema, header, value))
+        except budget.TooLarge as error:
+            return Block.rejected(f"the message {error}", _columns_of(header))
+        except DAMAGE as error:
+            reason = f"the message is no Arrow stream to learn from: {short(error)}."
+            return Block.rejected(reason, _columns_of(header))
         if len(block.row):
             self.schema = schema
         return block
 
 
+class StreamHeader(NamedTuple):
+    """The columns and sizes of an Arrow stream; nothing of it is decompressed yet."""
+
+    schema: Any
+    n_rows: int
+    n_bytes: int  # of all columns and dictionaries once they are decompressed
+
+    @classmethod
+    def of(cls, value: bytes) -> StreamHeader:
+        """Read the headers of a stream; raises one of `DAMAGE`."""
+        sizes = list(read_sizes(value))
+        with ipc.open_stream(value) as stream:
+            schema = stream.schema
+        n_rows = sum(max(each.n_rows, 0) for each in sizes if not each.is_dictionary)
+        return cls(schema, n_rows, sum(each.n_bytes for each in sizes))
+
+    def columns_of_numbers(self, *, nulls: bool = False) -> list[str]:
+        """Return the names of the columns of numbers, and on request of those of nulls."""
+        return [
+            field.name
+            for field in self.schema
+            if _is_number(field.type) or (nulls and types.is_null(field.type))
+        ]
+
+    def check(self, n_columns: int) -> None:
+        """Raise `TooLarge` if so many columns, or all buffers, need too much memory."""
+        budget.check_table(self.n_rows, n_columns)
+        budget.check_bytes(self.n_bytes, ", decompressed")
+
+
 def stream_bytes(columns: Columns) -> bytes:
     """Return columns as an Arrow IPC stream."""
-    return _ipc_bytes(_as_table(columns))
+    return table_bytes(_as_table(columns))
 
 
 def parquet_bytes(parts: Sequence[Columns]) -> bytes:
@@ -71,103 +103,21 @@ def parquet_bytes(parts: Sequence[Columns]) -> bytes:
     return bytes(content.getvalue().to_pybytes())
 
 
-def open_groups(path: Path, format: str) -> ParquetGroups | ArrowGroups:
-    """Open a file of row groups ("parquet") or of record batches ("arrow", file or stream)."""
-    return ParquetGroups(path) if format == "parquet" else ArrowGroups(path)
-
-
-def group_bytes(table: Any, start: int, stop: int) -> bytes:
-    """Return some rows of a group as a message for `ArrowReader`."""
-    return _ipc_bytes(table.slice(start, stop - start))
-
-
-class ParquetGroups:
-    """Row groups of a Parquet file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with _as_value_error(path):
-            self._file = parquet.ParquetFile(path)
-
-    def group(self, number: int) -> Any:
-        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
-        if number >= self._file.num_row_groups:
-            return None
-        with _as_value_error(self._path):
-            return self._file.read_row_group(number)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-class ArrowGroups:
-    """Record batches of an Arrow file, which lists them, or of an Arrow stream, which does not."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = pa.OSFile(str(path), "rb")
-        self._is_file = self._file.read(6) == b"ARROW1"
-        self._open()
-
-    def group(self, number: int) -> Any:
-        """Return a group as an Arrow table, None after the last; raises ValueError on damage."""
-        with _as_value_error(self._path):
-            if self._is_file:
-                has = number < self._reader.num_record_batches
-                return pa.table(self._reader.get_batch(number)) if has else None
-            if number < self._next:
-                self._open()
-            while self._next <= number:
-                try:
-                    batch = self._reader.read_next_batch()
-                except StopIteration:
-                    return None
-                self._next += 1
-            return pa.table(batch)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def _open(self) -> None:
-        self._next = 0
-        self._file.seek(0)
-        with _as_value_error(self._path):
-            open_file = ipc.open_file if self._is_file else ipc.open_stream
-            self._reader = open_file(self._file)
-
-
-class _as_value_error:
-    """Turns what pyarrow raises on a damaged file into ValueError; disk errors pass."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        damaged = isinstance(error, pa.ArrowException) or (
-            isinstance(error, OSError) and error.errno is None
-        )
-        if damaged:
-            raise ValueError(f"{self._path.name} is damaged: {_short(error)}") from error
-
-
-def _short(error: BaseException | None) -> str:
+def short(error: BaseException | None) -> str:
+    """Return the message of an error in one line."""
     return " ".join(str(error).split())[:200].rstrip(".")
 
 
-def _columns_of(table: Any) -> str:
+def _columns_of(header: StreamHeader | None) -> str:
     """Return names and types of the columns of a rejected message, if it has some."""
     try:
-        return "" if table is None else str(table.schema.to_string())[:SHOWN]
+        return "" if header is None else str(header.schema.to_string())[:SHOWN]
     except UnicodeDecodeError:
         return ""
 
 
-def _ipc_bytes(table: Any) -> bytes:
+def table_bytes(table: Any) -> bytes:
+    """Return a table as an Arrow IPC stream."""
     content = pa.BufferOutputStream()
     with ipc.new_stream(content, table.schema) as stream:
         stream.write_table(table)
@@ -201,21 +151,47 @@ def _joined(columns: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate([column.astype(object) if mixed else column for column in columns])
 
 
-def _table(value: bytes) -> Any:
-    """Read a stream; raises ValueError if it has too many rows or bytes."""
-    if _decompressed_size(value) > _MAX_BYTES:
-        raise ValueError(f"it has more than {_MAX_BYTES} bytes when decompressed")
-    with ipc.open_stream(value) as stream:
-        table = stream.read_all()
-    if table.num_rows > _MAX_ROWS:
-        raise ValueError(f"it has more than {_MAX_ROWS} rows")
-    return table
+def read_sizes(content: Any) -> Iterator[BatchSizes]:
+    """Yield the sizes of the record batches and dictionaries of a stream, from their headers."""
+    messages = ipc.MessageReader.open_stream(content)
+    while True:
+        try:
+            message = messages.read_next_message()
+        except StopIteration:
+            return
+        if message.type in ("record batch", "dictionary") and message.body is not None:
+            yield batch_sizes(memoryview(message.metadata), memoryview(message.body))
+
+
+def needed_columns(schema: Schema, columns: Any) -> list[int]:
+    """Return the indices of the columns (an Arrow schema) that the roles need.
+
+    A schema without features needs all columns of numbers.
+    """
+    wanted = {*(schema.features or ()), *schema.other_columns}
+    return [
+        i
+        for i, field in enumerate(columns)
+        if field.name in wanted or (schema.features is None and _is_number(field.type))
+    ]
+
+
+def _table(schema: Schema, header: StreamHeader, value: bytes) -> Any:
+    """Decode the columns that are needed; check names, types and sizes before that."""
+    _check_columns(schema, header.schema)
+    header.check(len(schema.features or ()) + len(schema.other_columns))
+    included = needed_columns(schema, header.schema)
+    options = ipc.IpcReadOptions(included_fields=included, use_threads=False)
+    with ipc.open_stream(value, options=options) as stream:
+        return stream.read_all()
 
 
 def _block(schema: Schema, table: Any) -> Block:
     names = schema.features or ()
-    columns = _checked_columns(schema, table)
-    by_column = np.empty((len(names), table.num_rows))  # (D, N)
+    columns = {name: table.column(name) for name in table.column_names}
+    for column in columns.values():
+        column.validate(full=True)
+    by_column = np.empty((len(names), table.num_rows))  # (D, N); `_table` has checked its size
     with np.errstate(invalid="ignore"):  # a signalling NaN
         for j, name in enumerate(names):
             by_column[j] = _numbers(columns[name]) if name in columns else np.nan
@@ -237,24 +213,27 @@ def _block(schema: Schema, table: Any) -> Block:
     return build_block(schema, X, extra, bad=bad, content=content)
 
 
-def _checked_columns(schema: Schema, table: Any) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of the schema, each of them validated; raises ValueError."""
+def _check_columns(schema: Schema, columns: Any) -> None:
+    """Raise ValueError unless an Arrow schema has the features, and each name once."""
     if schema.is_empty:
         raise ValueError("it has no column of numbers")
-    names = table.column_names
+    n_columns = Counter(columns.names)
+    types_of = dict(zip(columns.names, columns.types, strict=True))
     features = schema.features or ()
-    wanted = {
-        name: table.column(name) for name in (*features, *schema.other_columns) if name in names
-    }
+    for name in (*features, *schema.other_columns):
+        if n_columns[name] > 1:
+            raise ValueError(f"it has the column {name!r} more than once")
     for name in features:
-        if name not in wanted:
-            if not schema.missing or wanted.keys().isdisjoint(features):
+        if name not in types_of:
+            if not schema.missing or types_of.keys().isdisjoint(features):
                 raise ValueError(f"it has no column {name!r}")
-        elif not _is_feature(wanted[name].type, schema):
-            raise ValueError(f"column {name!r} is of type {wanted[name].type}, not of numbers")
-    for column in wanted.values():
-        column.validate(full=True)
-    return wanted
+        elif not _is_feature(types_of[name], schema):
+            raise ValueError(f"column {name!r} is of type {types_of[name]}, not of numbers")
+    for name in schema.other_columns:
+        if name in types_of and not _has_plain_values(types_of[name]):
+            raise ValueError(f"a column of type {types_of[name]} has no plain values")
+    if types_of.keys().isdisjoint((*features, *schema.other_columns)):
+        raise ValueError(f"it has no column {schema.text!r}")
 
 
 def _is_number(kind: Any) -> bool:
@@ -281,21 +260,28 @@ def _times(column: Any) -> Sequence[Any]:
     return [float(tick) for tick in ticks / _PER_SECOND[column.type.unit]]
 
 
+def _has_plain_values(kind: Any) -> bool:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return any(is_kind(kind) for is_kind in _PLAIN_TYPES)
+
+
+_PLAIN_TYPES = (
+    *(types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null),
+    *(types.is_string, types.is_large_string, types.is_string_view, types.is_temporal),
+)
+
+
 def _values(column: Any) -> Sequence[Any]:
-    """Return a column as plain values; raises ValueError if its type has none."""
+    """Return a column as plain values."""
     kind = column.type
     if types.is_dictionary(kind):  # decoding it in Arrow would copy a long text for every row
-        return [value for chunk in column.chunks for value in _decoded(chunk)]
+        return _within([value for chunk in column.chunks for value in _decoded(chunk)])
     if types.is_string_view(kind):
-        return _string_views(column)
+        return _within(entry.as_py() for entry in column)
     if types.is_temporal(kind) or types.is_decimal(kind):
         column = column.cast(pa.string())
-    elif not (_is_number(kind) or any(is_kind(kind) for is_kind in _PLAIN_TYPES)):
-        raise ValueError(f"a column of type {kind} has no plain values")
     return list(column.to_pylist())
-
-
-_PLAIN_TYPES = (types.is_string, types.is_large_string, types.is_boolean, types.is_null)
 
 
 def _decoded(chunk: Any) -> Sequence[Any]:
@@ -303,63 +289,12 @@ def _decoded(chunk: Any) -> Sequence[Any]:
     return [None if i is None else words[i] for i in chunk.indices.to_pylist()]
 
 
-def _string_views(column: Any) -> Sequence[Any]:
-    """Return texts one at a time, within the limit: many may share the same bytes."""
-    texts, length = [], 0
-    for entry in column:
-        texts.append(entry.as_py())
-        length += len(texts[-1] or "")
-        if length > _MAX_BYTES:
-            raise ValueError(f"a column has more than {_MAX_BYTES} characters when decompressed")
-    return texts
-
-
-def _decompressed_size(value: bytes) -> int:
-    """Return the size of the decompressed buffers of a stream, as it declares it."""
-    total = 0
-    messages = ipc.MessageReader.open_stream(value)
-    while True:
-        try:
-            message = messages.read_next_message()
-        except StopIteration:
-            return total
-        if message.type in ("record batch", "dictionary") and message.body is not None:
-            total += _decompressed_batch_size(
-                memoryview(message.metadata), memoryview(message.body)
-            )
-
-
-def _decompressed_batch_size(head: memoryview, body: memoryview) -> int:
-    """Add up the declared sizes of the compressed buffers of a record batch.
-
-    The header is a FlatBuffers table, which pyarrow has verified: Message (field 1 the kind of its
-    field 2), DictionaryBatch (field 1 a RecordBatch), RecordBatch (field 2 its buffers as pairs of
-    offset and length, field 3 the compression).
-    """
-    message = struct.unpack_from("<I", head, 0)[0]
-    kind = head[_field(head, message, 1)]
-    batch = _follow(head, _field(head, message, 2))
-    if kind == 2:
-        batch = _follow(head, _field(head, batch, 1))
-    if not _field(head, batch, 3):
-        return 0
-    buffers = _follow(head, _field(head, batch, 2))
-    total = 0
-    for i in range(struct.unpack_from("<I", head, buffers)[0]):
-        offset, length = struct.unpack_from("<qq", head, buffers + 4 + 16 * i)
-        if length >= 8:
-            total += max(struct.unpack_from("<q", body, offset)[0], 0)  # -1: not compressed
-    return total
-
-
-def _field(head: memoryview, table: int, number: int) -> int:
-    """Return the position of a field of a FlatBuffers table; 0 if it has none."""
-    index = table - struct.unpack_from("<i", head, table)[0]
-    if 4 + 2 * number >= struct.unpack_from("<H", head, index)[0]:
-        return 0
-    offset = struct.unpack_from("<H", head, index + 4 + 2 * number)[0]
-    return table + offset if offset else 0
-
-
-def _follow(head: memoryview, at: int) -> int:
-    return int(at + struct.unpack_from("<I", head, at)[0])
+def _within(values: Iterable[Any]) -> Sequence[Any]:
+    """Return values one at a time, as long as texts that may share their bytes are not too long."""
+    found, length = [], 0
+    for value in values:
+        found.append(value)
+        if type(value) is str:
+            length += len(value)
+            budget.check_texts(length)
+    return found

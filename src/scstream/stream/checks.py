@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.io.budget import MAX_LETTERS, TooLarge
 from scstream.io.schema import LARGEST, read_time
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.schema import Schema
@@ -22,8 +24,22 @@ SHOWN = 1000  # characters of a rejected row that are kept
 NUMBERS = frozenset({int, float})
 PLAIN: frozenset[type] = frozenset({int, float, str, bool, type(None)})
 Row = TypeVar("Row")
+Read = Callable[[Any, bytes], Block]
 _TEXT = frozenset({str})
 _BLANK = " \t\r\ufeff"  # a byte order mark may begin a file
+
+
+def within_budget(read: Read) -> Read:
+    """Let a method that reads a message return one rejected row if the message is too large."""
+
+    @wraps(read)
+    def bounded(self: Any, value: bytes) -> Block:
+        try:
+            return read(self, value)
+        except TooLarge as error:
+            return Block.rejected(f"the message {error}", shown(value))
+
+    return bounded
 
 
 def build_block(
@@ -47,7 +63,10 @@ def build_block(
         return Block(len(X), row, X, extra)
     valid = np.ones(len(X), dtype=bool)
     valid[list(bad)] = False
-    rejects = tuple(Reject(i, bad[i], content(i)[:SHOWN]) for i in sorted(bad))
+    rejects = tuple(
+        Reject(i, bad[i], content(i)[:SHOWN] if n < MAX_LETTERS else "")
+        for n, i in enumerate(sorted(bad))
+    )
     return Block(
         len(X), row[valid], X[valid], {n: values[valid] for n, values in extra.items()}, rejects
     )
@@ -88,7 +107,10 @@ def block_of_lines(
     if not broken:
         return block
     number = np.array(at, dtype=np.int64)
-    rejects = [Reject(i, reason, lines[i][:SHOWN]) for i, reason in broken.items()]
+    rejects = [
+        Reject(i, reason, lines[i][:SHOWN] if n < MAX_LETTERS else "")
+        for n, (i, reason) in enumerate(broken.items())
+    ]
     rejects += [Reject(at[r.row], r.reason, r.content) for r in block.rejects]
     rejects.sort(key=lambda reject: reject.row)
     return Block(len(lines), number[block.row], block.X, block.extra, tuple(rejects))

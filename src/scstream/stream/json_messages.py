@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scstream.io import budget
 from scstream.io.header import Json
 from scstream.preprocess.block import Block
 from scstream.stream.checks import (
@@ -25,6 +26,7 @@ from scstream.stream.checks import (
     read_other_columns,
     shown,
     text_lines,
+    within_budget,
 )
 from scstream.stream.schema import Schema
 
@@ -39,8 +41,10 @@ class JsonLines:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
+    @within_budget
     def read(self, value: bytes) -> Block:
         """Return the rows of a message."""
+        budget.check_json(value)
         return block_of_lines(
             *text_lines(value),
             self._parse,
@@ -94,7 +98,8 @@ def _block_of_objects(schema: Schema, rows: list[Row], content: Callable[[int], 
 def _matrix(schema: Schema, rows: list[Row], bad: dict[int, str]) -> NDArray[np.float64]:  # (N, D)
     """Return the features of rows: all at once if all are numbers, else one by one."""
     names = schema.features or ()
-    X = np.full((len(rows), len(names)), np.nan)
+    X = budget.new_table(len(rows), len(names))
+    X.fill(np.nan)
     try:
         entries = _flat(rows, names)
         if (NUMBERS | {type(None)} if schema.missing else NUMBERS).issuperset(map(type, entries)):
@@ -126,8 +131,10 @@ class JsonColumns:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
+    @within_budget
     def read(self, value: bytes) -> Block:
         """Return the rows of a message."""
+        budget.check_json(value)
         if not value.strip():
             return Block.of(np.zeros((0, len(self.schema.features or ()))))
         try:
@@ -175,7 +182,7 @@ def _block_of_columns(schema: Schema, columns: Mapping[str, list[Any]]) -> Block
     n_rows = len(columns[present[0]])
     bad: dict[int, str] = {}
     nulls = [None] * n_rows
-    X = np.empty((n_rows, len(names)))
+    X = budget.new_table(n_rows, len(names))
     for j, name in enumerate(names):
         X[:, j] = number_column(name, columns.get(name, nulls), bad, missing=schema.missing)
     extra = read_other_columns(schema, lambda name: columns.get(name, nulls), bad)

@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from scstream.errors import InputError
+from scstream.io.budget import check_table
 from scstream.preprocess.block import Block
-from scstream.stream.checks import build_block
+from scstream.stream.checks import build_block, within_budget
 from scstream.stream.json_messages import JsonColumns, JsonLines, to_json
 from scstream.stream.schema import Reader, Schema
 from scstream.stream.sink import Delivery, plain_rows
@@ -55,6 +56,7 @@ class _Floats:
         self.schema = schema
         self._dtype = np.dtype(dtype)
 
+    @within_budget
     def read(self, value: bytes) -> Block:
         """Return the rows of a message."""
         count, remainder = divmod(len(value), self._dtype.itemsize)
@@ -66,6 +68,7 @@ class _Floats:
                 f"numbers of {self._dtype.itemsize} bytes.",
                 value[:40].hex(),
             )
+        check_table(count // max(width, 1), width)
         with np.errstate(invalid="ignore"):  # a signalling NaN
             X = np.frombuffer(value, self._dtype).astype(np.float64).reshape(-1, max(width, 1))
         block = build_block(schema, X, {}, bad={}, content=lambda i: json.dumps(X[i].tolist()))

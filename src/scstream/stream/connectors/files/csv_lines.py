@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from scstream.io import budget
 from scstream.preprocess.block import Block
 from scstream.stream.checks import (
     block_of_lines,
@@ -16,6 +17,7 @@ from scstream.stream.checks import (
     number_column,
     read_other_columns,
     text_lines,
+    within_budget,
 )
 from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery, plain_rows
@@ -45,8 +47,10 @@ class CsvReader:
         self._delimiter = delimiter
         self._head: tuple[bytes, list[str]] = (b"", [])  # the last header line, and its names
 
+    @within_budget
     def read(self, value: bytes) -> Block:
         """Return the rows of some lines, the first of which is the header."""
+        budget.check_lines(value, self._delimiter.encode())
         head, _, body = value.partition(b"\n")
         if self._head[0] != head:
             self._head = (head, self._names(head))
@@ -107,7 +111,7 @@ def _block_of_fields(
         return [row[column[name]] for row in rows] if name in column else [None] * len(rows)
 
     features = schema.features or ()
-    X = np.empty((len(rows), len(features)))  # (N, D)
+    X = budget.new_table(len(rows), len(features))  # (N, D)
     for j, name in enumerate(features):
         X[:, j] = number_column(name, _cells(fields(name)), bad, missing=schema.missing)
     kept = read_other_columns(

@@ -116,6 +116,7 @@ class FileSource:
         self._name = ""  # of the current file, or of the last finished one
         self._fingerprint = ""  # of the current file, for other threads
         self._progress: tuple[str, Path, int] | None = None  # name, path and offset of a file
+        self._schema: Schema | None = None  # of the reader, which says which columns are needed
         self._finished = False
         self._stop = threading.Event()
 
@@ -170,6 +171,7 @@ class FileSource:
 
     def reader(self, schema: Schema) -> Reader:
         """Return the reader for the records of these files."""
+        self._schema = schema
         format = self._format(self._folder.files())
         if format == "csv":
             return CsvReader(schema, delimiter=self._delimiter)
@@ -300,7 +302,9 @@ class FileSource:
             return
         format = self._format(files)
         if format in _GROUPED:
-            self._current = GroupFile(path, self._name, format=format, position=position)
+            self._current = GroupFile(
+                path, self._name, format=format, position=position, schema=self._schema
+            )
         else:
             self._current = TextFile(
                 path,
