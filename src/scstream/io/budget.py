@@ -41,9 +41,7 @@ def check_rows(n_rows: int) -> None:
 def check_table(n_rows: int, n_columns: int) -> None:
     """Raise `TooLarge` if a table of float64 needs more memory than a message may need."""
     check_rows(n_rows)
-    check_bytes(
-        8 * _COPIES * n_rows * n_columns, f", for {n_rows:,} rows of {n_columns:,} columns"
-    )
+    check_bytes(8 * _COPIES * n_rows * n_columns, f", for {n_rows:,} rows of {n_columns:,} columns")
 
 
 def new_table(n_rows: int, n_columns: int) -> Array:  # (N, D)

@@ -180,8 +180,8 @@ def read_router(service: Service) -> APIRouter:
     add("/clusters/{id}", reads.cluster, schemas.OneCluster, *GUARDED, 404)
     add("/events", reads.events, schemas.EventPage, *GUARDED)
     add("/model", reads.model, MODEL, *GUARDED)
-    add("/healthz", reads.healthz, schemas.Alive, 421, 500)
-    add("/readyz", reads.readyz, schemas.Ready, 421, 500, 503)
+    add("/healthz", reads.healthz, schemas.Alive, 500)
+    add("/readyz", reads.readyz, schemas.Ready, 500, 503)
     add("/metrics", reads.metrics, "text/plain", *GUARDED, 404)
     return router
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 _HEAD = 2**16  # bytes that are read to find the header of a page; statistics can be long
 _DELTA_TEXT = 7  # the encoding DELTA_BYTE_ARRAY: a text shares a prefix with the one before
 _MAX_DEPTH = 8
+_LENGTHS = {1: 0, 2: 0, 3: 1, 7: 8}  # bytes of true, false, a byte and a double
 
 Read = Callable[[int, int], bytes]  # offset and length to bytes
 
@@ -30,11 +31,15 @@ def pages(read: Read, start: int, length: int) -> Iterator[Page]:
     stop = start + length
     while start < stop:
         head, size = _header(read(start, min(_HEAD, stop - start)))
-        n_bytes, n_packed = head.get(2, -1), head.get(3, -1)
-        if not (isinstance(n_bytes, int) and isinstance(n_packed, int) and min(n_bytes, n_packed) >= 0):
+        n_bytes, n_packed = head.get(2), head.get(3)
+        if not (_is_size(n_bytes) and _is_size(n_packed)):
             raise ValueError("a page has no size")
         yield Page(n_bytes, _DELTA_TEXT in (_encoding(head, 5, 2), _encoding(head, 8, 4)))
         start += size + n_packed
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _encoding(head: dict[int, Any], kind: int, field: int) -> Any:
@@ -69,14 +74,10 @@ def _struct(content: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
 
 def _value(content: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     """Return a value of one of Thrift's types; bytes and lists are skipped."""
-    if kind in (1, 2):  # true, false
-        return kind == 1, at
-    if kind == 3:
-        return content[at], at + 1
+    if kind in _LENGTHS:
+        return None, at + _LENGTHS[kind]
     if kind in (4, 5, 6):
         return _signed(content, at)
-    if kind == 7:
-        return None, at + 8
     if kind == 8:
         length, at = _unsigned(content, at)
         return None, at + length

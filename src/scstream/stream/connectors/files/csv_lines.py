@@ -7,8 +7,6 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from scstream.io import budget
 from scstream.preprocess.block import Block
 from scstream.stream.checks import (
