@@ -351,15 +351,37 @@ def test_bytes_that_are_not_http_get_400(said: bytes, guarded: ServiceThread) ->
 
 
 def test_requests_beyond_max_connections_get_503() -> None:
-    with served(connections=3) as serving:
+    with served(connections=3, proxy=True) as serving:
         kept = [socket.create_connection((serving.host, serving.port)) for _ in range(3)]
         time.sleep(0.2)
-        request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        assert spoken(serving, request).startswith(b"HTTP/1.1 503")
+        assert spoken(serving, GET % b"/clusters").startswith(b"HTTP/1.1 503")
+        assert spoken(serving, GET % b"/healthz").startswith(b"HTTP/1.1 200")
         for door in kept:
             door.close()
         time.sleep(0.2)
-        assert httpx.get(f"{serving.url}/healthz").status_code == 200
+        assert httpx.get(f"{serving.url}/clusters").status_code == 200
+
+
+def test_one_address_cannot_take_all_connections() -> None:
+    """Sockets that say nothing: half of them stay, the others are closed, and probes get in."""
+    with served(connections=40) as serving:
+        slow = [socket.create_connection((serving.host, serving.port)) for _ in range(60)]
+        time.sleep(0.3)
+        assert b"this address" in spoken(serving, GET % b"/clusters")
+        for path in (b"/healthz", b"/readyz"):
+            assert spoken(serving, GET % path).startswith(b"HTTP/1.1 200")
+        other = socket.create_connection(
+            (serving.host, serving.port), timeout=5.0, source_address=("127.0.0.2", 0)
+        )
+        time.sleep(3.0)
+        with other:
+            other.sendall(GET % b"/clusters")
+            assert other.recv(100).startswith(b"HTTP/1.1 200")
+        for door in slow:
+            door.close()
+
+
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 def test_a_bug_reveals_nothing() -> None:

@@ -113,6 +113,7 @@ class _Server(uvicorn.Server):
             shutdown_seconds=settings.patience,
             idle_seconds=settings.idle_seconds,
             behind_proxy=settings.proxy,
+            max_per_client=None if settings.proxy else max(settings.connections // 2, 1),
         )
         super().__init__(config)
 

@@ -49,7 +49,8 @@ class ServiceSettings:
     idle_seconds : float
         Time after which an idle connection is closed.
     connections : int
-        Largest number of connections; beyond it, requests get 503.
+        Largest number of connections; beyond it, requests get 503. One address may have half of
+        them, unless `proxy` is set. Health checks are answered in any case.
     requests : int
         Largest number of requests under way.
     waiting : int

@@ -1,7 +1,7 @@
 """The HTTP server of the service and of the HTTP source: uvicorn with bounded request heads.
 
-Limits on slow clients, on the rate of requests and on connections per client belong into the proxy
-in front (deploy/nginx). The limits here protect the memory of the process.
+Limits on slow clients and on the rate of requests belong into the proxy in front (deploy/nginx).
+The limits here protect the memory of the process, and the connections of other clients.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from typing import Any, Self
 
@@ -28,6 +29,8 @@ MAX_HEAD_BYTES = 2**15  # address and headers of a request
 _LINGER_SECONDS = 1.0  # a rejected client that is still sending needs this time to read the answer
 _LINGER_BYTES = 2**20
 _START_SECONDS = 10.0
+_SURPLUS_SECONDS = 2.0  # that a connection beyond the limit of its address stays open
+PROBES = frozenset({b"/healthz", b"/readyz"})  # answered when all connections are taken
 
 
 class HttpConfig(uvicorn.Config):
@@ -41,9 +44,13 @@ class HttpConfig(uvicorn.Config):
         shutdown_seconds: float,
         idle_seconds: float = 60.0,
         behind_proxy: bool = False,
+        max_per_client: int | None = None,
     ) -> None:
+        self.max_per_client = max_per_client
+        self.n_of_client: Counter[str] = Counter()  # connections by address
         super().__init__(
             app,
+            loop="asyncio",  # uvloop accepts no connections while hundreds of others are busy
             http=HttpProtocol,
             ws="none",
             lifespan="off",
@@ -75,6 +82,20 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Write all responses of one turn of the event loop together."""
         super().connection_made(CorkedTransport(transport, self.loop))  # type: ignore[arg-type]
+        counts, limit = self.config.n_of_client, self.config.max_per_client  # type: ignore[attr-defined]
+        self._address = self.client[0] if self.client else ""
+        counts[self._address] += 1
+        self._is_surplus = limit is not None and counts[self._address] > limit
+        if self._is_surplus:  # long enough for a probe
+            self.loop.call_later(_SURPLUS_SECONDS, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        counts = self.config.n_of_client  # type: ignore[attr-defined]
+        counts[self._address] -= 1
+        if not counts[self._address]:
+            del counts[self._address]
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse data; discard it after a rejection."""
@@ -98,7 +119,14 @@ class HttpProtocol(HttpToolsProtocol):
         if self._head_bytes + self._new_bytes > MAX_HEAD_BYTES < self._head_length():
             self._reject_head()
             raise httptools.HttpParserError("the head of the request is too long")
+        if self.url.partition(b"?")[0] in PROBES:
+            self.limit_concurrency = None  # a full service still says that it is alive
+        elif self._is_surplus:
+            detail = "this address has too many connections already; close some, or wait."
+            self._reject(503, "Busy", detail)
+            raise httptools.HttpParserError("too many connections of one address")
         super().on_headers_complete()
+        self.limit_concurrency = self.config.limit_concurrency
 
     def on_message_complete(self) -> None:
         """Let the application know that the body is here: waiting for it needs no timer."""
