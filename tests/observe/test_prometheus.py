@@ -28,6 +28,7 @@ from scstream.observe.events import (
     EditRefused,
     GapAccepted,
     RunEvent,
+    StandingBy,
     Started,
     WarningLogged,
 )
@@ -225,6 +226,8 @@ def test_every_metric_that_is_shown_is_in_the_catalogue() -> None:
     metrics.model(7, 300, at=1.7e9, clusters=12)
     metrics.request("/predict", 200, seconds=0.004)
     metrics.shares([1.0], {"billing": 0.5})
+    metrics.emit(StandingBy("process 7 on alpha", 3, 10.0))
+    metrics.heartbeat_age = lambda: 2.0
     text = metrics.exposition()[0].decode()
     shown = {
         line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE")

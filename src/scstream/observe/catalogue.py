@@ -165,6 +165,19 @@ METRICS = (
         "both",
     ),
     MetricInfo(
+        "scstream_lease_held",
+        "gauge",
+        "1 if this instance has the lease of the pipeline, 0 while it waits as a standby; absent "
+        "without checkpoint.lease.",
+    ),
+    MetricInfo(
+        "scstream_heartbeat_age_seconds",
+        "gauge",
+        "Seconds since the service saw the pipeline renew its lease, by the clock of the service; "
+        "absent without checkpoint.lease, and until a renewal was seen.",
+        "service",
+    ),
+    MetricInfo(
         "scstream_requests_total",
         "counter",
         "Responses sent.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from math import isnan
+from math import isfinite, isnan
 from threading import Event, Lock, Thread
 from typing import Any, cast
 
@@ -34,7 +34,9 @@ from scstream.observe.events import (
     EditApplied,
     EditRefused,
     GapAccepted,
+    LeaseAcquired,
     RunEvent,
+    StandingBy,
     Started,
 )
 from scstream.observe.scrape import MetricsServer, serve_metrics
@@ -103,6 +105,7 @@ class Metrics:
         max_clusters: int | None = None,
     ) -> None:
         self.lag = lag
+        self.heartbeat_age: Callable[[], float | None] | None = None  # of a pipeline elsewhere
         self._lock = Lock()
         self._registered: set[str] = set()
         self._n_named = 0  # clusters with names that are exported
@@ -112,6 +115,7 @@ class Metrics:
         if registry is None:
             ProcessCollector(registry=self._registry)
         self._registry.register(cast(Any, _LagCollector(self)))
+        self._registry.register(cast(Any, _HeartbeatCollector(self)))
         self._gauge("scstream_info").labels(version=__version__, kernels=kernels_in_use()).set(1)
         self._register("scstream_info")
         if max_clusters is not None:
@@ -129,6 +133,8 @@ class Metrics:
                 self._batch(event)
             case CheckpointWritten():
                 self._checkpoint(event)
+            case StandingBy() | LeaseAcquired():
+                self._set("scstream_lease_held", float(isinstance(event, LeaseAcquired)))
             case GapAccepted():
                 self._count("scstream_source_gaps_total")
             case EditApplied() | EditRefused():
@@ -309,8 +315,7 @@ class _LagCollector:
         lag = self._metrics.lag
         value = None if lag is None else self._latest(lag)
         if value is not None:
-            info = next(each for each in METRICS if each.name == "scstream_lag_messages")
-            yield GaugeMetricFamily(info.name, info.meaning, value=value)
+            yield _family("scstream_lag_messages", value)
 
     def _latest(self, lag: Lag) -> int | None:
         with self._lock:
@@ -329,6 +334,24 @@ class _LagCollector:
             self._result = None
         self._result_time = time.monotonic()
         self._is_idle.set()
+
+
+class _HeartbeatCollector:
+    """Reads the age of the heartbeat at a scrape."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        age = self._metrics.heartbeat_age
+        value = None if age is None else age()
+        if value is not None and isfinite(value):
+            yield _family("scstream_heartbeat_age_seconds", value)
+
+
+def _family(name: str, value: float) -> Metric:
+    info = next(each for each in METRICS if each.name == name)
+    return GaugeMetricFamily(name, info.meaning, value=value)
 
 
 class _WithoutCreated:

@@ -243,7 +243,14 @@ class ReadRoutes:
             raise ApiError("Draining", "the service is about to end.")
         version = service.model.current()
         age = max(time.time() - version.at, 0.0) if version.at else None  # a file has no time
-        if age is not None and 0 < service.settings.stale < age:
+        stale, heartbeat = service.settings.stale, service.heartbeat_age
+        if heartbeat is not None and 0 < stale < heartbeat:
+            raise ApiError(
+                "Stale",
+                f"the pipeline has shown no sign of life for {min(heartbeat, stale):.0f} s, or "
+                "none was seen yet; check whether it runs.",
+            )
+        if heartbeat is None and age is not None and 0 < stale < age:
             raise ApiError(
                 "Stale",
                 f"the newest model is {age:.0f} s old and {service.settings.stale:g} s are "

@@ -210,8 +210,15 @@ class Service:
         detail = f"no response within {seconds:g} s; try again later, or send fewer rows."
         return ApiError("TooLong", detail)
 
+    @property
+    def heartbeat_age(self) -> float | None:
+        """Seconds since the pipeline was seen to work; None if the model follows none with one."""
+        return self.model.heartbeat_age if isinstance(self.model, Follower) else None
+
     def begin(self) -> None:
         """Show the first model to the live page and the metrics, if there is one already."""
+        if self.metrics is not None:
+            self.metrics.heartbeat_age = lambda: self.heartbeat_age
         with suppress(StreamError):
             self.model_changed(self.model.current())
 

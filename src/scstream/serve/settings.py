@@ -58,7 +58,8 @@ class ServiceSettings:
     threads : int
         Threads for large requests.
     stale : float
-        Age of the newest checkpoint, in seconds, beyond which the service is not ready; 0 for any.
+        Seconds without a heartbeat of the pipeline after which the service is not ready; of a
+        pipeline without a lease, the age of the newest checkpoint. 0 for any.
     drain : float
         Seconds between a signal to end and the last accepted connection. In that time a load
         balancer can see that the service is no longer ready.

@@ -6,6 +6,7 @@ A follower only reads: it writes nothing, takes no lock and never waits for the 
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -21,6 +22,7 @@ from scstream.observe.events import (
 from scstream.stream import connectors
 from scstream.stream.checkpoint_log import VERSION, CheckpointLog
 from scstream.stream.clock import Clock, SystemClock
+from scstream.stream.lease import LeaseObserver
 from scstream.stream.model_version import Answer, ModelVersion, Request
 from scstream.stream.store import Store, number_of
 
@@ -86,6 +88,7 @@ class Follower:
         self._newest_read = NONE  # newest version that was read, valid or not
         self._is_fixed = False
         self._refreshing = Lock()
+        self._lease = LeaseObserver(store, self._clock)
         self.refresh()
 
     @classmethod
@@ -132,6 +135,16 @@ class Follower:
         return max(self._clock.now() - self.current().at, 0.0)
 
     @property
+    def heartbeat_age(self) -> float | None:
+        """Seconds since the pipeline was seen to renew its lease; None if it has none.
+
+        It is measured by the clock here, at every `refresh`, and infinite until a renewal is seen.
+        """
+        if self._lease.record is None:
+            return None
+        return self._lease.age if self._lease.has_changed else inf
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns that rows must have, in order; None if they have none."""
         return self.current().columns
@@ -175,12 +188,15 @@ class Follower:
     def refresh(self) -> bool:
         """Load a newer valid checkpoint if there is one; return whether.
 
-        If there is none, this lists the names in the store and reads nothing. It does not wait for
-        a refresh on another thread. An error of the store is raised; the checkpoint in use stays.
+        If there is none, this lists the names in the store and reads the lease. It does not wait
+        for a refresh on another thread. An error of the store is raised; the checkpoint stays.
         """
-        if self._is_fixed or not self._refreshing.acquire(blocking=False):
+        if not self._refreshing.acquire(blocking=False):
             return False
         try:
+            self._lease.look()
+            if self._is_fixed:
+                return False
             for _ in range(_TRIES):
                 with suppress(KeyError):  # pruned since it was listed, so there are newer ones
                     return self._take_newer()

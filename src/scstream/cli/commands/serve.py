@@ -51,7 +51,11 @@ def serve(
     ] = 2.0,
     stale: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="Not ready with an older checkpoint; 0: any."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Not ready without a heartbeat, or a checkpoint, for so long; 0: any.",
+        ),
     ] = 0.0,
     drain: Annotated[
         float,
