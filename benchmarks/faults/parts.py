@@ -78,6 +78,26 @@ def brokers(scale: float, jobs: int) -> list[Line]:
     ]
 
 
+def kafka(scale: float, jobs: int) -> list[Line]:
+    """kill -9 of pipelines from Kafka to Kafka."""
+    count = str(round(1000 * scale))
+    return [
+        _called("kill_loop", kind, "--kills", count, "--rows", "2400", "--seed", "11")
+        for kind in ("kafka", "kafka-idempotent")
+    ]
+
+
+def kafka_brokers(scale: float, jobs: int) -> list[Line]:
+    """kill -9 of a broker of three, the pipeline killed too."""
+    count = str(round(100 * scale))
+    return [
+        _called(
+            *("kill_loop", "kafka-three", "--kills", "1", "--broker-kills", count),
+            *("--rows", "10000", "--broker", "0.9", "--life", "4", "--seed", "11"),
+        )
+    ]
+
+
 def zombies(scale: float, jobs: int) -> list[Line]:
     """Instances that were stopped and overtaken, and go on."""
     count = str(round(100 * scale))
@@ -184,5 +204,8 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 PARTS: Mapping[str, Callable[[float, int], list[Line]]] = {
     part.__name__: part
-    for part in (simdisk, kills, edits, brokers, zombies, fuzz, reader, soak, explosion)
+    for part in (
+        *(simdisk, kills, edits, brokers, kafka, kafka_brokers, zombies, fuzz, reader, soak),
+        explosion,
+    )
 }

@@ -6,11 +6,15 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from tests.servers import NatsServer, RedisServer, Server
+
+if TYPE_CHECKING:
+    from tests.kafka_server import KafkaCluster
 
 ROWS_PER_MESSAGE = 10
 
@@ -25,10 +29,18 @@ def messages(n_rows: int, *, seed: int = 0) -> list[bytes]:
     return ["\n".join(lines[a : a + ROWS_PER_MESSAGE]).encode() for a in starts]
 
 
+class Restarted(Protocol):
+    """A server that can be killed and started again."""
+
+    port: int
+
+    def restart(self) -> None: ...
+
+
 class Ends(Protocol):
     """A source that was filled, and a sink that can be read."""
 
-    server: Server | None
+    server: Server | Restarted | None
 
     def fill(self, name: str, contents: Iterable[bytes]) -> None:
         """Send messages to the source of that name."""
@@ -140,3 +152,60 @@ class NatsEnds:
                 await client.close()
 
         return asyncio.run(run())
+
+
+class KafkaEnds:
+    """Two topics of a cluster that syncs every message; labels are written in transactions.
+
+    With `transactional` false the producer is only idempotent.
+    """
+
+    def __init__(self, cluster: KafkaCluster, *, transactional: bool = True) -> None:
+        self.cluster, self.transactional = cluster, transactional
+        self.server = AnyBroker(cluster)
+
+    def fill(self, name: str, contents: Iterable[bytes]) -> None:
+        from confluent_kafka import Producer
+
+        for topic in (f"{name}-rows", f"{name}-labels"):
+            self.cluster.topic(topic)
+        options = {"bootstrap.servers": self.cluster.servers, "enable.idempotence": True}
+        producer = Producer({**options, "log_level": 0})
+        for content in contents:
+            producer.produce(f"{name}-rows", content, partition=0)
+        assert producer.flush(60) == 0
+
+    def settings(self, name: str, *, port: int | None = None) -> dict[str, Any]:
+        common = {"kind": "kafka", "servers": self.cluster.servers}
+        return {
+            "source": {**common, "topic": f"{name}-rows"},
+            "sink": {**common, "topic": f"{name}-labels", "transactional": self.transactional},
+        }
+
+    def labels(self, name: str) -> list[dict[str, Any]]:
+        """Labels of committed transactions; the topics are deleted."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        options = {"bootstrap.servers": self.cluster.servers, "group.id": "reader", "log_level": 0}
+        reader = Consumer({**options, "enable.partition.eof": True})
+        reader.assign([TopicPartition(f"{name}-labels", 0, 0)])
+        rows: list[dict[str, Any]] = []
+        while (message := reader.poll(60.0)) is not None and message.error() is None:
+            rows.append(json.loads(message.value()))
+        assert message is not None, "the brokers do not answer"
+        assert message.error().name() == "_PARTITION_EOF", message.error()
+        reader.close()
+        for topic in (f"{name}-rows", f"{name}-labels"):
+            self.cluster.delete(topic)
+        return rows
+
+
+class AnyBroker:
+    """One broker of a cluster after another, in random order."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster, self._random = cluster, Random(5)
+        self.port = cluster.nodes[0].port
+
+    def restart(self) -> None:
+        self._random.choice(self._cluster.nodes).restart()

@@ -30,13 +30,18 @@ from scstream.stream.config import build
 from scstream.stream.edit_queue import EditRequest, submit
 from scstream.stream.store import FolderStore
 from tests.faults.chaos import ChaosProxy
-from tests.faults.ends import Ends, FileEnds, NatsEnds, RedisEnds, messages
+from tests.faults.ends import Ends, FileEnds, KafkaEnds, NatsEnds, RedisEnds, messages
 from tests.faults.mutants import PLANTS
 from tests.servers import NatsServer, RedisServer
 
 BATCH_ROWS = 40
 FAILED = 70  # exit code of a run that ended with an error
-KINDS = ("file", "redis", "nats")
+KAFKA = {  # brokers, and whether labels are written in transactions
+    "kafka": (1, True),
+    "kafka-idempotent": (1, False),
+    "kafka-three": (3, True),
+}
+KINDS = ("file", "redis", "nats", *KAFKA)
 _OWN = (
     "epoch",
     "time",
@@ -79,6 +84,8 @@ class AssignmentParams:
         Of the pipeline.
     rows : int
         Of one round.
+    broker_kills : int
+        Of brokers, at least so many.
     rounds : int
         At least so many.
     life : float
@@ -97,6 +104,7 @@ class AssignmentParams:
     """
 
     kills: int = 100
+    broker_kills: int = 0
     rows: int = 1200
     rounds: int = 1
     life: float = 0.8
@@ -207,24 +215,35 @@ class Loop:
     """Rounds of one stream, each of them killed many times."""
 
     def __init__(
-        self, ends: Ends, plan: AssignmentParams, folder: Path, *, port: int | None = None
+        self,
+        kind: str,
+        ends: Ends,
+        plan: AssignmentParams,
+        folder: Path,
+        *,
+        port: int | None = None,
     ) -> None:
         self.ends = ends
         self.plan = plan
         self.folder = folder
         self.port = port
         self.random = Random(plan.seed)
-        self.tally = AssignmentStats(type(ends).__name__.removesuffix("Ends").lower())
+        self.tally = AssignmentStats(kind)
         self.log = folder / "errors.txt"
         self._messages = messages(plan.rows)
 
     def run(self) -> AssignmentStats:
         start = time.monotonic()
         self._settle()
-        while self.tally.kills < self.plan.kills or self.tally.rounds < self.plan.rounds:
+        while not self._is_done():
             self._round(f"r{self.tally.rounds}")
+            print(json.dumps(asdict(self.tally)), file=sys.stderr, flush=True)
         self.tally.seconds = round(time.monotonic() - start, 1)
         return self.tally
+
+    def _is_done(self) -> bool:
+        pairs = ("kills", "broker_kills", "rounds")
+        return all(getattr(self.tally, name) >= getattr(self.plan, name) for name in pairs)
 
     def _settle(self) -> None:
         """Labels and model of an undisturbed run, from a file, and how long one takes."""
@@ -341,6 +360,12 @@ def ends_of(kind: str, folder: Path) -> Iterator[Ends]:
     elif kind == "redis":
         with RedisServer(folder / "server", durable=True) as redis:
             yield RedisEnds(redis)
+    elif kind in KAFKA:
+        from tests.kafka_server import KafkaCluster
+
+        n_nodes, transactional = KAFKA[kind]
+        with KafkaCluster(folder / "server", n_nodes=n_nodes) as cluster:
+            yield KafkaEnds(cluster, transactional=transactional)
     else:
         with NatsServer(folder / "server", durable=True) as nats:
             yield NatsEnds(nats)
@@ -348,8 +373,9 @@ def ends_of(kind: str, folder: Path) -> Iterator[Ends]:
 
 def loop(kind: str, plan: AssignmentParams) -> AssignmentStats:
     """Kill a pipeline of that kind as planned; an error of a run is raised with its sentence."""
-    connectors.has_option("source", kind, "")  # imported here, forks need not do it
-    connectors.has_option("sink", kind, "")
+    connector = kind.partition("-")[0]
+    connectors.has_option("source", connector, "")  # imported here, forks need not do it
+    connectors.has_option("sink", connector, "")
     with tempfile.TemporaryDirectory(prefix="scstream-kill-") as place:
         folder = Path(place)
         with ends_of(kind, folder) as ends:
@@ -357,7 +383,7 @@ def loop(kind: str, plan: AssignmentParams) -> AssignmentStats:
             if plan.chaos and ends.server is not None:
                 weather = storm(ends.server.port, plan.seed)
             with weather as port:
-                killing = Loop(ends, plan, folder, port=port)
+                killing = Loop(kind, ends, plan, folder, port=port)
                 try:
                     return killing.run()
                 except AssertionError as error:
@@ -370,6 +396,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--broker-kills", type=int, default=0)
     parser.add_argument("--rows", type=int, default=1200)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--life", type=float, default=AssignmentParams.life)

@@ -37,7 +37,6 @@ REQUEST_SECONDS = 2.0  # timeout of one request; connections last longer
 _APPEAR_SECONDS = 5.0  # some brokers may not know a topic yet that was just created
 GONE_SECONDS = 30.0  # a broker that has just started may not know an old topic yet
 _SHRUNK_SECONDS = 3.0  # a leader that was just elected may not know its end offset yet
-_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # of a topic on brokers before 2.8
 _PERMANENT = {
     KafkaError._AUTHENTICATION,
     KafkaError._SSL,
@@ -48,7 +47,6 @@ _PERMANENT = {
     KafkaError.TOPIC_EXCEPTION,
 }
 _DISCONNECTED = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
-_UNSUPPORTED = {KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION}
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 _T = TypeVar("_T")
 _log = logging.getLogger("scstream.kafka")
@@ -63,8 +61,7 @@ class Topic:
     """What the brokers report about a topic."""
 
     replicas: Mapping[int, int]  # number of replicas by partition
-    cluster: str  # id of the cluster, "" from brokers before 0.10
-    has_controller: bool  # whether admin requests can be answered
+    cluster: str  # id of the cluster
 
 
 class Connection:
@@ -177,20 +174,15 @@ class Connection:
         if not topic.partitions:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         replicas = {number: len(part.replicas) for number, part in topic.partitions.items()}
-        return Topic(replicas, answer.cluster_id or "", answer.controller_id in answer.brokers)
+        return Topic(replicas, answer.cluster_id)
 
     def topic_id(self) -> str:
-        """Request the id that a topic got when it was created; "" from brokers before 2.8."""
+        """Request the id that the topic got when it was created."""
         admin, topics = AdminClient(self.settings()), TopicCollection([self.topic])
 
         def request() -> str:
             results = admin.describe_topics(topics, request_timeout=self.request_seconds)
-            try:
-                return str(results[self.topic].result().topic_id).replace(_NO_ID, "")
-            except KafkaException as error:
-                if error.args[0].code() in _UNSUPPORTED:
-                    return ""
-                raise
+            return str(results[self.topic].result().topic_id)
 
         return self.retry("request the id of the topic", request)
 

@@ -26,8 +26,8 @@ def findings(connection: Connection, *, role: str) -> list[Finding]:
         consumer.close()
     n_replicas = min(topic.replicas.values())
     text = f"{connection}: {len(topic.replicas)} partitions, {n_replicas} replicas, cluster "
-    found = [Finding("ok", "topic", f"{text}{topic.cluster or 'without an id'}.")]
-    settings = _settings(connection) if topic.has_controller else {}
+    found = [Finding("ok", "topic", f"{text}{topic.cluster}.")]
+    settings = _settings(connection)
     if not settings:
         return [*found, Finding("note", "settings", _UNREADABLE)]
     return [*found, *check_settings(settings, n_replicas=n_replicas, role=role)]
@@ -98,7 +98,7 @@ def _retention(settings: Mapping[str, str]) -> Finding:
 
 
 _UNREADABLE = (
-    "the brokers do not report their settings (brokers before 0.11 cannot; later ones need the "
-    "permission DescribeConfigs). Check that min.insync.replicas is 2 or more, that "
-    "unclean.leader.election.enable is false, and that cleanup.policy is delete."
+    "the brokers do not report their settings; that needs the permission DescribeConfigs. Check "
+    "that min.insync.replicas is 2 or more, that unclean.leader.election.enable is false, and that "
+    "cleanup.policy is delete."
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from scstream.errors import Fenced, InputError, SinkError, StreamError
+from scstream.errors import Fenced, SinkError, StreamError
 from scstream.io.header import Json
 from scstream.stream.connectors.kafka.connection import (
     REQUEST_SECONDS,
@@ -28,6 +28,13 @@ _FENCED = {
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
 }
+_REFUSED = {  # messages that the brokers would refuse again
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_RECORD,
+    KafkaError.POLICY_VIOLATION,
+}
 _POLL_SECONDS = 0.5
 
 
@@ -35,19 +42,15 @@ class KafkaSink:
     """Write to one partition of a Kafka topic; the key of a message is "job/batch/index".
 
     `flush` waits until all in-sync replicas have everything. `open` reads the keys that were
-    written after the position of the checkpoint, and `write` skips those. The guarantee depends on
-    the brokers:
+    written after the position of the checkpoint, and `write` skips those. The brokers drop messages
+    that the client sends twice, so every label is written exactly once, also after crashes of the
+    pipeline and of brokers.
 
-    - `transactional` (brokers from 0.11): each flush is one transaction. Readers with
-      `isolation.level=read_committed` see every label exactly once. As soon as a new instance
-      opens the sink, the brokers fence the old one: it cannot write any more. The transaction does
-      not include the checkpoint; `open` handles a crash between the two.
-    - `idempotent` (the default; brokers from 0.11): every label is written exactly once, also after
-      crashes of the pipeline and of brokers, as long as one instance runs. An instance that was
-      replaced without noticing may write some labels again, with the same keys and contents, until
-      its next commit fails.
-    - neither (older brokers): in addition, a label may be written twice if the answer to a write
-      is lost and the write succeeds after the sink has checked for it.
+    By default an instance that was replaced without noticing may write some labels again, with the
+    same keys and contents, until its next commit fails. `transactional` prevents that: each flush
+    is one transaction, and as soon as a new instance opens the sink, the brokers fence the old one.
+    Readers with `isolation.level=read_committed` see every label exactly once. The transaction does
+    not include the checkpoint; `open` handles a crash between the two.
 
     Parameters
     ----------
@@ -59,8 +62,6 @@ class KafkaSink:
         "json" writes a message per row, the others one per batch, whose index is 0.
     partition : int
         Partition to write to.
-    idempotent : bool
-        Whether the brokers drop duplicates that the client sends.
     transactional : bool
         Whether each flush is a transaction.
     writer_id : str, optional
@@ -79,10 +80,10 @@ class KafkaSink:
     >>> from scstream.stream.connectors.kafka import KafkaSink
     >>> KafkaSink("broker:9092", "labels", transactional=True)
     KafkaSink('broker:9092', 'labels')
-    >>> KafkaSink("broker:9092", "labels", transactional=True, idempotent=False)
+    >>> KafkaSink("broker:9092", "labels", options={"acks": 1})
     Traceback (most recent call last):
     ...
-    scstream.errors.InputError: a transactional Kafka sink is always idempotent; ...
+    scstream.errors.InputError: the option 'acks' of Kafka is set by scstream, ...
     """
 
     def __init__(
@@ -92,7 +93,6 @@ class KafkaSink:
         *,
         format: str = "json",
         partition: int = 0,
-        idempotent: bool = True,
         transactional: bool = False,
         writer_id: str | None = None,
         accept_loss: bool = False,
@@ -100,13 +100,8 @@ class KafkaSink:
         retry_timeout: float | None = None,
         options: Options | None = None,
     ) -> None:
-        if transactional and not idempotent:
-            raise InputError(
-                "a transactional Kafka sink is always idempotent; remove idempotent=false, or "
-                "transactional if the brokers support neither."
-            )
         self.partition = partition
-        self.idempotent, self.transactional = idempotent, transactional
+        self.transactional = transactional
         self.accept_loss = accept_loss
         self._writer_id = writer_id or f"scstream/{topic}/{partition}"
         self._buffer_bytes = buffer_bytes
@@ -126,13 +121,12 @@ class KafkaSink:
         self._confirmed_until = 0  # offset before which everything is confirmed
         self._end = 0  # offset after the last confirmed message
         self._in_transaction = False
+        self._refused: KafkaError | None = None  # why the brokers refuse a message
         self._last_batch: dict[str, int] = {}  # by job
 
     def _settings(self) -> Json:
-        own: dict[str, str | int] = {"acks": "all", "enable_idempotence": self.idempotent}
+        own: dict[str, str | int] = {"acks": "all", "enable_idempotence": True}
         own["message_timeout_ms"] = 0  # no limit: the sink waits for the brokers
-        if not self.idempotent:
-            own["retries"] = 0  # `_send_again` checks first which writes succeeded
         if not self.transactional:
             return self._connection.settings(**own)
         longest = int(self._connection.options.get("transaction.timeout.ms", 300_000))
@@ -141,7 +135,7 @@ class KafkaSink:
         return {"transaction.timeout.ms": longest, **self._connection.settings(**own)}
 
     def open(self, position: SinkPosition | None) -> None:
-        """Fence other instances if the brokers can, and find what was written after `position`."""
+        """Fence other instances if transactional, and find what was written after `position`."""
         self.close()
         self._reset()
         self._connection.reset()
@@ -239,9 +233,10 @@ class KafkaSink:
             except BufferError:  # the queue of the client is full
                 self._poll(lambda: producer.poll(_POLL_SECONDS))
                 self._check_producer()
-            except KafkaException:  # the producer has failed; a callback has the reason
+            except KafkaException as error:
+                self._raise_refused(error.args[0])
                 self._poll(lambda: producer.poll(_POLL_SECONDS))
-                self._raise_fatal()
+                self._raise_fatal()  # the producer has failed; a callback has the reason
                 raise
             else:
                 self._poll(lambda: producer.poll(0))
@@ -256,6 +251,8 @@ class KafkaSink:
             self._end = max(self._end, message.offset() + 1)
             if not self.transactional:
                 self._unconfirmed.pop(message.key(), None)
+        elif error.code() in _REFUSED:
+            self._refused = error
 
     def flush(self) -> SinkPosition:
         """Wait until the brokers have everything; return the offset after it."""
@@ -296,6 +293,7 @@ class KafkaSink:
         """Raise if there is no use in waiting longer."""
         self._connection.raise_permanent()
         self._raise_fatal()
+        self._raise_refused(self._refused)
         if self._connection.closing.is_set():
             raise StreamError(f"{self._connection} was closed before labels were confirmed.")
         timeout = self._connection.retry_timeout
@@ -351,9 +349,15 @@ class KafkaSink:
             where, text = self._connection, found.str()
             if found.code() in _FENCED:
                 raise Fenced(f"{where}: another instance writes there now ({text}).")
-            if found.code() == KafkaError._UNSUPPORTED_FEATURE:
-                raise SinkError(f"{where}: {text}. Set idempotent to false for such old brokers.")
             raise SinkError(f"{where}: the producer has failed: {text}; start again.")
+
+    def _raise_refused(self, error: KafkaError | None) -> None:
+        """Raise if the brokers refuse a message and would refuse it again."""
+        if error is not None and error.code() in _REFUSED:
+            raise SinkError(
+                f"{self._connection} refuses a message: {error.str()}; raise max.message.bytes of "
+                "the topic and the option 'message.max.bytes', or make batches smaller."
+            )
 
     def _open_producer(self) -> Producer:
         if self._producer is None:
@@ -377,9 +381,7 @@ class KafkaSink:
         found = findings(self._connection, role="sink")
         if self.transactional:
             return [*found, Finding("ok", "delivery", _TRANSACTIONAL)]
-        if self.idempotent:
-            return [*found, Finding("note", "delivery", _IDEMPOTENT)]
-        return [*found, Finding("warn", "delivery", _NEITHER)]
+        return [*found, Finding("note", "delivery", _IDEMPOTENT)]
 
 
 class _MustAbort(Exception):
@@ -403,8 +405,4 @@ _TRANSACTIONAL = "transactions: exactly once for readers of committed messages; 
 _IDEMPOTENT = (
     "idempotent: each label once while one instance runs; an instance that was replaced may repeat "
     "some with the same keys. Set transactional to prevent that."
-)
-_NEITHER = (
-    "neither transactional nor idempotent: a label may be written twice, with the same key, if the "
-    "answer to a write is lost."
 )

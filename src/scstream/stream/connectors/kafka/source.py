@@ -38,10 +38,10 @@ class KafkaSource:
     store for a consumer group, and a missing offset is an error instead of a jump. Partitions that
     are added later are read from their beginning.
 
-    The source recognises the topic by its id (brokers from 2.8) and by the id of the cluster (from
-    0.10). It notices that a partition lost its last messages if the partition still ends before
-    the position when it is checked. If new messages reached the position before that, the loss
-    may go unnoticed.
+    The source recognises the topic by its id and by the id of the cluster (Kafka 2.8 or later): a
+    topic that was deleted and created again is another one. It notices that a partition lost its
+    last messages if the partition still ends before the position when it is checked. If new
+    messages reached the position before that, the loss may go unnoticed.
 
     With `--accept-gap` a partition that lost its last messages is read from its new end, so that no
     message counts twice; a topic that was created again is read from its beginning.
@@ -111,7 +111,7 @@ class KafkaSource:
         self._missing_since = 0.0  # when the brokers began not to know the topic
 
     def identity(self) -> Mapping[str, str]:
-        """Return name and id of the topic and id of the cluster, as far as brokers report them."""
+        """Return name and id of the topic and id of the cluster."""
         if not self._identity:
             raise StreamError(f"{self!r} is not open; call `open` first.")
         return self._identity
@@ -165,11 +165,11 @@ class KafkaSource:
             raise StreamError(
                 f"{self._connection} does not exist; create it, or check its name."
             ) from None
-        # If the checkpoint has the id of the topic, wait until the brokers report it again.
-        has_id = topic.has_controller or "id" in known
-        topic_id = self._connection.topic_id() if has_id else ""
-        found = {"topic": self._connection.topic, "id": topic_id, "cluster": topic.cluster}
-        self._identity = {name: value for name, value in found.items() if value}
+        self._identity = {
+            "topic": self._connection.topic,
+            "id": self._connection.topic_id(),
+            "cluster": topic.cluster,
+        }
         if (name := _difference(known, self._identity)) and not accept_gap:
             raise SourceChanged(
                 f"{self._connection} is not the one of the checkpoint: its {name} was "
