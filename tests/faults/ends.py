@@ -184,17 +184,7 @@ class KafkaEnds:
 
     def labels(self, name: str) -> list[dict[str, Any]]:
         """Labels of committed transactions; the topics are deleted."""
-        from confluent_kafka import Consumer, TopicPartition
-
-        options = {"bootstrap.servers": self.cluster.servers, "group.id": "reader", "log_level": 0}
-        reader = Consumer({**options, "enable.partition.eof": True})
-        reader.assign([TopicPartition(f"{name}-labels", 0, 0)])
-        rows: list[dict[str, Any]] = []
-        while (message := reader.poll(60.0)) is not None and message.error() is None:
-            rows.append(json.loads(message.value()))
-        assert message is not None, "the brokers do not answer"
-        assert message.error().name() == "_PARTITION_EOF", message.error()
-        reader.close()
+        rows = [json.loads(value) for _, value in self.cluster.content(f"{name}-labels")]
         for topic in (f"{name}-rows", f"{name}-labels"):
             self.cluster.delete(topic)
         return rows

@@ -24,14 +24,6 @@ from tests.stream import test_nats as nats_tests
 from tests.stream import test_redis as redis_tests
 from tests.stream.memory import MemorySink, MemorySource
 from tests.stream.test_http import post
-from tests.stream.test_kafka import (  # noqa: F401
-    broker,
-    hasty,
-    mock,
-    old,
-    on_all,
-    on_modern,
-)
 
 
 def rows_of(content, format):
@@ -209,8 +201,7 @@ def test_redis_as_a_source(redis_server, own_name):
     )
 
 
-@on_all
-def test_kafka_as_a_source(broker, own_name, hasty):  # noqa: F811
+def test_kafka_as_a_source(broker, own_name, hasty):
     names = [broker.topic(name) for name in (own_name, f"{own_name}x")]
 
     def fill(numbers):
@@ -222,8 +213,7 @@ def test_kafka_as_a_source(broker, own_name, hasty):  # noqa: F811
         lambda: broker.source(names[0], group=own_name),
         fill,
         n_rows=6,
-        # Slow on the old broker, where tests of Kafka look at it.
-        past_end=(lambda at: at + 1) if broker.idempotent else None,
+        past_end=lambda at: at + 1,
         other=lambda: broker.source(names[1]),
     )
 
@@ -255,7 +245,7 @@ def test_redis_as_a_sink(redis_server, own_name, format):
     )
 
 
-def check_kafka_sink(broker, name, laws=None, **options):  # noqa: F811
+def check_kafka_sink(broker, name, laws=None, **options):
     broker.topic(name)
     broker.send(name, [b"of somebody else"], partition=3)
 
@@ -265,13 +255,11 @@ def check_kafka_sink(broker, name, laws=None, **options):  # noqa: F811
     check_sink(lambda: broker.sink(name, partition=3, **options), read, existing="kept", laws=laws)
 
 
-@on_all
-def test_kafka_as_a_sink(broker, own_name):  # noqa: F811
+def test_kafka_as_a_sink(broker, own_name):
     check_kafka_sink(broker, own_name)
 
 
-@on_modern
-def test_kafka_as_a_sink_with_transactions(broker, own_name):  # noqa: F811
+def test_kafka_as_a_sink_with_transactions(broker, own_name):
     check_kafka_sink(broker, own_name, laws=["replay"], transactional=True)
 
 

@@ -84,6 +84,7 @@ class Connection:
         self.lost = threading.Event()  # a connection was lost since the last check of the topic
         self.fatal: KafkaError | None = None  # the error that ended a producer
         self._permanent: KafkaError | None = None
+        self._admin: AdminClient | None = None
         self._retries = True
 
     def __str__(self) -> str:
@@ -121,6 +122,11 @@ class Connection:
         self.closing.clear()
         self.lost.clear()
         self.fatal = self._permanent = None
+
+    def close(self) -> None:
+        """End requests that wait."""
+        self.closing.set()
+        self._admin = None
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -178,7 +184,8 @@ class Connection:
 
     def topic_id(self) -> str:
         """Request the id that the topic got when it was created."""
-        admin, topics = AdminClient(self.settings()), TopicCollection([self.topic])
+        admin = self._admin = self._admin or AdminClient(self.settings())
+        topics = TopicCollection([self.topic])
 
         def request() -> str:
             results = admin.describe_topics(topics, request_timeout=self.request_seconds)
@@ -189,9 +196,17 @@ class Connection:
     def wait_for_topic(self, client: Consumer, *, existed: bool = False) -> Topic:
         """Wait for the brokers, and a while for the topic; raises `NoTopic`."""
         until = time.monotonic() + (GONE_SECONDS if existed else _APPEAR_SECONDS)
+
+        def request() -> Topic:
+            try:
+                return self.describe(client)
+            except KafkaException:
+                client.poll(0)  # runs `_on_error`; callers assign partitions after this
+                raise
+
         while True:
             try:
-                return self.retry("find the topic", lambda: self.describe(client))
+                return self.retry("find the topic", request)
             except NoTopic:
                 if time.monotonic() > until or self.closing.wait(0.2):
                     raise

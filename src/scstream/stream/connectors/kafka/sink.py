@@ -334,6 +334,7 @@ class KafkaSink:
             try:
                 act(producer)
             except KafkaException as error:
+                self._poll(lambda: producer.poll(0))  # runs the callbacks of the client
                 self._raise_fatal(error.args[0])
                 if error.args[0].txn_requires_abort():
                     raise _MustAbort(error.args[0].str()) from None
@@ -366,15 +367,16 @@ class KafkaSink:
 
     def close(self) -> None:
         """Disconnect; messages that were not flushed may or may not be written."""
-        self._connection.closing.set()
+        self._connection.close()
         producer, self._producer = self._producer, None
         if producer is None:
             return
-        producer.purge()
-        if self._in_transaction:  # otherwise readers wait until it times out
-            with contextlib.suppress(KafkaException):
+        # A producer that was fenced raises its error once more, some clients as SystemError.
+        with contextlib.suppress(KafkaException, SystemError):
+            producer.purge()
+            if self._in_transaction:  # otherwise readers wait until it times out
                 producer.abort_transaction(_POLL_SECONDS)
-        producer.flush(0)
+            producer.flush(0)
 
     def doctor(self) -> list[Finding]:
         """Explain how the brokers store the messages, and what this sink guarantees."""

@@ -170,13 +170,17 @@ class KafkaSource:
             "id": self._connection.topic_id(),
             "cluster": topic.cluster,
         }
-        if (name := _difference(known, self._identity)) and not accept_gap:
+        if not accept_gap:
+            self._check_identity(known, self._identity)
+        return sorted(topic.replicas)
+
+    def _check_identity(self, known: Mapping[str, str], found: Mapping[str, str]) -> None:
+        if name := _difference(known, found):
             raise SourceChanged(
                 f"{self._connection} is not the one of the checkpoint: its {name} was "
-                f"{known[name]} and is {self._identity[name]}. Restore the old topic, or read this "
+                f"{known[name]} and is {found[name]}. Restore the old topic, or read this "
                 "one from its beginning with --accept-gap."
             )
-        return sorted(topic.replicas)
 
     def _first(self, consumer: Consumer, partition: int, *, is_new_job: bool) -> int:
         """Return where to begin in a partition that is not in the checkpoint."""
@@ -238,7 +242,7 @@ class KafkaSource:
             return []
         messages = self._unchecked or _consume(consumer, max_n, timeout)
         self._unchecked = []
-        if self._connection.lost.is_set():
+        if self._connection.lost.is_set() or (messages and not self._is_same_topic()):
             self._unchecked = messages  # first check that they come from the same topic
             return []
         self._unchecked = messages[max_n:]
@@ -268,6 +272,20 @@ class KafkaSource:
             if was_lost:
                 self._connection.lost.set()
             return not was_lost
+        return True
+
+    def _is_same_topic(self) -> bool:
+        """Compare the id of the topic; False if the brokers do not report it now.
+
+        The client reads on in a topic that was created again, as if its offsets were the old ones.
+        """
+        try:
+            with self._connection.without_retries():
+                found = self._connection.topic_id()
+        except KafkaException:
+            self._connection.lost.set()
+            return False
+        self._check_identity(self._identity, {"id": found})
         return True
 
     def _check_again(self, consumer: Consumer) -> None:
@@ -359,7 +377,7 @@ class KafkaSource:
 
     def close(self) -> None:
         """Disconnect."""
-        self._connection.closing.set()
+        self._connection.close()
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
