@@ -483,15 +483,17 @@ def test_slow_bodies_are_dropped(source: HttpSource) -> None:
 
 def test_requests_beyond_max_connections_get_503(source: HttpSource) -> None:
     host, port = source.address.removeprefix("http://").split(":")
+    push = b"POST /rows HTTP/1.0\r\nContent-Length: 3\r\n\r\n[1]"
     idle = [socket.create_connection((host, int(port))) for _ in range(8)]
     time.sleep(0.2)
     try:
-        assert raw(source, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 503")
+        assert raw(source, push).startswith(b"HTTP/1.1 503")
+        assert raw(source, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200")
     finally:
         for connection in idle:
             connection.close()
     deadline = time.monotonic() + 10
-    while not raw(source, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200"):
+    while not raw(source, push, pause=0.5).startswith(b"HTTP/1.1 200"):
         assert time.monotonic() < deadline
 
 
