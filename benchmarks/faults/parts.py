@@ -81,10 +81,8 @@ def brokers(scale: float, jobs: int) -> list[Line]:
 def kafka(scale: float, jobs: int) -> list[Line]:
     """kill -9 of pipelines from Kafka to Kafka."""
     count = str(round(1000 * scale))
-    return [
-        _called("kill_loop", kind, "--kills", count, "--rows", "2400", "--seed", "11")
-        for kind in ("kafka", "kafka-idempotent")
-    ]
+    how = ("--rows", "2400", "--life", "0.4", "--seed", "11")
+    return [_called("kill_loop", "kafka", "--kills", count, *how)]
 
 
 def kafka_brokers(scale: float, jobs: int) -> list[Line]:
