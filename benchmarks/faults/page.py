@@ -90,6 +90,28 @@ after another is killed at random and started again while the pipeline runs, and
 killed too. The run was meant for 100 kills of brokers; it was stopped for lack of time, and the
 table has the rounds that were complete.""",
     ),
+    "failover": (
+        "Failover",
+        """\
+Two instances with a lease of two seconds; the one that works is killed, stopped by SIGSTOP and
+continued after the other has taken over, or cut off from all servers (it runs in a network
+namespace whose link goes down). `acquired` and `working` are seconds from the fault until the
+standby has the lease and until it writes its first label; `late` counts those whose first label
+came after more than twice the lease. `two_writers` counts rounds in which a call of the first
+instance to write to its sink returned after the second one began to write. Codes are what first
+instances ended with: 18 is a lease that could not be renewed. `repeated` are codes of standbys that
+took over, ended and were started again.
+
+The goals are missed. There were fewer than 100 rounds of each fault. Every standby had the lease
+within 1.25 times its duration, but some wrote their first label late; the load of the machine was
+about 10 on two cores, which is a likely cause and was not examined. One frozen instance had a call
+to the NATS sink return after it woke up. Such a call only puts rows into a queue, and the stream
+then held every row once with the right label, but whether the server refused the rows or they were
+never sent was not examined. In all rounds labels were those of an undisturbed run. The command
+below ends with an error in such a case; these lines were collected by a script that calls
+`tests.faults.failover.failovers` for 20 rounds at a time. An earlier run with a lease of one second
+stopped within its first 25 rounds, because a standby lost its lease, and was not counted.""",
+    ),
     "zombies": (
         "Two instances",
         """\
@@ -235,6 +257,12 @@ def goals(tables: dict[str, Table]) -> list[tuple[str, str, str, str]]:
             "K, memory and labels yes; births a batch and K afterwards no, see below",
         ),
         (
+            "failover: killed, frozen, cut off (100 each), within twice the lease",
+            "3 x 1",
+            " + ".join(failed(tables["failover"], fault) for fault in ("kill", "freeze", "cut")),
+            wrong["failover"],
+        ),
+        (
             "two instances (20; 1,000)",
             "3 x 8, and 2,400 games simulated",
             f"{total(tables['zombies'], 'zombies'):,}",
@@ -246,11 +274,17 @@ def goals(tables: dict[str, Table]) -> list[tuple[str, str, str, str]]:
 def wrongs(tables: dict[str, Table]) -> dict[str, str]:
     """How much was lost, doubled or different, by part."""
     bad = ("wrong", "lost", "doubled", "other_labels", "other_models", "two_committers")
+    bad += ("late", "two_writers")
     counts = {
         name: sum(total(table, column) for column in bad if table and column in table[0])
         for name, table in tables.items()
     }
     return {name: f"{count} wrong" if tables[name] else "not run" for name, count in counts.items()}
+
+
+def failed(table: Table, fault: str) -> str:
+    """How many rounds of one fault there were."""
+    return str(total([line for line in table if line["fault"] == fault], "rounds"))
 
 
 def drift(line: dict[str, str], name: str) -> str:

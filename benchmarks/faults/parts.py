@@ -102,6 +102,16 @@ def zombies(scale: float, jobs: int) -> list[Line]:
     return [_called("zombies", kind, count) for kind in ("file", "redis", "nats")]
 
 
+def failover(scale: float, jobs: int) -> list[Line]:
+    """Working instances killed, frozen and cut off while a standby waits."""
+    rounds = [("cut", "nats", 100), ("freeze", "folder", 40), ("freeze", "nats", 40)]
+    rounds += [("freeze", "s3", 20), ("kill", "folder", 40), ("kill", "nats", 40)]
+    return [
+        _called("failover", fault, store, str(max(round(n * scale), 1)), "2")
+        for fault, store, n in [*rounds, ("kill", "s3", 20)]
+    ]
+
+
 def fuzz(scale: float, jobs: int) -> list[Line]:
     """Fuzzed messages through reader and model."""
     each = round(200_000 * scale / 4)
@@ -203,7 +213,7 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 PARTS: Mapping[str, Callable[[float, int], list[Line]]] = {
     part.__name__: part
     for part in (
-        *(simdisk, kills, edits, brokers, kafka, kafka_brokers, zombies, fuzz, reader, soak),
-        explosion,
+        *(simdisk, kills, edits, brokers, kafka, kafka_brokers, zombies, failover, fuzz, reader),
+        *(soak, explosion),
     )
 }
