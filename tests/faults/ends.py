@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
@@ -76,6 +78,33 @@ class FileEnds:
     def labels(self, name: str) -> list[dict[str, Any]]:
         path = self.folder / f"{name}-labels.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class DeltaEnds(FileEnds):
+    """A file of JSON lines, and a Delta table."""
+
+    def settings(self, name: str, *, port: int | None = None) -> dict[str, Any]:
+        sink = {"kind": "delta", "path": str(self.folder / f"{name}-labels")}
+        return {**super().settings(name), "sink": sink}
+
+    def labels(self, name: str) -> list[dict[str, Any]]:
+        return _read_elsewhere(
+            "from deltalake import DeltaTable; rows = DeltaTable(sys.argv[1]).to_pyarrow_table()",
+            str(self.folder / f"{name}-labels"),
+        )
+
+
+def _read_elsewhere(code: str, *arguments: str) -> list[dict[str, Any]]:
+    """Read a table in a process of its own: its library starts threads, and this one forks."""
+    order = '[("batch", "ascending"), ("index", "ascending")]'
+    code = f"import json, sys; {code}; rows = rows.drop(['job']).sort_by({order}).to_pylist()"
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(json.dumps(rows))", *arguments],
+        check=True,
+        capture_output=True,
+    )
+    rows: list[dict[str, Any]] = json.loads(run.stdout)
+    return rows
 
 
 class RedisEnds:

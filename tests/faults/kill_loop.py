@@ -30,7 +30,15 @@ from scstream.stream.config import build
 from scstream.stream.edit_queue import EditRequest, submit
 from scstream.stream.store import FolderStore
 from tests.faults.chaos import ChaosProxy
-from tests.faults.ends import Ends, FileEnds, KafkaEnds, NatsEnds, RedisEnds, messages
+from tests.faults.ends import (
+    DeltaEnds,
+    Ends,
+    FileEnds,
+    KafkaEnds,
+    NatsEnds,
+    RedisEnds,
+    messages,
+)
 from tests.faults.mutants import PLANTS
 from tests.servers import NatsServer, RedisServer
 
@@ -41,7 +49,7 @@ KAFKA = {  # brokers, and whether labels are written in transactions
     "kafka-idempotent": (1, False),
     "kafka-three": (3, True),
 }
-KINDS = ("file", "redis", "nats", *KAFKA)
+KINDS = ("file", "redis", "nats", "delta", *KAFKA)
 _OWN = (
     "epoch",
     "time",
@@ -353,10 +361,13 @@ def storm(port: int, seed: int) -> Iterator[int]:
         kill(pid)
 
 
+_FOLDER_ENDS: dict[str, Callable[[Path], Ends]] = {"file": FileEnds, "delta": DeltaEnds}
+
+
 @contextmanager
 def ends_of(kind: str, folder: Path) -> Iterator[Ends]:
-    if kind == "file":
-        yield FileEnds(folder)
+    if kind in _FOLDER_ENDS:
+        yield _FOLDER_ENDS[kind](folder)
     elif kind == "redis":
         with RedisServer(folder / "server", durable=True) as redis:
             yield RedisEnds(redis)
@@ -371,11 +382,15 @@ def ends_of(kind: str, folder: Path) -> Iterator[Ends]:
             yield NatsEnds(nats)
 
 
+def import_connectors(kind: str) -> None:
+    """Import source and sink of a kind here, so that forks need not do it."""
+    for role, known in (("source", connectors.SOURCES), ("sink", connectors.SINKS)):
+        connectors.has_option(role, kind if kind in known else "file", "")
+
+
 def loop(kind: str, plan: AssignmentParams) -> AssignmentStats:
     """Kill a pipeline of that kind as planned; an error of a run is raised with its sentence."""
-    connector = kind.partition("-")[0]
-    connectors.has_option("source", connector, "")  # imported here, forks need not do it
-    connectors.has_option("sink", connector, "")
+    import_connectors(kind.partition("-")[0])
     with tempfile.TemporaryDirectory(prefix="scstream-kill-") as place:
         folder = Path(place)
         with ends_of(kind, folder) as ends:

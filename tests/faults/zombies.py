@@ -16,12 +16,18 @@ from random import Random
 from typing import Any
 
 from scstream.errors import AlreadyRunning, Fenced, SinkError
-from scstream.stream import connectors
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.config import build
 from scstream.stream.store import FolderStore
 from tests.faults.ends import Ends, FileEnds, messages
-from tests.faults.kill_loop import BATCH_ROWS, ends_of, forked, model_of, settings_of
+from tests.faults.kill_loop import (
+    BATCH_ROWS,
+    ends_of,
+    forked,
+    import_connectors,
+    model_of,
+    settings_of,
+)
 
 N_ROWS = 1600
 N_BATCHES = N_ROWS // BATCH_ROWS
@@ -144,8 +150,7 @@ def _code(pid: int) -> int:
 
 def trials_of(kind: str, n_zombies: int, *, seed: int = 0) -> Trials:
     """Play until there were so many zombies."""
-    for role in ("source", "sink"):
-        connectors.has_option(role, kind, "")  # imported here, forks need not do it
+    import_connectors(kind)
     with tempfile.TemporaryDirectory(prefix="scstream-zombie-") as place:
         folder, random, trials = Path(place), Random(seed), Trials(kind)
         with ends_of(kind, folder) as ends:

@@ -9,10 +9,12 @@ import time
 import psycopg
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from psycopg.rows import dict_row
 from pyarrow import ipc, parquet
 
 from scstream.stream import arrow_files
+from scstream.stream.connectors.delta import DeltaSink
 from scstream.stream.connectors.files import FileSink, FileSource, text_file
 from scstream.stream.connectors.http import HttpSource
 from scstream.stream.connectors.nats import NatsSink, NatsSource
@@ -269,3 +271,16 @@ def test_postgres_as_a_sink(postgres_server, own_name):
             return link.execute(f"SELECT * FROM {own_name} ORDER BY batch, index").fetchall()
 
     check_sink(lambda: PostgresSink(postgres_server.url, own_name), read, existing="matched")
+
+
+@pytest.mark.parametrize("partition_by", [(), ("cluster",)])
+def test_delta_as_a_sink(tmp_path, partition_by):
+    path = str(tmp_path / "labels")
+
+    def read():
+        if not DeltaTable.is_deltatable(path):
+            return []
+        rows = DeltaTable(path).to_pyarrow_table()
+        return rows.sort_by([("batch", "ascending"), ("index", "ascending")]).to_pylist()
+
+    check_sink(lambda: DeltaSink(path, partition_by=partition_by), read, existing="matched")

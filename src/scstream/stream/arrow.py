@@ -96,11 +96,15 @@ def stream_bytes(columns: Columns) -> bytes:
 
 def parquet_bytes(parts: Sequence[Columns]) -> bytes:
     """Return the rows of all parts as one Parquet file."""
-    names = list(dict.fromkeys(name for part in parts for name in part))
-    joined = {name: _joined([_column_of(part, name) for part in parts]) for name in names}
     content = pa.BufferOutputStream()
-    parquet.write_table(_as_table(joined), content)
+    parquet.write_table(table_of(parts), content)
     return bytes(content.getvalue().to_pybytes())
+
+
+def table_of(parts: Sequence[Columns]) -> Any:
+    """Return the rows of all parts as one Arrow table."""
+    names = list(dict.fromkeys(name for part in parts for name in part))
+    return _as_table({name: _joined([_column_of(part, name) for part in parts]) for name in names})
 
 
 def short(error: BaseException | None) -> str:

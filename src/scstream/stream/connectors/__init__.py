@@ -23,6 +23,7 @@ SOURCES: Mapping[str, str] = {
     "stdin": "pipes.StdinSource",
 }
 SINKS: Mapping[str, str] = {
+    "delta": "delta.DeltaSink",
     "file": "files.FileSink",
     "kafka": "kafka.KafkaSink",
     "nats": "nats.NatsSink",
