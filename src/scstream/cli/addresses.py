@@ -10,7 +10,11 @@ from scstream.cli.settings import Layer, Setting
 from scstream.errors import InputError
 from scstream.stream import connectors
 
-_OPTION_AFTER_COLON = {"file": "path", "http": "port"}  # the option set by `kind:remainder`
+_OPTION_AFTER_COLON = {
+    "delta": "path",
+    "file": "path",
+    "http": "port",
+}  # the option set by `kind:remainder`
 _SCHEMES = {"postgresql": "postgres", "rediss": "redis", "tls": "nats"}
 _PATH_OPTIONS = {  # options set by the parts of an address's path; "" stays in the address
     "kafka": ("topic",),

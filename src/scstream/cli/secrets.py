@@ -24,7 +24,20 @@ _ASSIGNED = re.compile(
 _MIN_LENGTH = 4  # redacting shorter secrets would garble every text that happens to contain them
 _MIN_PATH_LENGTH = 12  # a shorter part of a webhook's path may be a word
 _NOT_SECRET = frozenset(  # redacting these words would hide nothing and make output unreadable
-    {"true", "false", "null", "none", "file", "http", "kafka", "nats", "postgres", "redis", STARS}
+    {
+        "true",
+        "false",
+        "null",
+        "none",
+        "delta",
+        "file",
+        "http",
+        "kafka",
+        "nats",
+        "postgres",
+        "redis",
+        STARS,
+    }
 )
 
 
