@@ -94,6 +94,27 @@ class DeltaEnds(FileEnds):
         )
 
 
+class IcebergEnds(FileEnds):
+    """A file of JSON lines, and a table of an Iceberg catalog in SQLite."""
+
+    def settings(self, name: str, *, port: int | None = None) -> dict[str, Any]:
+        sink = {"kind": "iceberg", "table": f"killed.{name}", "catalog": self._catalog()}
+        return {**super().settings(name), "sink": sink}
+
+    def labels(self, name: str) -> list[dict[str, Any]]:
+        return _read_elsewhere(
+            "from pyiceberg.catalog import load_catalog; "
+            "catalog = load_catalog('default', **json.loads(sys.argv[1])); "
+            "rows = catalog.load_table(sys.argv[2]).scan().to_arrow()",
+            json.dumps(self._catalog()),
+            f"killed.{name}",
+        )
+
+    def _catalog(self) -> dict[str, str]:
+        uri = f"sqlite:///{self.folder}/catalog.db"
+        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.folder}/warehouse"}
+
+
 def _read_elsewhere(code: str, *arguments: str) -> list[dict[str, Any]]:
     """Read a table in a process of its own: its library starts threads, and this one forks."""
     order = '[("batch", "ascending"), ("index", "ascending")]'

@@ -34,6 +34,7 @@ from tests.faults.ends import (
     DeltaEnds,
     Ends,
     FileEnds,
+    IcebergEnds,
     KafkaEnds,
     NatsEnds,
     RedisEnds,
@@ -49,7 +50,7 @@ KAFKA = {  # brokers, and whether labels are written in transactions
     "kafka-idempotent": (1, False),
     "kafka-three": (3, True),
 }
-KINDS = ("file", "redis", "nats", "delta", *KAFKA)
+KINDS = ("file", "redis", "nats", "delta", "iceberg", *KAFKA)
 _OWN = (
     "epoch",
     "time",
@@ -361,7 +362,11 @@ def storm(port: int, seed: int) -> Iterator[int]:
         kill(pid)
 
 
-_FOLDER_ENDS: dict[str, Callable[[Path], Ends]] = {"file": FileEnds, "delta": DeltaEnds}
+_FOLDER_ENDS: dict[str, Callable[[Path], Ends]] = {
+    "file": FileEnds,
+    "delta": DeltaEnds,
+    "iceberg": IcebergEnds,
+}
 
 
 @contextmanager

@@ -25,6 +25,7 @@ SOURCES: Mapping[str, str] = {
 SINKS: Mapping[str, str] = {
     "delta": "delta.DeltaSink",
     "file": "files.FileSink",
+    "iceberg": "iceberg.IcebergSink",
     "kafka": "kafka.KafkaSink",
     "nats": "nats.NatsSink",
     "postgres": "postgres.PostgresSink",

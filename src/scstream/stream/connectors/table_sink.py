@@ -104,6 +104,15 @@ class TableSink(ABC):
     def _append(self, rows: pa.Table, *, job: str, batch: int) -> None:
         """Append rows and record the batch in one transaction; add missing columns."""
 
+    def _check_partitions(self, names: Sequence[str], schema: pa.Schema) -> None:
+        """Raise if the first rows do not have a column that a new table is partitioned by."""
+        unknown = [name for name in names if name not in schema.names]
+        if unknown:
+            raise SinkError(
+                f"{self!r} cannot be partitioned by {unknown[0]!r}: the first rows have no values "
+                f"of it. Columns are: {', '.join(schema.names)}."
+            )
+
     def _reset(self, position: SinkPosition | None) -> None:
         self._job: str | None = position["job"] if position else None
         self._batch: int = position["batch"] if position else -1
@@ -140,7 +149,8 @@ class TableSink(ABC):
         stored = self._rows_of(delivery.job, delivery.batch)
         wanted = self._fitted(_rows([delivery]))
         names = [name for name in wanted.column_names if name in stored.column_names]
-        if stored.select(names).sort_by("index").to_pylist() != wanted.select(names).to_pylist():
+        found = stored.select(names).sort_by("index").to_pylist()
+        if repr(found) != repr(wanted.select(names).to_pylist()):  # NaN is the same as NaN
             raise SinkError(
                 f"{self!r} has other rows of batch {delivery.batch} of job {delivery.job!r}, and "
                 "there is no checkpoint of this pipeline. Give it another name in job, or another "

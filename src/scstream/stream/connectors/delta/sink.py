@@ -130,12 +130,7 @@ class DeltaSink(TableSink):
             return self._table.to_pyarrow_table(filters=[("job", "=", job), ("batch", "=", batch)])
 
     def _create(self, schema: pa.Schema) -> None:
-        unknown = [name for name in self._partition_by if name not in schema.names]
-        if unknown:
-            raise SinkError(
-                f"{self!r} cannot be partitioned by {unknown[0]!r}: the first rows have no values "
-                f"of it. Columns are: {', '.join(schema.names)}."
-            )
+        self._check_partitions(self._partition_by, schema)
         with _translated(self):
             DeltaTable.create(
                 self._path,
