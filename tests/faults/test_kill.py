@@ -47,7 +47,7 @@ def test_killing_the_pipeline_loses_and_repeats_nothing(kind, kills, edits):
     assert bool(found["live"]) is (edits == "--live")
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", ["delta"])
 def test_killing_a_pipeline_with_a_table_writes_every_batch_once(kind):
     options = ("--kills", "8", "--life", "0.35", "--rows", "800")
     assert_clean(called("kill_loop", kind, *options), kills=8)

@@ -9,7 +9,7 @@ encoding).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 _HEAD = 2**16  # bytes that are read to find the header of a page; statistics can be long
 _DELTA_TEXT = 7  # the encoding DELTA_BYTE_ARRAY: a text shares a prefix with the one before
@@ -38,7 +38,7 @@ def pages(read: Read, start: int, length: int) -> Iterator[Page]:
         start += size + n_packed
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: Any) -> TypeGuard[int]:
     return type(value) is int and value >= 0
 
 
