@@ -87,7 +87,8 @@ long.""",
         """\
 Three Kafka 4.3.1, each broker and controller, three replicas, min.insync.replicas 2; one broker
 after another is killed at random and started again while the pipeline runs, and the pipeline is
-killed too. The run began before callbacks of the client were run while `open` waits for brokers.""",
+killed too. The run began before callbacks of the client were run while `open` waits for
+brokers.""",
     ),
     "failover": (
         "Failover",
