@@ -17,12 +17,15 @@ from scstream.stream.arrow_header import BatchSizes, batch_sizes
 from scstream.stream.checks import SHOWN, build_block, read_other_columns
 from scstream.stream.json_messages import to_json
 from scstream.stream.schema import Schema
+from scstream.stream.vectors import entry_names, open_vectors, vector_widths
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyarrow import ipc, parquet, types
 except ImportError as error:
     raise missing_extra("pyarrow", "arrow") from error
+
+from scstream.stream import arrow_vectors
 
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 DAMAGE = (
@@ -48,6 +51,7 @@ class ArrowReader:
         try:
             header = StreamHeader.of(value)
             schema = self.schema.with_features(header.columns_of_numbers())
+            schema = schema.with_widths(lambda name: _vector_width(header, value, name))
             block = _block(schema, _table(schema, header, value))
         except budget.TooLarge as error:
             return Block.rejected(f"the message {error}", _columns_of(header))
@@ -172,7 +176,8 @@ def needed_columns(schema: Schema, columns: Any) -> list[int]:
 
     A schema without features needs all columns of numbers.
     """
-    wanted = {*(schema.features or ()), *schema.other_columns}
+    vectors = (*vector_widths(schema.features), *open_vectors(schema.features))
+    wanted = {*(schema.features or ()), *vectors, *schema.other_columns}
     return [
         i
         for i, field in enumerate(columns)
@@ -184,8 +189,17 @@ def _table(schema: Schema, header: StreamHeader, value: bytes) -> Any:
     """Decode the columns that are needed; check names, types and sizes before that."""
     _check_columns(schema, header.schema)
     header.check(len(schema.features or ()) + len(schema.other_columns))
-    included = needed_columns(schema, header.schema)
-    options = ipc.IpcReadOptions(included_fields=included, use_threads=False)
+    return _decode(value, needed_columns(schema, header.schema))
+
+
+def _vector_width(header: StreamHeader, value: bytes, name: str) -> int:
+    """Return the number of entries of the first list of a column."""
+    header.check(1)
+    return arrow_vectors.width(_decode(value, [*header.schema.get_all_field_indices(name)]), name)
+
+
+def _decode(value: bytes, columns: list[int]) -> Any:
+    options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
     with ipc.open_stream(value, options=options) as stream:
         return stream.read_all()
 
@@ -195,12 +209,16 @@ def _block(schema: Schema, table: Any) -> Block:
     columns = {name: table.column(name) for name in table.column_names}
     for column in columns.values():
         column.validate(full=True)
+    bad: dict[int, str] = {}
+    vectors = arrow_vectors.entries(schema, table, bad)
     by_column = np.empty((len(names), table.num_rows))  # (D, N); `_table` has checked its size
     with np.errstate(invalid="ignore"):  # a signalling NaN
         for j, name in enumerate(names):
-            by_column[j] = _numbers(columns[name]) if name in columns else np.nan
+            if name in vectors:
+                by_column[j] = vectors[name]
+            else:
+                by_column[j] = _numbers(columns[name]) if name in columns else np.nan
     X = np.ascontiguousarray(by_column.T)  # (N, D)
-    bad: dict[int, str] = {}
     nulls = [None] * table.num_rows
 
     def values_of(name: str) -> Sequence[Any]:
@@ -223,20 +241,22 @@ def _check_columns(schema: Schema, columns: Any) -> None:
         raise ValueError("it has no column of numbers")
     n_columns = Counter(columns.names)
     types_of = dict(zip(columns.names, columns.types, strict=True))
-    features = schema.features or ()
-    for name in (*features, *schema.other_columns):
+    widths = {n: w for n, w in vector_widths(schema.features).items() if n in types_of}
+    entries = {entry for name, width in widths.items() for entry in entry_names(name, width)}
+    features = [name for name in schema.features or () if name not in entries]
+    for name in (*features, *widths, *schema.other_columns):
         if n_columns[name] > 1:
             raise ValueError(f"it has the column {name!r} more than once")
     for name in features:
         if name not in types_of:
-            if not schema.missing or types_of.keys().isdisjoint(features):
+            if not schema.missing or types_of.keys().isdisjoint((*features, *widths)):
                 raise ValueError(f"it has no column {name!r}")
         elif not _is_feature(types_of[name], schema):
             raise ValueError(f"column {name!r} is of type {types_of[name]}, not of numbers")
     for name in schema.other_columns:
         if name in types_of and not _has_plain_values(types_of[name]):
             raise ValueError(f"a column of type {types_of[name]} has no plain values")
-    if types_of.keys().isdisjoint((*features, *schema.other_columns)):
+    if types_of.keys().isdisjoint((*features, *widths, *schema.other_columns)):
         raise ValueError(f"it has no column {schema.text!r}")
 
 

@@ -107,7 +107,7 @@ class DecodingReader(PrefetchingReader):
         for group in _groups(records):
             self._budget.acquire(group.n_bytes)
             self._put(group)
-            if self._reader.schema.features is None:
+            if not self._reader.schema.is_complete:
                 group.finish([self._reader.read(value) for value in group.messages], self._budget)
             else:
                 self._groups.put(group)

@@ -29,6 +29,7 @@ from scstream.stream.checks import (
     within_budget,
 )
 from scstream.stream.schema import Schema
+from scstream.stream.vectors import MAX_WIDTH, entry_names, open_vectors, spread, vector_widths
 
 Row = Json  # entries by column name
 _NO_ROW = "the line is neither a JSON object nor an array of numbers."
@@ -59,9 +60,32 @@ class JsonLines:
             return "the line is not JSON."
         if end != len(line):
             return "the line is not JSON: more follows its first value."
-        if self.schema.features is not None:
-            return row if type(row) is dict else _named(row, self.schema.features)
-        return self._infer_features(row)
+        if self.schema.features is None:
+            return self._infer_features(row)
+        if type(row) is not dict:
+            return _named(row, self.schema.features)
+        if not self.schema.is_complete:
+            reason = self._infer_widths(row)
+            if reason:
+                return reason
+        widths = vector_widths(self.schema.features)
+        return spread(row, widths) if widths else row
+
+    def _infer_widths(self, row: Row) -> str:
+        """Take the lengths of the vectors of the first valid row; return what is wrong with it."""
+        for name in open_vectors(self.schema.features):
+            vector = row.get(name)
+            if not isinstance(vector, list) or not 1 <= len(vector) <= MAX_WIDTH:
+                return f"column {quoted(name)} holds no array of 1 to {MAX_WIDTH} numbers."
+        trial = self.schema.with_widths(lambda name: len(row[name]))
+        entries = spread(row, vector_widths(trial.features))
+        if isinstance(entries, str):
+            return entries
+        block = _block_of_objects(trial, [entries], lambda i: "")
+        if block.rejects:
+            return block.rejects[0].reason
+        self.schema = trial
+        return ""
 
     def _infer_features(self, row: Any) -> Row | str:
         """Take the columns of numbers of the first valid row as features."""
@@ -144,10 +168,13 @@ class JsonColumns:
         if not isinstance(columns, dict):
             return Block.rejected("the message is not a JSON object of columns.", shown(value))
         schema = self.schema.with_features(n for n, v in columns.items() if _is_numbers(v))
+        bad: dict[int, str] = {}
+        if schema.features:
+            schema, columns = _spread_columns(schema, columns, bad)
         reason = _columns_error(schema, columns)
         if reason:
             return Block.rejected(reason, shown(value))
-        block = _block_of_columns(schema, columns)
+        block = _block_of_columns(schema, columns, bad)
         if len(block.row):
             self.schema = schema
         return block
@@ -176,11 +203,37 @@ def _columns_error(schema: Schema, columns: Row) -> str:
     return ""
 
 
-def _block_of_columns(schema: Schema, columns: Mapping[str, list[Any]]) -> Block:
+def _spread_columns(schema: Schema, columns: Row, bad: dict[int, str]) -> tuple[Schema, Row]:
+    """Return schema and columns with a column for each entry of the vectors."""
+    vectors = {n: columns.get(n) for n in open_vectors(schema.features)}
+    lengths = {n: _vector_length(column) for n, column in vectors.items()}
+    if all(1 <= length <= MAX_WIDTH for length in lengths.values()):
+        schema = schema.with_widths(lengths.__getitem__)
+    for name, width in vector_widths(schema.features).items():
+        column = columns.get(name)
+        if not isinstance(column, list):
+            continue
+        rows = [spread({name: vector}, {name: width}) for vector in column]
+        for i, row in enumerate(rows):
+            if isinstance(row, str):
+                bad.setdefault(i, row)
+        entries = [{} if isinstance(row, str) else row for row in rows]
+        columns = {**columns, **{n: [e.get(n) for e in entries] for n in entry_names(name, width)}}
+    return schema, columns
+
+
+def _vector_length(column: Any) -> int:
+    """Return the length of the first array of a column, 0 if it has none."""
+    arrays = (v for v in column if isinstance(v, list)) if isinstance(column, list) else iter(())
+    return len(next(arrays, []))
+
+
+def _block_of_columns(
+    schema: Schema, columns: Mapping[str, list[Any]], bad: dict[int, str]
+) -> Block:
     names = schema.features or ()
     present = [name for name in (*names, *schema.other_columns) if name in columns]
     n_rows = len(columns[present[0]])
-    bad: dict[int, str] = {}
     nulls = [None] * n_rows
     X = budget.new_table(n_rows, len(names))
     for j, name in enumerate(names):

@@ -41,6 +41,8 @@ def reader(format: str, schema: Schema) -> Reader:
         return ArrowReader(schema)
     if format not in FORMATS:
         raise InputError(f"there is no format {format!r}; use one of {', '.join(FORMATS)}.")
+    if not schema.is_complete and schema.features is not None:
+        raise InputError(f"messages of format {format!r} hold no arrays; name single numbers.")
     if schema.other_columns or schema.features == ():
         raise InputError(
             f"messages of format {format!r} hold features only, no column "

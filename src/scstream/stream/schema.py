@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from scstream.errors import InputError
 from scstream.preprocess.block import Block
 from scstream.stream.kept_types import KeptType
+from scstream.stream.vectors import entry_names, open_vectors
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Schema:
     features : sequence of str or None
         Columns of numbers, in this order. None: all columns of numbers in the first valid row that
         have no other role, in the order in which they come. Rows that are bare arrays of numbers
-        have the columns "x0", "x1" and so on if none are named.
+        have the columns "x0", "x1" and so on if none are named. "name[]" is a column of arrays of
+        the same length D, such as embeddings: the features "name[0]" to "name[D-1]".
     keep : sequence of str, or mapping of str to str
         Columns of plain values that are written to the sink; null where a row has none. "id:int"
         or `{"id": "int"}` gives a column a type: int, int32, int16, float, float32, bool, text,
@@ -42,6 +44,8 @@ class Schema:
     >>> from scstream.stream.schema import Schema
     >>> Schema(keep=["name"]).with_features(["name", "x", "y"]).features
     ('x', 'y')
+    >>> Schema(features=["v[]", "x"]).with_widths(lambda name: 2).features
+    ('v[0]', 'v[1]', 'x')
     >>> Schema(keep=["id:int", "name"]).keep_types
     {'id': 'int'}
     """
@@ -83,6 +87,24 @@ class Schema:
         return replace(self, features=tuple(dict.fromkeys(free)))
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the features, and the lengths of vectors among them, are known."""
+        return self.features is not None and not open_vectors(self.features)
+
+    def with_widths(self, width_of: Callable[[str], int]) -> Schema:
+        """Return the schema with a feature for each entry of the columns of vectors.
+
+        `width_of` is called with every column whose vectors have no known length yet.
+        """
+        if self.features is None or self.is_complete:
+            return self
+        names: list[str] = []
+        for name in self.features:
+            found = open_vectors([name])
+            names += entry_names(found[0], width_of(found[0])) if found else [name]
+        return replace(self, features=tuple(names))
+
+    @property
     def is_empty(self) -> bool:
         """Whether a row would hold nothing to learn from."""
         return self.features == () and self.text is None
@@ -116,11 +138,13 @@ def _typed(column: Any, types: dict[str, str]) -> Any:
 
 def _names(role: str, names: Any) -> tuple[str, ...]:
     listed = (names,) if isinstance(names, str) else tuple(names)
+    seen: set[str] = set()
     for name in listed:
         if not isinstance(name, str) or not name:
             raise InputError(f"{role} must be names of columns, got {name!r} among them.")
-        if listed.count(name) > 1:
+        if name in seen:
             raise InputError(f"{role} names column {name!r} twice.")
+        seen.add(name)
     return listed
 
 
