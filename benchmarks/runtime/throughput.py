@@ -5,7 +5,9 @@ Batches of 1000 rows, D = 16, K about 30, messages in Arrow or JSON (``--format`
 json, and `partial_fit`, with neither checkpoints nor checks; "confirmed" waits for the server after
 every message. "one" is a pipeline that decodes in its own process, "two" one with two decoding
 processes; their labels must be the same. All run on the same server, in turns, in processes of
-their own, and ratios are those of a turn.
+their own, and ratios are those of a turn. On a machine with other work, compare "cpu": CPU
+seconds of the process, all threads, after the first fifth; "decoders_cpu" are those of the decoding
+processes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import asyncio
 import csv
 import hashlib
 import json
-import resource
+import os
 import statistics
 import subprocess
 import sys
@@ -93,9 +95,10 @@ def in_memory(n_batches: int) -> dict[str, Any]:
     arrays, model = [rows_of(seed) for seed in range(50)], ScStream(random_state=0)
     for number in range(n_batches):
         if number == n_batches // WARM:
-            start = time.monotonic()
+            start, cpu = time.monotonic(), time.process_time()
         model.partial_fit(arrays[number % 50])
-    return {"seconds": time.monotonic() - start, "clusters": model.n_clusters_}
+    used = time.process_time() - cpu
+    return {"seconds": time.monotonic() - start, "clusters": model.n_clusters_, "cpu": used}
 
 
 async def bare(url: str, n_batches: int, format: str, *, confirmed: bool) -> dict[str, Any]:
@@ -117,11 +120,11 @@ async def bare(url: str, n_batches: int, format: str, *, confirmed: bool) -> dic
             await incoming.ack()
             done += 1
             if done == n_batches // WARM:
-                start = time.monotonic()
+                start, cpu = time.monotonic(), time.process_time()
     await client.flush()
-    seconds = time.monotonic() - start
+    seconds, used = time.monotonic() - start, time.process_time() - cpu
     await client.close()
-    return {"seconds": seconds, "clusters": model.n_clusters_}
+    return {"seconds": seconds, "clusters": model.n_clusters_, "cpu": used}
 
 
 def pipeline(url: str, n_batches: int, format: str, *, decoders: int) -> dict[str, Any]:
@@ -129,12 +132,14 @@ def pipeline(url: str, n_batches: int, format: str, *, decoders: int) -> dict[st
     from scstream.observe.events import BatchLearned, Stopped
     from scstream.stream.config import build
 
-    times, clusters, digest = [], [0], hashlib.sha256()
+    times, clusters, digest, cpu = [], [0], hashlib.sha256(), []
 
     def emit(event):
         if isinstance(event, BatchLearned):
             times.append(time.monotonic())
             clusters[0] = event.clusters
+            if event.batch + 1 in (n_batches // WARM, n_batches):
+                cpu.append((time.process_time(), children_cpu()))
         elif isinstance(event, Stopped):
             times.append(time.monotonic())
 
@@ -152,19 +157,36 @@ def pipeline(url: str, n_batches: int, format: str, *, decoders: int) -> dict[st
         built.on_batch = lambda _, learned: digest.update(learned.labels.tobytes())
         built.run(until=n_batches)
     seconds = times[-1] - times[n_batches // WARM - 1]
-    return {"seconds": seconds, "clusters": clusters[0], "labels": digest.hexdigest()[:16]}
+    (before, children_before), (after, children_after) = cpu
+    return {
+        "seconds": seconds,
+        "clusters": clusters[0],
+        "labels": digest.hexdigest()[:16],
+        "cpu": after - before,
+        "decoders_cpu": children_after - children_before,
+    }
+
+
+def children_cpu() -> float:
+    """CPU seconds of the processes that this one has started and that still run."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if int(fields[1]) == os.getpid():
+            total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def one(way: str, url: str, n_batches: int, format: str) -> dict[str, Any]:
     """Run one way in this process."""
     if way == "memory":
-        figures = in_memory(n_batches)
-    elif way in PIPELINES:
-        figures = pipeline(url, n_batches, format, decoders=PIPELINES[way])
-    else:
-        figures = asyncio.run(bare(url, n_batches, format, confirmed=way == "confirmed"))
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return {**figures, "cpu_seconds": sum(u.ru_utime + u.ru_stime for u in used)}
+        return in_memory(n_batches)
+    if way in PIPELINES:
+        return pipeline(url, n_batches, format, decoders=PIPELINES[way])
+    return asyncio.run(bare(url, n_batches, format, confirmed=way == "confirmed"))
 
 
 def apart(way: str, url: str, n_batches: int, format: str) -> dict[str, Any]:
@@ -194,7 +216,9 @@ def compare(n_batches: int, n_rounds: int, format: str, ways: tuple[str, ...]) -
         for turn in range(n_rounds):
             for way in ways:
                 asyncio.run(emptied(server.url))
-                figures = {"labels": "", **apart(way, server.url, n_batches, format)}
+                figures = {"labels": "", "decoders_cpu": 0.0}
+                figures |= apart(way, server.url, n_batches, format)
+                figures["load"] = os.getloadavg()[0]
                 rate = (n_batches - n_batches // WARM) * N_ROWS / figures["seconds"]
                 rows.append({"format": format, "round": turn, "way": way, "rows_per_s": rate})
                 rows[-1] |= {name: figures[name] for name in sorted(figures)}
