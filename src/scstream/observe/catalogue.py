@@ -69,6 +69,11 @@ METRICS = (
         "Rows that could not be used; the dead letters contain them with the reasons.",
     ),
     MetricInfo(
+        "scstream_future_rows_total",
+        "counter",
+        "Rejected rows whose event time is further ahead of the clock than batch.max_ahead.",
+    ),
+    MetricInfo(
         "scstream_novel_rows_total",
         "counter",
         "Rows that belong to no cluster when their batch is learned.",

@@ -83,8 +83,9 @@ class BatchSummary(RunEvent):
     ----------
     batch : int
         Number of the batch.
-    rows, rejected, novel : int
-        Number of all rows, of those that could not be used, and of those in no cluster.
+    rows, rejected, future, novel : int
+        Number of all rows, of those that could not be used, of those among them whose time is too
+        far in the future, and of those in no cluster.
     clusters : int
         Number of clusters after the batch.
     log_density : float
@@ -104,6 +105,7 @@ class BatchSummary(RunEvent):
     batch: int
     rows: int = 0
     rejected: int = 0
+    future: int = 0
     clusters: int = 0
     novel: int = 0
     log_density: float = nan

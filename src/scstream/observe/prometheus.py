@@ -230,6 +230,7 @@ class Metrics:
         self._count("scstream_batches_total")
         self._count("scstream_rows_total", batch.rows)
         self._count("scstream_rejected_rows_total", batch.rejected)
+        self._count("scstream_future_rows_total", batch.future)
         self._count("scstream_novel_rows_total", batch.novel)
         for kind, n in batch.events.items():
             self._counter("scstream_events_total").labels(kind=_known(kind, EVENTS)).inc(n)

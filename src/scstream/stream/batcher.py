@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Self
 
@@ -21,6 +21,7 @@ from scstream.preprocess.block import Block, Reject, join
 from scstream.stream.source import Position, Record
 
 NEVER = float("-inf")
+_CLOCK_IS_SET = 1e8  # seconds since 1970; a machine that starts without a clock shows less
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class BatchBoundary:
     batch: int
     rows: Mapping[str, int]  # by partition, since the batch before
     time: float | None
+    clock: float | None = None  # when it was found, if rows of the batch are from the future
 
     def to_json(self) -> bytes:
         """Return the boundary as JSON."""
@@ -65,6 +67,7 @@ class SourceBatch:
     block: Block
     spans: tuple[tuple[int, str, Offset], ...]  # first row, partition, and offset of that row
     whole: Block = field(default_factory=Block.empty)  # with the rows that the batcher rejects
+    n_future: int = 0  # rows among them that are from the future
 
     def origin(self, row: int) -> tuple[str, Offset]:
         """Return partition and offset of a row."""
@@ -97,6 +100,10 @@ class Batching:
         the newest time seen minus this value, and never goes back.
     late : {"add", "drop", "error"}
         What to do with a row that is older than the previous batch.
+    max_ahead : float or False
+        With event time: how many seconds a row may be ahead of the clock of the machine; a row
+        further ahead is rejected, and does not move the time of the batch. With processing time:
+        a clock that jumps ahead by more is not followed until the next start. False: no limit.
 
     Examples
     --------
@@ -112,6 +119,7 @@ class Batching:
     window: float | None = None
     lateness: float = 0.0
     late: Literal["add", "drop", "error"] = "add"
+    max_ahead: float | Literal[False] = 86400.0
 
     def __post_init__(self) -> None:
         for name in ("rows", "first"):
@@ -122,6 +130,8 @@ class Batching:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"batch.{name} must be a positive number, got {value!r}.")
+        if self.max_ahead is not False and not self.max_ahead >= 0:
+            raise InputError(f"batch.max_ahead must not be negative, got {self.max_ahead!r}.")
         if not self.lateness >= 0:
             raise InputError(f"batch.lateness must not be negative, got {self.lateness!r}.")
         if self.time not in ("batch", "processing", "event"):
@@ -151,7 +161,7 @@ class _Piece:
     offset: Offset
     after: Position
     block: Block
-    newest: NDArray[np.float64] | None  # (G,) newest event time up to each valid row
+    times: NDArray[np.float64] | None  # (G,) event time of each valid row
 
 
 @dataclass
@@ -170,13 +180,12 @@ class Batcher:
     is_first: bool = True
     n_waiting: int = 0
     _pieces: deque[_Piece] = field(default_factory=deque)
-    _newest: float = NEVER
     _since: float | None = None  # arrival of the oldest row
+    _clock: tuple[float, float] | None = None  # now and elapsed when they were last read
 
     def __post_init__(self) -> None:
         if self.batching.time == "event" and self.time_column is None:
             raise InputError("batch.time = 'event' needs schema.time, the column of times.")
-        self._newest = self.watermark + self.batching.lateness
 
     def add(self, record: Record, block: Block, *, elapsed: float) -> None:
         """Add the rows of a message; skip those before the offset of its partition."""
@@ -199,16 +208,16 @@ class Batcher:
         self, *, elapsed: float, now: float, final: bool = False
     ) -> BatchBoundary | None:
         """Return the next boundary, or None if more rows must come; `final` if none will come."""
-        n_rows = self._n_ready()
+        now = self._steady(now, elapsed)
+        n_rows = self._n_ready(now)
         if n_rows is None:
             seconds, since = self.batching.seconds, self._since
             due = seconds is not None and since is not None and elapsed - since >= seconds
             if not self.n_waiting or not (final or (due and not self._is_first_of_own_size)):
                 return None
             n_rows = self.n_waiting
-        return BatchBoundary(
-            self.batch, self._rows_by_partition(n_rows), self._time_at(n_rows, now)
-        )
+        rows, time = self._rows_by_partition(n_rows), self._time_at(n_rows, now)
+        return BatchBoundary(self.batch, rows, time, now if self._has_future(n_rows, now) else None)
 
     def has_rows_of(self, boundary: BatchBoundary) -> bool:
         """Whether all rows before a boundary have come."""
@@ -241,13 +250,17 @@ class Batcher:
             for start, (piece, _) in zip(starts, inside, strict=False)
         )
         whole = join([piece.block.slice(0, n) for piece, n in inside] or [Block.empty()])
-        block = self._without_late(whole)
+        sound = self._without_future(whole, boundary.clock)
+        block = self._without_late(sound)
         self._pieces, self.n_waiting = remaining, self.n_waiting - starts[-1]
         self.offsets |= {piece.partition: _offset_after(piece, n) for piece, n in inside}
         self.batch, self.is_first = boundary.batch + 1, False
         if boundary.time is not None:
             self.watermark = boundary.time
-        return SourceBatch(boundary.batch, dict(self.offsets), boundary.time, block, spans, whole)
+        n_future = len(whole.row) - len(sound.row)
+        return SourceBatch(
+            boundary.batch, dict(self.offsets), boundary.time, block, spans, whole, n_future
+        )
 
     def restart_timer(self, elapsed: float) -> None:
         """Count the seconds of the next batch from now, if rows of it have come already."""
@@ -258,15 +271,67 @@ class Batcher:
             return None
         if not len(block.row):
             return np.zeros(0)
-        times = np.asarray(block.extra[self.time_column], dtype=np.float64)
-        newest = np.maximum.accumulate(np.maximum(times, self._newest))
-        self._newest = float(newest[-1])
-        return newest
+        return np.asarray(block.extra[self.time_column], dtype=np.float64)
 
-    def _n_ready(self) -> int | None:
+    def _newest(self, now: float) -> Iterator[tuple[_Piece, NDArray[np.float64] | None]]:
+        """Newest event time up to each valid row of the waiting rows, without future times."""
+        newest, limit = self.watermark + self.batching.lateness, self._limit(now)
+        for piece in self._pieces:
+            if piece.times is None or not len(piece.times):
+                yield piece, piece.times
+                continue
+            times = np.where(piece.times > limit, NEVER, piece.times)
+            up_to = np.maximum.accumulate(np.maximum(times, newest))
+            newest = float(up_to[-1])
+            yield piece, up_to
+
+    def _steady(self, now: float, elapsed: float) -> float:
+        """Return the clock; if it has jumped far ahead, the clock before plus the time since."""
+        if self.batching.time == "processing" and self.batching.max_ahead is not False:
+            before, since = self._clock or (now, elapsed)
+            expected = before + elapsed - since
+            now = expected if now > expected + self.batching.max_ahead else now
+            self._clock = (now, elapsed)
+        return now
+
+    def _limit(self, clock: float | None) -> float:
+        """Return the event time that no row may exceed, by a clock."""
+        ahead = self.batching.max_ahead
+        if ahead is False or clock is None or clock < _CLOCK_IS_SET:
+            return float("inf")
+        return max(clock, self.watermark) + ahead
+
+    def _has_future(self, n_rows: int, now: float) -> bool:
+        """Whether a row among the next rows is from the future."""
+        limit = self._limit(now)
+        for piece in self._pieces:
+            if n_rows <= 0:
+                return False
+            if piece.times is not None:
+                inside = piece.times[: np.searchsorted(piece.block.row, n_rows)]
+                if len(inside) and inside.max() > limit:
+                    return True
+            n_rows -= piece.block.n_rows
+        return False
+
+    def _without_future(self, block: Block, clock: float | None) -> Block:
+        """Reject rows from the future; a replay uses the recorded clock."""
+        times = self._times(block)
+        if clock is None or times is None:
+            return block
+        limit = self._limit(clock)
+        why = f"at most {self.batching.max_ahead:g} s ahead of the clock; see batch.max_ahead"
+        return block.reject(
+            [
+                Reject(int(block.row[i]), f"future: its time is {times[i]:.3f}, not {why}.")
+                for i in np.flatnonzero(times > limit)
+            ]
+        )
+
+    def _n_ready(self, now: float) -> int | None:
         """Number of rows of a batch by count or event time; None if more rows are needed."""
         limit = (self.batching.first if self._is_first_of_own_size else None) or self.batching.rows
-        closed = None if self._is_first_of_own_size else self._n_in_window()
+        closed = None if self._is_first_of_own_size else self._n_in_window(now)
         if closed is not None and closed <= limit:
             return closed
         return limit if self.n_waiting >= limit else None
@@ -276,16 +341,19 @@ class Batcher:
         """Whether the next batch is the first and `batching.first` sets its size."""
         return self.is_first and self.batching.first is not None
 
-    def _n_in_window(self) -> int | None:
+    def _n_in_window(self, now: float) -> int | None:
         """Number of rows before the one that closes the window; None while it is open."""
         if self.batching.window is None:
             return None
         close, before = None, 0
-        for piece in self._pieces:
-            if piece.newest is not None and len(piece.newest):
+        for piece, newest in self._newest(now):
+            if newest is not None and len(newest):
                 if close is None:
-                    close = self._close_after(float(piece.newest[0]))
-                closing = np.flatnonzero(piece.newest >= close)
+                    if newest[0] == NEVER:  # only rows from the future so far
+                        before += piece.block.n_rows
+                        continue
+                    close = self._close_after(float(newest[0]))
+                closing = np.flatnonzero(newest >= close)
                 if closing.size:
                     return before + int(piece.block.row[closing[0]])
             before += piece.block.n_rows
@@ -302,13 +370,13 @@ class Batcher:
         if self.batching.time == "processing":
             return max(now, self.watermark)
         newest, before = self.watermark + self.batching.lateness, 0
-        for piece in self._pieces:
+        for piece, up_to in self._newest(now):
             if before >= n_rows:
                 break
-            if piece.newest is not None:
+            if up_to is not None:
                 n_sound = int(np.searchsorted(piece.block.row, n_rows - before))
                 if n_sound:
-                    newest = float(piece.newest[n_sound - 1])
+                    newest = float(up_to[n_sound - 1])
             before += piece.block.n_rows
         time = max(newest - self.batching.lateness, self.watermark)
         return time if time > NEVER else None
@@ -359,5 +427,5 @@ def _rest_of(piece: _Piece, n_rows: int) -> _Piece:
         return piece
     block = piece.block.slice(n_rows, piece.block.n_rows)
     offset = replace(piece.offset, row=piece.offset.row + n_rows)
-    newest = None if piece.newest is None else piece.newest[len(piece.newest) - len(block.row) :]
-    return replace(piece, offset=offset, block=block, newest=newest)
+    times = None if piece.times is None else piece.times[len(piece.times) - len(block.row) :]
+    return replace(piece, offset=offset, block=block, times=times)

@@ -73,13 +73,14 @@ def event_delivery(job: str, batch: int, events: Sequence[Event]) -> Delivery:
     return _delivery(job, batch, np.arange(len(events), dtype=np.int64), columns)
 
 
-def batch_summary(batch: int, learned: Learned) -> BatchSummary:
+def batch_summary(batch: int, learned: Learned, *, n_future: int = 0) -> BatchSummary:
     """Return the result of a batch in plain numbers, for logs, metrics and alerts."""
     info, block = learned.info, learned.block
     return BatchSummary(
         batch=batch,
         rows=block.n_rows,
         rejected=len(block.rejects),
+        future=n_future,
         clusters=learned.n_clusters,
         novel=info.n_novel,
         log_density=info.log_density_before,

@@ -399,7 +399,7 @@ class Pipeline:
             by_chance = boundary is None or self.batching.records_boundaries(boundary.rows)
             if boundary is None and final:
                 boundary = batcher.next_boundary(elapsed=elapsed, now=now, final=True)
-            if boundary is None or not by_chance:
+            if boundary is None or not (by_chance or boundary.clock is not None):
                 return boundary
             self._boundaries[boundary.batch] = self.checkpoint_log.record_boundary(boundary)
         boundary = self._boundaries[batcher.batch]
@@ -431,7 +431,7 @@ class Pipeline:
         self._edit_events = ()
         if happened:
             writer.write("events", event_delivery(self.job, source_batch.batch, happened))
-        summary = batch_summary(source_batch.batch, learned)
+        summary = batch_summary(source_batch.batch, learned, n_future=source_batch.n_future)
         alerts = self.alert_rules.check(summary)
         if alerts:
             writer.write("alerts", alert_delivery(self.job, source_batch.batch, alerts))
