@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from scstream.stream.batcher import BatchBoundary
-from scstream.stream.commit import PendingCommit, acknowledge, flush, prune, publish
+from scstream.stream.commit import PendingCommit, flush, prune, publish
 from scstream.stream.edit_queue import EditQueue
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from tests.faults.simulation import SETUPS, Setup
@@ -19,7 +19,7 @@ TIMER = replace(SETUPS["timer"], checkpoint_policy=CheckpointPolicy(batches=2, d
 def acknowledge_before_checkpoint(pipeline: Pipeline) -> None:
     def finish(pending: PendingCommit) -> None:
         ends = flush(pipeline._sinks)
-        acknowledge(pending, pipeline.source)
+        pipeline.source.acknowledge(pending.progress.positions)
         publish(pending, ends, pipeline.checkpoint_log)
         prune(pending, pipeline.checkpoint_log)
 
@@ -35,7 +35,7 @@ def checkpoint_before_flush(pipeline: Pipeline) -> None:
         ends = {"labels": lines._length, "dead_letters": None}
         publish(pending, ends, pipeline.checkpoint_log)
         sync()
-        acknowledge(pending, pipeline.source)
+        pipeline.source.acknowledge(pending.progress.positions)
         prune(pending, pipeline.checkpoint_log)
 
     pipeline._finish = finish  # type: ignore[method-assign]

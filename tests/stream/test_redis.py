@@ -17,6 +17,7 @@ from scstream.errors import (
     SourceRegressed,
     StreamError,
 )
+from scstream.stream.config import build
 from scstream.stream.connectors.redis import RedisSink, RedisSource
 from scstream.stream.sink import Delivery
 from scstream.stream.source import Resume
@@ -541,3 +542,33 @@ def test_an_outage_is_logged_once(own_server, caplog):
     told = [record.getMessage() for record in caplog.records]
     assert [text.split(" at ")[0] for text in told] == ["waiting for Redis", "Redis"]
     source.close()
+
+
+def test_a_damaged_newest_checkpoint_finds_its_messages_after_a_trim(
+    redis_server, own_name, tmp_path
+):
+    with redis.Redis.from_url(redis_server.url) as db:
+        for i in range(100):
+            db.xadd(own_name, {"row": json.dumps({"x": i % 7, "id": i})})
+    made = {
+        "source": {
+            "kind": "redis",
+            "url": redis_server.url,
+            "stream": own_name,
+            "trim": True,
+        },
+        "schema": {"features": ["x"], "keep": ["id"]},
+        "batch": {"rows": 10},
+        "sink": {"kind": "file", "path": str(tmp_path / "labels.jsonl")},
+        "checkpoint": {"folder": str(tmp_path / "state"), "batches": 1},
+    }
+    build(made).run(until=6)
+    newest = max((tmp_path / "state").glob("version-*"))
+    content = bytearray(newest.read_bytes())
+    content[-1] ^= 1
+    newest.write_bytes(content)
+    build(made).run(until=10)
+    kept = [json.loads(line)["id"] for line in (tmp_path / "labels.jsonl").open()]
+    assert kept == list(range(100))
+    with redis.Redis.from_url(redis_server.url) as db:
+        assert db.xlen(own_name) < 50  # what no checkpoint needs is gone

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple, Self
@@ -19,8 +19,10 @@ from scstream.errors import CheckpointCorrupt, Fenced, InputError, NonDeterminis
 from scstream.io._packing import read_header
 from scstream.io.header import Json
 from scstream.stream.batcher import BatchBoundary
+from scstream.stream.progress import Progress
 from scstream.stream.segments import PREFIX as _SEGMENT
 from scstream.stream.segments import SegmentList
+from scstream.stream.source import Positions, Resume
 from scstream.stream.store import Store, checked_name, number_of, numbered_name
 
 VERSION, BOUNDARY, DIGEST, SAVEPOINT = "version-", "boundary-", "digest-", "savepoint-"
@@ -52,6 +54,7 @@ class _Kept(NamedTuple):
     version: int
     time: float
     batch: int
+    resume: Resume = Resume({})  # where the source continues after it
 
 
 @dataclass
@@ -100,12 +103,14 @@ class CheckpointLog:
         self._kept = [kept for version in versions for kept in self._described(version)]
         return self.epoch
 
-    def publish(self, content: bytes, *, time: float, batch: int) -> int:
+    def publish(
+        self, content: bytes, *, time: float, batch: int, resume: Resume | None = None
+    ) -> int:
         """Write a checkpoint as the next version."""
         self.version += 1
         self._take(content)
         self._written = content
-        self._kept.append(_Kept(self.version, time, batch))
+        self._kept.append(_Kept(self.version, time, batch, resume or Resume({})))
         return self.version
 
     def checkpoints(self) -> Iterator[tuple[str, bytes]]:
@@ -173,6 +178,15 @@ class CheckpointLog:
     def oldest_batch(self) -> int:
         """The batch that comes after the oldest of the newest checkpoints."""
         return min((kept.batch for kept in self._kept[-self.newest :]), default=0)
+
+    def oldest_positions(self, identity: Mapping[str, str]) -> Positions:
+        """Where the oldest of the newest checkpoints continues in a source of this identity.
+
+        The source must keep everything from here on: if newer checkpoints turn out to be damaged,
+        the pipeline continues from the older one.
+        """
+        kept = [k.resume for k in self._kept[-self.newest :] if k.resume.identity == identity]
+        return kept[0].positions if kept else {}
 
     def savepoint(self, name: str) -> None:
         """Keep the newest checkpoint for ever, under a name."""
@@ -247,8 +261,8 @@ class CheckpointLog:
     def _described(self, version: int) -> Iterator[_Kept]:
         """Time and batch of a checkpoint; nothing for a claim or a damaged checkpoint."""
         with suppress(ValueError, LookupError, TypeError):
-            progress = self._header(numbered_name(VERSION, version))["pipeline"]["progress"]
-            yield _Kept(version, float(progress["time"]), int(progress["batch"]))
+            progress = Progress.from_header(self._header(numbered_name(VERSION, version)))
+            yield _Kept(version, progress.time, progress.batch, progress.resume)
 
     def _header(self, name: str) -> Json:
         """Return the header of a checkpoint; raises ValueError for a claim or if it is damaged."""
@@ -265,7 +279,7 @@ class CheckpointLog:
         segments = self.store.names(_SEGMENT)
         if not segments:
             return
-        kept = [numbered_name(VERSION, version) for version, _, _ in self._kept]
+        kept = [numbered_name(VERSION, version) for version, *_ in self._kept]
         self._segments = {n: self._segments.get(n) or self._segments_of(n) for n in kept}
         savepoints = [self._segments_of(name) for name in self.store.names(SAVEPOINT)]
         referenced = {n for part in (*self._segments.values(), *savepoints) for n in part.numbers}

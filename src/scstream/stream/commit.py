@@ -44,7 +44,7 @@ def commit(
     watch.lap("flush")
     n_bytes = publish(pending, positions, log)
     watch.lap("publish")
-    acknowledge(pending, source)
+    acknowledge(pending, source, log)
     prune(pending, log)
     watch.lap("prune")
     progress = pending.progress
@@ -62,13 +62,13 @@ def publish(
     """Write the checkpoint as the next version, unless another instance has; return its size."""
     progress = pending.progress.committed(positions, epoch=log.epoch)
     content = pending.write(progress)
-    log.publish(content, time=progress.time, batch=progress.batch)
+    log.publish(content, time=progress.time, batch=progress.batch, resume=progress.resume)
     return len(content)
 
 
-def acknowledge(pending: PendingCommit, source: Source) -> None:
-    """Tell the source what it may delete: messages whose every row is in the checkpoint."""
-    source.acknowledge(pending.progress.positions)
+def acknowledge(pending: PendingCommit, source: Source, log: CheckpointLog) -> None:
+    """Tell the source what it may delete: messages that no checkpoint in reserve needs."""
+    source.acknowledge(log.oldest_positions(pending.progress.identity))
 
 
 def prune(pending: PendingCommit, log: CheckpointLog) -> None:
