@@ -9,7 +9,7 @@ from scstream.cli.settings import Tables
 from scstream.errors import InputError
 from scstream.stream import config, connectors
 from scstream.stream.checkpoint_log import VERSION
-from scstream.stream.store import Store
+from scstream.stream.store import Store, numbered_names
 
 
 def open_store(settings: Tables, *, must_exist: bool = True) -> Store:
@@ -34,4 +34,4 @@ def is_local(place: str) -> bool:
 
 def version_names(store: Store) -> Iterator[str]:
     """Return the names of the checkpoint versions, the newest first."""
-    return reversed(store.names(VERSION))
+    return reversed(numbered_names(store, VERSION))

@@ -7,11 +7,10 @@ it learns the batch (`Batching.records_boundaries`).
 
 from __future__ import annotations
 
-import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,15 +45,6 @@ class BatchBoundary:
     rows: Mapping[str, int]  # by partition, since the batch before
     time: float | None
     clock: float | None = None  # when it was found, if rows of the batch are from the future
-
-    def to_json(self) -> bytes:
-        """Return the boundary as JSON."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_json(cls, content: bytes) -> Self:
-        """Undo `to_json`."""
-        return cls(**json.loads(content))
 
 
 @dataclass(frozen=True)

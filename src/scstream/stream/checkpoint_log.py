@@ -7,7 +7,6 @@ next version; an instance that finds it taken is fenced off and must stop.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +17,13 @@ from typing import NamedTuple, Self
 from scstream.errors import CheckpointCorrupt, Fenced, InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
 from scstream.io.header import Json
+from scstream.io.records import sealed, unsealed
 from scstream.stream.batcher import BatchBoundary
 from scstream.stream.progress import Progress
 from scstream.stream.segments import PREFIX as _SEGMENT
 from scstream.stream.segments import SegmentList
 from scstream.stream.source import Positions, Resume
-from scstream.stream.store import Store, checked_name, number_of, numbered_name
+from scstream.stream.store import Store, checked_name, number_of, numbered_name, numbered_names
 
 VERSION, BOUNDARY, DIGEST, SAVEPOINT = "version-", "boundary-", "digest-", "savepoint-"
 _HOUR = 3600.0
@@ -40,12 +40,12 @@ class Claim:
 
     def to_json(self) -> bytes:
         """Return the claim as JSON."""
-        return json.dumps(asdict(self)).encode()
+        return sealed(asdict(self))
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
         """Undo `to_json`."""
-        return cls(**json.loads(content))
+        return cls(**unsealed(content))
 
 
 class _Kept(NamedTuple):
@@ -127,15 +127,30 @@ class CheckpointLog:
     def record_boundary(self, boundary: BatchBoundary) -> BatchBoundary:
         """Record a boundary before it is used; return the recorded one, which may be older."""
         name = numbered_name(BOUNDARY, boundary.batch)
-        if self.store.put_new(name, boundary.to_json()):
+        if self.store.put_new(name, sealed(asdict(boundary))):
             return boundary
-        return BatchBoundary.from_json(self.store.get(name))
+        return self._boundary(name)
 
     def boundaries(self, *, start: int) -> dict[int, BatchBoundary]:
         """Return the recorded boundaries of batches from `start` on."""
-        names = [name for name in self.store.names(BOUNDARY) if number_of(BOUNDARY, name) >= start]
-        found = [BatchBoundary.from_json(self.store.get(name)) for name in names]
+        names = numbered_names(self.store, BOUNDARY)
+        found = [self._boundary(name) for name in names if number_of(BOUNDARY, name) >= start]
         return {boundary.batch: boundary for boundary in found}
+
+    def _boundary(self, name: str) -> BatchBoundary:
+        try:
+            boundary = BatchBoundary(**unsealed(self.store.get(name)))
+        except (ValueError, TypeError) as error:
+            raise CheckpointCorrupt(
+                f"{name}, where a batch was recorded to end, is damaged ({error}); restore it from "
+                "a copy of the checkpoints, or start a new job with checkpoints of its own."
+            ) from None
+        if number_of(BOUNDARY, name) == boundary.batch:
+            return boundary
+        raise CheckpointCorrupt(
+            f"{name} holds the end of batch {boundary.batch}; restore it from a copy of the "
+            "checkpoints, or start a new job with checkpoints of its own."
+        )
 
     def record_digest(self, batch: int, digest: str) -> None:
         """Record the digest of a batch, or compare it with the recorded one."""
@@ -169,7 +184,7 @@ class CheckpointLog:
         self._kept = [kept for kept in self._kept if kept.version in wanted]
         oldest = self.oldest_batch
         for prefix in (BOUNDARY, DIGEST):
-            for name in self.store.names(prefix):
+            for name in numbered_names(self.store, prefix):
                 if number_of(prefix, name) < oldest:
                     self.store.delete(name)
         self._prune_segments()
@@ -229,7 +244,7 @@ class CheckpointLog:
     def owner(self) -> Claim | None:
         """Return the newest claim."""
         for version in reversed(self._versions()):
-            with suppress(KeyError):  # pruned meanwhile
+            with suppress(KeyError, ValueError, TypeError):  # pruned meanwhile, or damaged
                 content = self.store.get(numbered_name(VERSION, version), 0, 4096)
                 if _is_claim(content):
                     return Claim.from_json(content)
@@ -276,7 +291,7 @@ class CheckpointLog:
 
         Segments from the limit of the newest checkpoint on may be in use by what comes after it.
         """
-        segments = self.store.names(_SEGMENT)
+        segments = numbered_names(self.store, _SEGMENT)
         if not segments:
             return
         kept = [numbered_name(VERSION, version) for version, *_ in self._kept]
@@ -295,7 +310,7 @@ class CheckpointLog:
             return SegmentList()
 
     def _versions(self) -> Sequence[int]:
-        return [number_of(VERSION, name) for name in self.store.names(VERSION)]
+        return [number_of(VERSION, name) for name in numbered_names(self.store, VERSION)]
 
     def _wanted(self, now: float) -> set[int]:
         newest = {kept.version for kept in self._kept[-self.newest :]}

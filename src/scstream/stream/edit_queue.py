@@ -19,7 +19,7 @@ from scstream.core.edits import read_name
 from scstream.core.steering import ACTIONS, Edit
 from scstream.errors import InputError
 from scstream.stream.clock import Clock
-from scstream.stream.store import Store, number_of, numbered_name
+from scstream.stream.store import Store, number_of, numbered_name, numbered_names
 
 EDIT, APPLIED, HORIZON = "edit-", "edited-", "horizon-"
 MAX_BYTES = 1 << 20  # of one edit
@@ -157,7 +157,7 @@ def submit(store: Store, request: EditRequest) -> int:
     """Add an edit to the queue of a pipeline; return its number."""
     content = request.to_json()
     for _ in range(_TRIES):
-        taken = store.names(EDIT)
+        taken = numbered_names(store, EDIT)
         number = number_of(EDIT, taken[-1]) + 1 if taken else 0
         if store.put_new(numbered_name(EDIT, number), content):
             return number
@@ -174,9 +174,9 @@ class EditQueue:
         self._looked = -np.inf
         self._waiting: dict[int, EditRequest | str] = {}  # a text says why it cannot be read
         self._at: dict[int, int] = {}  # before which batch each edit is applied
-        for name in store.names(APPLIED):
+        for name in numbered_names(store, APPLIED):
             self._at[number_of(APPLIED, name)] = int(store.get(name))
-        self._horizons = [number_of(HORIZON, name) for name in store.names(HORIZON)]
+        self._horizons = [number_of(HORIZON, name) for name in numbered_names(store, HORIZON)]
         self._horizon = max(self._horizons, default=0)
         self._stride, self._raised = 1, -np.inf
         self._free_from = self._horizon
@@ -221,7 +221,7 @@ class EditQueue:
         if now - self._looked < _POLL_SECONDS:
             return
         self._looked = now
-        for name in self._store.names(EDIT):
+        for name in numbered_names(self._store, EDIT):
             number = number_of(EDIT, name)
             if number >= self.next_edit and number not in self._waiting:
                 request = self._read(name)

@@ -24,7 +24,7 @@ from scstream.stream.checkpoint_log import VERSION, CheckpointLog
 from scstream.stream.clock import Clock, SystemClock
 from scstream.stream.lease import LeaseObserver
 from scstream.stream.model_version import Answer, ModelVersion, Request
-from scstream.stream.store import Store, number_of
+from scstream.stream.store import Store, number_of, numbered_names
 
 NONE = -1  # version before there is one
 _TRIES = 10  # the writer may prune a checkpoint while it is read
@@ -220,7 +220,7 @@ class Follower:
             if version is None:
                 self._is_fixed, self._newest_read = False, self.version
                 return
-            names = {number_of(VERSION, name): name for name in self.store.names(VERSION)}
+            names = {number_of(VERSION, name): name for name in numbered_names(self.store, VERSION)}
             try:
                 found = self._read(names[version], self.store.get(names[version]))
             except KeyError:
@@ -233,7 +233,9 @@ class Follower:
             self._is_fixed, self._current = True, found
 
     def _take_newer(self) -> bool:
-        newest = max((number_of(VERSION, name) for name in self.store.names(VERSION)), default=NONE)
+        newest = max(
+            (number_of(VERSION, name) for name in numbered_names(self.store, VERSION)), default=NONE
+        )
         if newest <= self._newest_read:
             return False
         found = self._newest_valid()

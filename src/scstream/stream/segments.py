@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scstream.errors import CheckpointCorrupt, Fenced
-from scstream.stream.store import Store, number_of, numbered_name
+from scstream.stream.store import Store, number_of, numbered_name, numbered_names
 
 PREFIX = "segment-"
 _TRIES = 100  # numbers that others may take
@@ -59,7 +59,7 @@ class SegmentList:
 
     def open(self, store: Store) -> list[Segment]:
         """Return the segments; raises `CheckpointCorrupt` if one is gone."""
-        names = set(store.names(PREFIX))
+        names = set(numbered_names(store, PREFIX))
         for number in self.numbers:
             if segment_name(number) not in names:
                 raise CheckpointCorrupt(
@@ -196,7 +196,7 @@ class SegmentLog:
         return self._next
 
     def _after_all(self) -> int:
-        taken = self.store.names(PREFIX)
+        taken = numbered_names(self.store, PREFIX)
         return number_of(PREFIX, taken[-1]) + 1 if taken else 0
 
 

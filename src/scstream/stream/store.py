@@ -14,6 +14,7 @@ from scstream.errors import AlreadyRunning, InputError
 from scstream.io.disk import Disk, MachineDisk, write_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NUMBER = re.compile(r"[0-9]{15,}")
 _TEMPORARY = ".tmp-"
 _TRIES = 3
 
@@ -248,6 +249,11 @@ def number_of(prefix: str, name: str) -> int:
     return int(name.removeprefix(prefix))
 
 
+def numbered_names(store: Store, prefix: str) -> list[str]:
+    """Return the names that `numbered_name` made, and none of copies such as "version-0.bak"."""
+    return [name for name in store.names(prefix) if _NUMBER.fullmatch(name.removeprefix(prefix))]
+
+
 def checked_name(name: str) -> str:
     """Return the name; raises `InputError` if a store cannot hold it."""
     if not _NAME.fullmatch(name):
@@ -261,7 +267,7 @@ def checked_name(name: str) -> str:
 def read_revision(store: Store, name: str) -> tuple[bytes, str]:
     """Implement `Store.read` with numbered names, the newest of which counts."""
     while True:
-        numbers = [number_of(f"{name}-", found) for found in store.names(f"{name}-")]
+        numbers = [number_of(f"{name}-", found) for found in numbered_names(store, f"{name}-")]
         if not numbers:
             raise KeyError(name)
         with suppress(KeyError):  # replaced since it was listed
@@ -276,7 +282,7 @@ def put_revision(store: Store, name: str, content: bytes, *, revision: str | Non
     prefix, number = f"{name}-", 0 if revision is None else int(revision) + 1
     if not store.put_new(numbered_name(prefix, number), content):
         return None
-    for found in store.names(prefix):
+    for found in numbered_names(store, prefix):
         if number_of(prefix, found) > number:
             store.delete(numbered_name(prefix, number))
             return None
