@@ -138,9 +138,9 @@ class KafkaServer(Server):
             "num.io.threads": 2,
             # A broker that was killed is replaced within seconds.
             "broker.heartbeat.interval.ms": 500,
-            "broker.session.timeout.ms": 3000,
-            "controller.quorum.election.timeout.ms": 500,
-            "controller.quorum.fetch.timeout.ms": 1000,
+            "broker.session.timeout.ms": 6000,
+            "controller.quorum.election.timeout.ms": 1000,
+            "controller.quorum.fetch.timeout.ms": 2000,
             **(self.cluster.security.settings() if self.cluster.security else {}),
             **self.cluster.settings,
         }

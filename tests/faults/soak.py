@@ -24,8 +24,8 @@ from tests.servers import RedisServer
 
 ROWS = 1000  # of a message, and of a batch
 N_FEATURES = 4
-_AHEAD = 100  # messages that wait in the broker
-_ROUNDS = 20  # in which the two models learn all messages
+_AHEAD = 400  # messages that wait in the broker, more than three checkpoints need
+_ROUNDS = 40  # in which the two models learn all messages
 _DISTINCT = 50  # messages, sent over and over
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -56,7 +56,7 @@ class Broker:
                 partition=partition,
                 on_delivery=lambda error, _: refused.append(error) if error else None,
             )
-        assert self.producer.flush(60) == 0
+        assert self.producer.flush(240) == 0
         assert not refused, refused[0]
 
     def content(
@@ -67,7 +67,7 @@ class Broker:
 
 
 def gathered(
-    source: KafkaSource, n: int, *, max_n: int = 1000, seconds: float = 60
+    source: KafkaSource, n: int, *, max_n: int = 1000, seconds: float = 240
 ) -> list[Record]:
     """Read until `n` messages have arrived, and a moment longer in case there are more."""
     records: list[Record] = []

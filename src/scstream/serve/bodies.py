@@ -111,7 +111,7 @@ def read_arrow(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
         header = StreamHeader.of(body)
     except DAMAGE as error:
         raise ApiError("NotArrow", f"the body is not an Arrow stream: {short(error)}.") from None
-    _check_count(header.n_rows, max_n, error="TooLarge")
+    _check_count(header.n_rows, max_n, is_header=True)
     header.check(form.width)
     if form.text is None:
         _check_names(header.columns_of_numbers(nulls=form.missing), form.names)
@@ -243,10 +243,10 @@ def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:
             )
 
 
-def _check_count(n_rows: int, max_n: int, *, error: str = "TooManyRows") -> None:
+def _check_count(n_rows: int, max_n: int, *, is_header: bool = False) -> None:
     if n_rows > max_n:
         raise ApiError(
-            error,
+            "TooLarge" if is_header else "TooManyRows",
             f"the body has {n_rows} rows and {max_n} are allowed; send them in parts.",
         )
 
