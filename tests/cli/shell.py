@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 COMMAND = [sys.executable, "-m", "scstream.cli"]
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 def environment(**more: str) -> dict[str, str]:

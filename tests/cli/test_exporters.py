@@ -23,11 +23,11 @@ def free_address() -> str:
 def get(url: str, body: Any = None, **headers: str) -> bytes:
     content = None if body is None else json.dumps(body).encode()
     request = Request(url, content, {"Content-Type": "application/json", **headers})
-    with urlopen(request, timeout=10) as answer:
+    with urlopen(request, timeout=60) as answer:
         return bytes(answer.read())
 
 
-def until(condition: Any, *, seconds: float = 30.0) -> Any:
+def until(condition: Any, *, seconds: float = 240.0) -> Any:
     end = time.monotonic() + seconds
     while True:
         try:

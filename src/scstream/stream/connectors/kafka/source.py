@@ -242,8 +242,9 @@ class KafkaSource:
             return []
         messages = self._unchecked or _consume(consumer, max_n, timeout)
         self._unchecked = []
-        if self._connection.lost.is_set() or (messages and not self._is_same_topic()):
-            self._unchecked = messages  # first check that they come from the same topic
+        # Checked now, not before they came: else a broker that stays away would delay all messages.
+        if messages and not (self._is_unchanged(consumer) and self._is_same_topic()):
+            self._unchecked = messages
             return []
         self._unchecked = messages[max_n:]
         return self._records(messages[:max_n])
@@ -274,6 +275,17 @@ class KafkaSource:
             return not was_lost
         return True
 
+    def _is_unchanged(self, consumer: Consumer) -> bool:
+        """Whether the brokers have what was read, if a connection was lost; False if unknown."""
+        if not self._connection.lost.is_set():
+            return True
+        try:
+            with self._connection.without_retries():
+                self._check_offsets(consumer)
+        except (NoTopic, KafkaException):
+            return False
+        return True
+
     def _is_same_topic(self) -> bool:
         """Compare the id of the topic; False if the brokers do not report it now.
 
@@ -294,11 +306,14 @@ class KafkaSource:
         The brokers may have restarted without their messages; and the client may have given up a
         partition that they did not know for a moment.
         """
+        self._check_offsets(consumer)
+        self._unchecked = []
+        self._assign(consumer)
+
+    def _check_offsets(self, consumer: Consumer) -> None:
         self._identify(consumer, self._identity)
         for partition, offset in self._next.items():
             self._available(consumer, partition, offset, accept_gap=False)
-        self._unchecked = []
-        self._assign(consumer)
 
     def _assign(self, consumer: Consumer) -> None:
         consumer.assign(self._offsets(self._next))
