@@ -94,6 +94,7 @@ def test_a_batch_is_a_trace_with_its_parts(
         "scstream.rejected": 3,
         "scstream.clusters": 7,
         "scstream.novel": 5,
+        "scstream.future": 0,
         "scstream.waiting": 11,
         "scstream.events.born": 2,
     }
