@@ -234,7 +234,8 @@ def test_defaults_are_those_of_the_code() -> None:
         shown = {key[1]: each.value for key, each in every.items() if key[0] == section}
         assert shown == {name: value for name, value in known.items() if name != "kernel"}
     shown = {key[1]: each.value for key, each in every.items() if key[0] == "checkpoint"}
-    assert shown == {"folder": "checkpoints", "newest": 3, "hourly": 24, **vars(CheckpointPolicy())}
+    own = {"folder": "checkpoints", "newest": 3, "hourly": 24, "lease": None}
+    assert shown == {**own, **vars(CheckpointPolicy())}
 
 
 def test_options_of_steps_are_shown_with_their_defaults() -> None:
