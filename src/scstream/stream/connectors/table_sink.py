@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow import types
 
-from scstream.errors import SinkError
+from scstream.errors import InputError, SinkError
 from scstream.stream.arrow import table_of
 from scstream.stream.connectors.outage import Outage
 from scstream.stream.sink import Delivery, SinkPosition
@@ -36,9 +37,18 @@ class TableSink(ABC):
     """
 
     def __init__(
-        self, address: str, *, create: bool, buffer_rows: int, retry_timeout: float | None
+        self,
+        address: str,
+        *,
+        partition_by: Sequence[str],
+        create: bool,
+        buffer_rows: int,
+        retry_timeout: float | None,
     ) -> None:
+        if isinstance(partition_by, str):
+            raise InputError(f"partition_by is {partition_by!r}; write [{partition_by!r}].")
         self.address = address
+        self._partition_by = list(partition_by)
         self.create = create
         self._buffer_rows = buffer_rows
         self._retry_timeout = retry_timeout
@@ -104,9 +114,24 @@ class TableSink(ABC):
     def _append(self, rows: pa.Table, *, job: str, batch: int) -> None:
         """Append rows and record the batch in one transaction; add missing columns."""
 
-    def _check_partitions(self, names: Sequence[str], schema: pa.Schema) -> None:
+    @abstractmethod
+    def _translate(self, error: Exception) -> Exception | None:
+        """Return `Conflict`, `Unavailable` or `SinkError` for an error; None to leave it."""
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn errors of the library into those of this class."""
+        try:
+            yield
+        except Exception as error:
+            translated = self._translate(error)
+            if translated is None:
+                raise
+            raise translated from None
+
+    def _check_partitions(self, schema: pa.Schema) -> None:
         """Raise if the first rows do not have a column that a new table is partitioned by."""
-        unknown = [name for name in names if name not in schema.names]
+        unknown = [name for name in self._partition_by if name not in schema.names]
         if unknown:
             raise SinkError(
                 f"{self!r} cannot be partitioned by {unknown[0]!r}: the first rows have no values "

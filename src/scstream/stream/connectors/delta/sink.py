@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from scstream.errors import InputError, SinkError
+from scstream.errors import SinkError
 from scstream.stream.connectors.table_sink import Conflict, TableSink, Unavailable
 from scstream.stream.findings import Finding
 from scstream.stream.secrets import masked
@@ -83,13 +83,14 @@ class DeltaSink(TableSink):
         buffer_rows: int = 100_000,
         retry_timeout: float | None = None,
     ) -> None:
-        if isinstance(partition_by, str):
-            raise InputError(f"partition_by is {partition_by!r}; write [{partition_by!r}].")
         super().__init__(
-            masked(str(path)), create=create, buffer_rows=buffer_rows, retry_timeout=retry_timeout
+            masked(str(path)),
+            partition_by=partition_by,
+            create=create,
+            buffer_rows=buffer_rows,
+            retry_timeout=retry_timeout,
         )
         self._path = str(path)
-        self._partition_by = list(partition_by)
         self._options = {name: str(value) for name, value in (options or {}).items()}
         self._table: DeltaTable | None = None
 
@@ -106,7 +107,7 @@ class DeltaSink(TableSink):
         return [*found, Finding("ok", "durability", "a commit is as durable as the object store.")]
 
     def _load(self) -> None:
-        with _translated(self):
+        with self._translated():
             try:
                 if self._table is None:
                     self._table = DeltaTable(self._path, storage_options=self._options)
@@ -118,7 +119,7 @@ class DeltaSink(TableSink):
     def _last_batch(self, job: str) -> int | None:
         if self._table is None:
             return None
-        with _translated(self):
+        with self._translated():
             return self._table.transaction_version(job)
 
     def _schema(self) -> pa.Schema | None:
@@ -126,12 +127,12 @@ class DeltaSink(TableSink):
 
     def _rows_of(self, job: str, batch: int) -> pa.Table:
         assert self._table is not None
-        with _translated(self):
+        with self._translated():
             return self._table.to_pyarrow_table(filters=[("job", "=", job), ("batch", "=", batch)])
 
     def _create(self, schema: pa.Schema) -> None:
-        self._check_partitions(self._partition_by, schema)
-        with _translated(self):
+        self._check_partitions(schema)
+        with self._translated():
             DeltaTable.create(
                 self._path,
                 schema,
@@ -142,7 +143,7 @@ class DeltaSink(TableSink):
 
     def _append(self, rows: pa.Table, *, job: str, batch: int) -> None:
         assert self._table is not None  # a path would stand for a newer state than the checked one
-        with _translated(self):
+        with self._translated():
             write_deltalake(
                 self._table,
                 rows,
@@ -156,28 +157,17 @@ class DeltaSink(TableSink):
         super().close()
         self._table = None
 
-
-class _translated:
-    """Turns errors of Delta Lake into those of `TableSink`."""
-
-    def __init__(self, sink: DeltaSink) -> None:
-        self._sink = sink
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def _translate(self, error: Exception) -> Exception | None:
         if isinstance(error, CommitFailedError):
-            raise Conflict from None
-        if isinstance(error, TableNotFoundError) or error is None:
-            return
+            return Conflict()
+        if isinstance(error, TableNotFoundError):
+            return None
         text = _COLOUR.sub("", str(error))
-        if isinstance(error, OSError) and _is_temporary(text, self._sink.address):
-            raise Unavailable(_reason(text)) from None
+        if isinstance(error, OSError) and _is_temporary(text, self.address):
+            return Unavailable(_reason(text))
         if isinstance(error, (DeltaError, OSError)):
-            raise SinkError(
-                f"{self._sink!r}: {_reason(text)}. Check the address and the rights."
-            ) from None
+            return SinkError(f"{self!r}: {_reason(text)}. Check the address and the rights.")
+        return None
 
 
 def _is_temporary(text: str, address: str) -> bool:

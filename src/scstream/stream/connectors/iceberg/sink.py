@@ -84,11 +84,14 @@ class IcebergSink(TableSink):
     ) -> None:
         if "." not in table or not all(table.split(".")):
             raise InputError(f"{table!r} cannot be a table; write namespace.table.")
-        if isinstance(partition_by, str):
-            raise InputError(f"partition_by is {partition_by!r}; write [{partition_by!r}].")
-        super().__init__(table, create=create, buffer_rows=buffer_rows, retry_timeout=retry_timeout)
+        super().__init__(
+            table,
+            partition_by=partition_by,
+            create=create,
+            buffer_rows=buffer_rows,
+            retry_timeout=retry_timeout,
+        )
         self._properties = {name: str(value) for name, value in (catalog or {}).items()}
-        self._partition_by = list(partition_by)
         self._catalog: Catalog | None = None
         self._table: Table | None = None
 
@@ -108,7 +111,7 @@ class IcebergSink(TableSink):
         ]
 
     def _load(self) -> None:
-        with _translated(self):
+        with self._translated():
             if self._catalog is None:
                 self._catalog = load_catalog("default", **self._properties)
             try:
@@ -129,15 +132,15 @@ class IcebergSink(TableSink):
 
     def _rows_of(self, job: str, batch: int) -> pa.Table:
         assert self._table is not None
-        with _translated(self):
+        with self._translated():
             equal: Any = EqualTo  # its annotations lack the way that its manual shows
             wanted = And(equal("job", job), equal("batch", batch))
             return self._table.scan(row_filter=wanted).to_arrow()
 
     def _create(self, schema: pa.Schema) -> None:
         assert self._catalog is not None
-        self._check_partitions(self._partition_by, schema)
-        with _translated(self):
+        self._check_partitions(schema)
+        with self._translated():
             self._catalog.create_namespace_if_not_exists(self.address.rpartition(".")[0])
             try:
                 with (
@@ -152,7 +155,7 @@ class IcebergSink(TableSink):
     def _append(self, rows: pa.Table, *, job: str, batch: int) -> None:
         assert self._table is not None
         known = self._table.schema().column_names
-        with _translated(self), self._table.transaction() as transaction:
+        with self._translated(), self._table.transaction() as transaction:
             if any(name not in known for name in rows.column_names):
                 with transaction.update_schema() as schema:
                     schema.union_by_name(rows.schema)
@@ -162,27 +165,17 @@ class IcebergSink(TableSink):
             )
         self._table.metadata.properties[_RETRIES] = "0"
 
-
-class _translated:
-    """Turns errors of PyIceberg into those of `TableSink`."""
-
-    def __init__(self, sink: IcebergSink) -> None:
-        self._sink = sink
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def _translate(self, error: Exception) -> Exception | None:
         if isinstance(error, CommitFailedException):
-            raise Conflict from None
-        if error is None or isinstance(error, SinkError) or not isinstance(error, Exception):
-            return
+            return Conflict()
+        if isinstance(error, SinkError):
+            return None
         text = masked(str(error)).strip().split("\n", 1)[0].rstrip(".")
         if isinstance(error, _TEMPORARY) or "database is locked" in text:
-            raise Unavailable(text) from None
-        raise SinkError(
-            f"{self._sink!r}: {type(error).__name__}: {text}. Check the catalog and the rights."
-        ) from None
+            return Unavailable(text)
+        return SinkError(
+            f"{self!r}: {type(error).__name__}: {text}. Check the catalog and the rights."
+        )
 
 
 def _property(job: str) -> str:
