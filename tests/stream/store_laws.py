@@ -101,12 +101,13 @@ def replace_needs_the_newest_revision(store: Store) -> None:
 
 def replace_succeeds_for_one_of_many_writers(store: Store) -> None:
     revision = None
-    for _ in range(3):
+    for turn in range(3):  # never the same content twice: a revision may be a hash of the content
+        contents = [f"{turn} {writer}".encode() for writer in range(WRITERS)]
         wins = _race(
-            lambda k, r=revision: store.replace("r", str(k).encode(), revision=r) is not None
+            lambda k, c=contents, r=revision: store.replace("r", c[k], revision=r) is not None
         )
         content, revision = store.read("r")
-        assert [str(k).encode() for k in wins] == [content]
+        assert [contents[k] for k in wins] == [content]
 
 
 def invalid_names_are_rejected(store: Store) -> None:

@@ -14,7 +14,6 @@ from scstream.stream.connectors.message_writer import MessageWriter
 from scstream.stream.connectors.nats.connection import nanoseconds
 from scstream.stream.connectors.nats.stream_position import parse_position
 from scstream.stream.connectors.outage import Outage
-from scstream.stream.connectors.postgres.columns import common_type
 from scstream.stream.connectors.redis.connection import format_id, parse_id, previous_id
 from scstream.stream.sink import Delivery
 from tests.stream.memory import delivery
@@ -40,12 +39,6 @@ def test_ids_of_redis_entries():
     assert previous_id((5, 1)) == (5, 0)
     assert previous_id((5, 0)) == (4, 2**64 - 1)
     assert previous_id((0, 0)) == (0, 0)
-
-
-def test_a_column_gets_a_type_for_old_and_new_values():
-    assert common_type("bigint", "double precision") == "double precision"
-    assert common_type("bigint", "boolean") == "text"
-    assert common_type("date", "text") == "date"
 
 
 def test_fields_of_csv_are_quoted_and_none_is_empty():

@@ -38,7 +38,8 @@ class Store(Protocol):
         """Write an object if it still has this revision (None: if it does not exist), atomically.
 
         Returns the new revision, or None if another writer was first. Names that are written this
-        way are not used with the other methods.
+        way are not used with the other methods, and never get the same content twice: a revision
+        may be a hash of the content.
         """
 
     def names(self, prefix: str = "") -> list[str]:
