@@ -144,17 +144,23 @@ def reader(scale: float, jobs: int) -> list[Line]:
 
 
 def soak(scale: float, jobs: int) -> list[Line]:
-    """Rows through Redis into a model and back."""
+    """Rows through Redis into a model and back, with dead letters, edits and alerts."""
+    sizes = ((100_000_000, 10_000), (10_000_000, 1_000))
+    whole = [max(round(n_rows * scale / batch_rows / 16), 1) * 16 for n_rows, batch_rows in sizes]
+    return [_soaked(n * rows, rows) for n, (_, rows) in zip(whole, sizes, strict=True)]
+
+
+def _soaked(n_rows: int, batch_rows: int) -> Line:
     code = (
         "import dataclasses, json, sys; from tests.faults.soak import soak; "
-        "print(json.dumps(dataclasses.asdict(soak(int(sys.argv[1])))))"
+        "print(json.dumps(dataclasses.asdict(soak(*map(int, sys.argv[1:])))))"
     )
-    run = _python("-c", code, str(round(10_000_000 * scale)))
+    run = _python("-c", code, str(n_rows), str(batch_rows))
     assert run.returncode == 0, run.stderr[-3000:]
     from tests.faults.soak import Soaked
 
     found = Soaked(**json.loads(run.stdout))
-    pairs = ("memory", "p99", "plain_p99", "median")
+    pairs = ("memory", "disk", "p99", "plain_p99", "median")
     values = {
         f"{name}, {when}": round(getattr(found, name)[i], 3)
         for name in pairs
@@ -162,7 +168,9 @@ def soak(scale: float, jobs: int) -> list[Line]:
     }
     drifts = {"memory drift": found.memory_drift, "p99 drift": found.time_drift}
     rounded = {name: f"{100 * value:+.1f} %" for name, value in drifts.items()}
-    return [{"rows": found.n_rows, **values, **rounded, "seconds": found.seconds}]
+    sizes = {"rows": found.n_rows, "of a batch": batch_rows}
+    events = {"edits": found.n_edits, "dead letters": found.n_rejected}
+    return {**sizes, **events, **values, **rounded, "seconds": found.seconds}
 
 
 def explosion(scale: float, jobs: int) -> list[Line]:

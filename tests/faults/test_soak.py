@@ -16,7 +16,7 @@ from scstream.model import Model, Settings
 from tests.faults.soak import N_FEATURES, ROWS, Soaked, distinct_messages, side_by_side
 
 ROOT = Path(__file__).resolve().parents[2]
-N_ROWS = 1_000_000
+N_ROWS = 1_008_000
 SOAK = """
 import dataclasses, json, sys
 from tests.faults.soak import soak
@@ -41,6 +41,7 @@ def test_memory_and_time_do_not_grow():
     assert found.n_rows == N_ROWS
     assert abs(found.memory_drift) <= 0.02, found
     assert found.time_drift <= 0.10, found
+    assert found.n_edits >= 5 and found.n_rejected > 50, found
 
 
 class Slower:
@@ -57,8 +58,9 @@ def test_growth_is_detected():
     model, _, _ = Settings.of({"random_state": 0, "n_jobs": 1}).update(
         np.frombuffer(distinct_messages()[0]).reshape(ROWS, N_FEATURES)
     )
-    alike, apart = side_by_side(model, model), side_by_side(model, Slower(model))
-    sound = Soaked(1, 1.0, (80.0, 80.4), alike, (1.0, 1.0), (1.0, 1.0), (5, 5))
+    alike = side_by_side(model, model, n_rounds=8)
+    apart = side_by_side(model, Slower(model), n_rounds=8)
+    sound = Soaked(1, 1.0, (80.0, 80.4), alike, (1.0, 1.0), (1.0, 1.0), (5, 5), (1.0, 1.0))
     assert abs(sound.memory_drift) < 0.02
     assert sound.time_drift < 0.10
     grown = dataclasses.replace(sound, memory=(80.0, 82.0), p99=apart)
