@@ -140,14 +140,14 @@ read a sealed file takes a millisecond.""",
 Messages through Redis into a model and back, both streams trimmed; one row of ten messages cannot
 be used and becomes a dead letter in files that rotate, every 200 batches a cluster gets a name, and
 alert rules are on. The first quarter is warm-up; the second is compared with the last. Memory and
-disk (checkpoints and dead letters) are medians of megabytes. Times
-are milliseconds of processor time that the learning thread takes for a batch; the plain p99 and the
-median compare the two quarters, and with them the moods of the machine, which are worth tens of
-per cent. The p99 that counts therefore sets two models side by side after the run, the one of the
-end of the warm-up and the last one: both learn the same fifty messages by turns, twenty times, and
-a message counts at its fastest. Twelve runs of 4e6 rows, half of them on a machine kept busy by three
-other processes, gave -2.2 to +0.7 %. (Quarters, however cut, gave -33 to +19 %, and failed the gate
-once by their noise.) What a commit and the brokers take is not in these times.""",
+disk (checkpoints and dead letters) are medians of megabytes. Times are milliseconds of processor
+time that the learning thread takes for a batch; the plain p99 and the median compare the two
+quarters, and with them the moods of the machine, which are worth tens of per cent. The p99 that
+counts therefore sets two models side by side after the run, the one of the end of the warm-up and
+the last one: both learn the same fifty messages by turns, twenty times, and a message counts at its
+fastest. Twelve runs of 4e6 rows, half of them on a machine kept busy by three other processes, gave
+-2.2 to +0.7 %. (Quarters, however cut, gave -33 to +19 %, and failed the gate once by their noise.)
+What a commit and the brokers take is not in these times.""",
     ),
     "explosion": (
         "K explosion",
