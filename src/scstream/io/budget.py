@@ -1,4 +1,4 @@
-"""How much memory one message, request or file may need when it is decoded.
+"""How much memory one message, request or file may need when it is decoded, and many together.
 
 A small message can describe a large table: compressed columns, a column of nulls, one text for
 many rows. Every decoder therefore asks here before it allocates, with sizes that it takes from the
@@ -13,6 +13,7 @@ from scstream.families.base import Array
 
 MAX_BYTES = 2**28  # that the decoding of one message may need
 MAX_ROWS = 2**20  # of a message
+MAX_READ = 2**26  # bytes of the rows of messages that are decoded at once
 MAX_LETTERS = 2**16  # rejected rows of a message whose content is kept
 _COPIES = 2  # of a table: columns as they come, and rows
 _SMALL = 2**20  # bytes of a text whose values cannot need more than `MAX_BYTES`

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from scipy import sparse
 from scstream.families.base import Rows
 
 Columns = Mapping[str, NDArray[Any]]
+_REJECT_BYTES = 256  # of a reject beside its texts
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,16 @@ class Block:
         """Return the block of a message that cannot be parsed; it counts as one row."""
         none = np.zeros(0, dtype=np.int64)
         return cls(1, none, np.zeros((0, n_features)), {}, (Reject(0, reason, content),))
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """About how many bytes of memory the rows take, their texts included."""
+        parts = (self.X.data, self.X.indices) if sparse.issparse(self.X) else (self.X,)
+        columns = [*parts, *self.extra.values()]
+        texts = [values.tolist() for values in columns if values.dtype == object]
+        n_bytes = sum(int(values.nbytes) for values in columns)
+        n_bytes += sum(sum(map(sys.getsizeof, values)) for values in texts)
+        return n_bytes + sum(_REJECT_BYTES + len(r.reason) + len(r.content) for r in self.rejects)
 
     def slice(self, start: int, stop: int) -> Block:
         """Return rows `start` to `stop`; valid and rejected rows are counted."""

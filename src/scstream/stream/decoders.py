@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,7 +26,6 @@ from scstream.stream.queues import (
     Budget,
     Pairs,
     PrefetchingReader,
-    decoded_size,
 )
 from scstream.stream.schema import Reader
 from scstream.stream.source import Record, Source
@@ -43,8 +42,10 @@ class Group:
     """Consecutive messages, and their rows as soon as they are decoded."""
 
     records: Sequence[Record]
-    n_bytes: int  # of the messages, or of their rows if that is more
+    n_bytes: int = 0  # of the messages, or of their rows if that is more
     blocks: Future[list[Block]] = field(default_factory=Future)
+    rest: Group | None = None  # the messages whose rows come later, because all would be too large
+    is_next: bool = False  # whether the pipeline waits for these rows
 
     @property
     def messages(self) -> list[bytes]:
@@ -54,17 +55,23 @@ class Group:
     @property
     def pairs(self) -> Pairs:
         """The messages with their rows; raises what the decoding raised."""
-        blocks = iter(self.blocks.result())
-        return [(r, r.value if isinstance(r.value, Block) else next(blocks)) for r in self.records]
+        return list(zip(self.records, self.blocks.result(), strict=True))
 
-    def finish(self, result: list[Block] | Exception, budget: Budget) -> None:
-        """Note the rows, or why there are none."""
-        if isinstance(result, Exception):
-            return self.blocks.set_exception(result)
-        n_bytes = decoded_size([(self.records[0], block) for block in result])
-        budget.add(max(n_bytes - self.n_bytes, 0))
+    def reserve(self, n_bytes: int, budget: Budget) -> None:
+        """Wait until there is memory for the rows; those that come next need not wait."""
+        budget.acquire(max(n_bytes - self.n_bytes, 0), is_urgent=lambda: self.is_next)
         self.n_bytes = max(n_bytes, self.n_bytes)
+
+    def finish(self, result: list[Block] | Exception) -> Group | None:
+        """Note the rows, or why there are none; return the messages whose rows come later."""
+        if isinstance(result, Exception):
+            self.blocks.set_exception(result)
+            return None
+        if len(result) < len(self.records):
+            self.rest = Group(self.records[len(result) :])
+            self.records = self.records[: len(result)]
         self.blocks.set_result(result)
+        return self.rest
 
 
 class DecodingReader(PrefetchingReader):
@@ -96,22 +103,36 @@ class DecodingReader(PrefetchingReader):
 
     def _get(self, seconds: float) -> Pairs | None:
         group = self._head = self._head or self._take(seconds)
-        if group is None or not wait([group.blocks], seconds).done:
+        if group is None:
             return None
-        self._head = None
+        if not group.is_next:
+            group.is_next = True
+            self._budget.hurry()
+        if not wait([group.blocks], seconds).done:
+            return None
+        self._head = group.rest
         self._budget.release(group.n_bytes)
         return group.pairs
 
     def _read_ahead(self) -> bool:
-        records = self._source.read(MAX_MESSAGES, WAIT)
-        for group in _groups(records):
-            self._budget.acquire(group.n_bytes)
-            self._put(group)
-            if not self._reader.schema.is_complete:
-                group.finish([self._reader.read(value) for value in group.messages], self._budget)
+        records = deque(self._source.read(MAX_MESSAGES, WAIT))
+        found = bool(records)
+        while records:
+            if isinstance(records[0].value, Block) or not self._reader.schema.is_complete:
+                self._decode_here(records.popleft())
             else:
+                group = _next_group(records)
+                self._budget.acquire(group.n_bytes)
+                self._put(group)
                 self._groups.put(group)
-        return bool(records)
+        return found
+
+    def _decode_here(self, record: Record) -> None:
+        value, group = record.value, Group([record])
+        self._put(group)
+        block = value if isinstance(value, Block) else self._reader.read(value)
+        group.reserve(block.n_bytes, self._budget)
+        group.finish([block])
 
 
 class _Decoder(Thread):
@@ -138,13 +159,17 @@ class _Decoder(Thread):
                 if not self._take_groups():
                     return
                 self._send_groups()
-                result = unpack(receive(self._channel))
+                result = self._receive_result()
             except (EOFError, OSError):
                 if not self._closed.is_set() and not self._replace_process():
                     return
             else:
-                self._n_sent, self._n_deaths = self._n_sent - 1, 0
-                self._open_groups.popleft().finish(result, self._budget)
+                self._n_deaths = 0
+                rest = self._open_groups.popleft().finish(result)
+                if rest is None:
+                    self._n_sent -= 1
+                else:
+                    self._open_groups.appendleft(rest)
 
     def end(self) -> None:
         """End the process and the thread; `closed` is set."""
@@ -173,6 +198,13 @@ class _Decoder(Thread):
             send(self._channel, self._open_groups[self._n_sent].messages)
             self._n_sent += 1
 
+    def _receive_result(self) -> list[Block] | Exception:
+        """Return the next rows of the first group; leave them in the process while memory lacks."""
+        (size,) = receive(self._channel)
+        self._open_groups[0].reserve(int.from_bytes(size, "little"), self._budget)
+        result: list[Block] | Exception = unpack(receive(self._channel))
+        return result
+
     def _replace_process(self) -> bool:
         """Start another process, which gets the same groups; return False if that is useless."""
         self._end_process()
@@ -188,7 +220,7 @@ class _Decoder(Thread):
             f"{first.position} on; set source.decoders to 0 to see why, or give them more memory."
         )
         for group in self._open_groups:
-            group.finish(error, self._budget)
+            group.finish(error)
         return False
 
     def _start_process(self) -> None:
@@ -212,15 +244,14 @@ class _Decoder(Thread):
             self._process.wait()
 
 
-def _groups(records: Sequence[Record]) -> Iterator[Group]:
-    """Yield consecutive messages together until they have enough bytes for a process."""
+def _next_group(records: deque[Record]) -> Group:
+    """Take consecutive messages until they have enough bytes for a process."""
     taken: list[Record] = []
     n_bytes = 0
-    for record in records:
-        taken.append(record)
-        n_bytes += 0 if isinstance(record.value, Block) else len(record.value)
-        if n_bytes >= _GROUP_BYTES:
-            yield Group(taken, n_bytes)
-            taken, n_bytes = [], 0
-    if taken:
-        yield Group(taken, n_bytes)
+    while records and n_bytes < _GROUP_BYTES:
+        value = records[0].value
+        if isinstance(value, Block):
+            break
+        taken.append(records.popleft())
+        n_bytes += len(value)
+    return Group(taken, n_bytes)

@@ -1,6 +1,7 @@
 """A process that decodes messages for a pipeline: `python -m scstream.stream.decoding_process`.
 
-It gets a reader, then groups of messages, and answers each group with its rows. It ends when the
+It gets a reader, then groups of messages, and answers each group with its rows: their size, and
+then the rows, which the pipeline takes when it has the memory for them. It ends when the
 pipeline does, however that ends: the operating system then closes the other side of the socket.
 """
 
@@ -9,11 +10,13 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from queue import SimpleQueue
 from threading import Thread
 
+from scstream.io.budget import MAX_READ
 from scstream.preprocess.block import Block
-from scstream.stream.frames import Part, pack, receive, send, unpack
+from scstream.stream.frames import pack, receive, send, unpack
 from scstream.stream.schema import Reader
 
 
@@ -28,7 +31,9 @@ def serve(channel: socket.socket) -> None:
     reader: Reader = unpack(first)
     try:
         for messages in iter(groups.get, None):
-            send(channel, _decoded(reader, messages))
+            for n_bytes, result in _decoded(reader, messages):
+                send(channel, [n_bytes.to_bytes(8, "little")])
+                send(channel, pack(result))
     except OSError:
         pass  # nobody waits for the answer
 
@@ -41,13 +46,22 @@ def _receive_all(channel: socket.socket, groups: SimpleQueue[list[memoryview] | 
         groups.put(None)
 
 
-def _decoded(reader: Reader, messages: list[memoryview]) -> list[Part]:
-    result: list[Block] | Exception
+def _decoded(
+    reader: Reader, messages: list[memoryview]
+) -> Iterator[tuple[int, list[Block] | Exception]]:
+    """Yield the rows of messages with their size; in parts if they need much memory."""
+    blocks: list[Block] = []
+    n_bytes = 0
     try:
-        result = [reader.read(bytes(message)) for message in messages]
+        for message in messages:
+            if n_bytes >= MAX_READ:
+                yield n_bytes, blocks
+                blocks, n_bytes = [], 0
+            blocks.append(reader.read(bytes(message)))
+            n_bytes += blocks[-1].n_bytes
+        yield n_bytes, blocks
     except Exception as error:  # raised again in the pipeline
-        result = error
-    return pack(result)
+        yield 0, error
 
 
 def main() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from queue import Empty, Full, Queue
 from threading import Condition, Event, Thread
 from typing import Any, Self
 
+from scstream.io.budget import MAX_READ
 from scstream.preprocess.block import Block
 from scstream.stream.commit import PendingCommit
 from scstream.stream.schema import Reader
@@ -17,7 +19,6 @@ Pairs = list[tuple[Record, Block]]
 MAX_MESSAGES = 1000  # read at once
 WAIT = 0.05  # seconds
 _DEPTH = 16  # entries of a queue
-_MAX_BYTES = 64 << 20  # in a queue
 _UNLIMITED = 1 << 62
 
 
@@ -28,19 +29,29 @@ class SyncReader:
         self._source = source
         self._reader = reader
         self._stop = stop
+        self._records: deque[Record] = deque()  # read and not decoded yet
 
     def read(self) -> Pairs:
-        """Return the next messages; none after a short while."""
+        """Return the next messages; none after a short while.
+
+        A small message may hold many rows, so decoding stops after `MAX_READ`; the next call
+        continues with the messages that are left.
+        """
         pairs: Pairs = []
-        for record in self._source.read(MAX_MESSAGES, WAIT):
+        n_bytes = 0
+        self._records = self._records or deque(self._source.read(MAX_MESSAGES, WAIT))
+        while self._records and n_bytes < MAX_READ:
+            record = self._records.popleft()
             value = record.value
-            pairs.append((record, value if isinstance(value, Block) else self._reader.read(value)))
+            block = value if isinstance(value, Block) else self._reader.read(value)
+            pairs.append((record, block))
+            n_bytes += block.n_bytes
         return pairs
 
     @property
     def done(self) -> bool:
         """Whether the source has ended and everything was read."""
-        return self._source.done
+        return self._source.done and not self._records
 
     def __enter__(self) -> Self:
         return self
@@ -61,14 +72,16 @@ class PrefetchingReader(SyncReader):
         self._thread = Thread(target=self._run, name="scstream-reader", daemon=True)
 
     def read(self) -> Pairs:
-        """Return everything that was read."""
+        """Return everything that was read, up to `MAX_READ` and one entry more."""
         if self._ended:
             return []
         pairs: Pairs = []
+        n_bytes = 0
         entry = self._get(WAIT)
         while entry is not None:
             pairs += entry
-            entry = self._get(0.0)
+            n_bytes += decoded_size(entry)
+            entry = self._get(0.0) if n_bytes < MAX_READ else None
         return pairs
 
     @property
@@ -221,16 +234,20 @@ class Budget:
         self._used = 0
         self._changed = Condition()
 
-    def acquire(self, n_bytes: int) -> None:
-        """Wait until bytes may be used."""
+    def acquire(self, n_bytes: int, *, is_urgent: Callable[[], bool] = lambda: False) -> None:
+        """Wait until bytes may be used, or `is_urgent`; see `hurry`."""
+
+        def may_be_used() -> bool:
+            return self._used <= 0 or self._used + n_bytes <= MAX_READ or is_urgent()
+
         with self._changed:
-            self._changed.wait_for(lambda: self._used <= 0 or self._used + n_bytes <= _MAX_BYTES)
+            self._changed.wait_for(may_be_used)
             self._used += n_bytes
 
-    def add(self, n_bytes: int) -> None:
-        """Use bytes without waiting: they are there already."""
+    def hurry(self) -> None:
+        """Let those who wait look again whether they are urgent."""
         with self._changed:
-            self._used += n_bytes
+            self._changed.notify_all()
 
     def release(self, n_bytes: int) -> None:
         """Give bytes back."""
@@ -241,7 +258,7 @@ class Budget:
 
 def decoded_size(pairs: Pairs) -> int:
     """Return about how many bytes the rows take."""
-    return sum(8 * (block.X.shape[1] + 4 * len(block.extra)) * block.n_rows for _, block in pairs)
+    return sum(block.n_bytes for _, block in pairs)
 
 
 def _drain(queue: Queue[Any]) -> None:
