@@ -48,6 +48,7 @@ def locks() -> dict[str, Lock]:
     return {
         "package": Lock(project, user_extras(), True),
         "tools": Lock(FOLDER / "tools.in", (), True),
+        "build": Lock(FOLDER / "build.in", (), True),
         "dev": Lock(project, ("dev",), False),
     }
 
@@ -151,7 +152,7 @@ def check(*, offline: bool) -> None:
         found = [fault for name, lock in locks().items() if (fault := stale(name, lock))]
     if found:
         sys.exit("\n".join([*found, "Run `python .ci/locks.py write` and commit the locks."]))
-    _say("The locks are what pyproject.toml and tools.in ask for.")
+    _say("The locks are what pyproject.toml and requirements/*.in ask for.")
 
 
 def _project() -> dict[str, Any]:

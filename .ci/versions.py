@@ -22,6 +22,15 @@ PLACES = {  # file, or files: what stands before the version
     "conda/recipe.yaml": r"^  version: ",
     "deploy/**/*": r"(?:\bscstream:|\bnewTag: )",
 }
+PLACEHOLDER = "scstream.example"  # a name that nobody can register
+ADDRESSES = {  # file: what must name where the project lives, or whom to write to
+    "pyproject.toml": r"^Source = \"https://\S+",
+    "CITATION.cff": r"^repository-code: https://\S+",
+    "SECURITY.md": r"<[^\s@<>]+@[^\s@<>]+>",
+    "deploy/Dockerfile": r"\bimage\.source=\"https://\S+",
+}
+BASE = re.compile(r"^ARG (\w*BASE)=(\S+)$", re.MULTILINE)
+DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
 def places() -> Iterator[tuple[Path, re.Pattern[str]]]:
@@ -72,9 +81,31 @@ def released(tag: str) -> None:
             ROOT / f"tests/compat/golden-{version}.scstream"
         ).exists(),
     }
-    if sentences := [sentence for sentence, is_lacking in lacks.items() if is_lacking]:
+    sentences = [sentence for sentence, is_lacking in lacks.items() if is_lacking]
+    sentences += [*placeholders(), *loose_bases()]
+    if sentences:
         sys.exit("\n".join(sentences))
     sys.stdout.write(f"Everything says {version}.\n")
+
+
+def placeholders() -> Iterator[str]:
+    """Files whose address of the project or of its security contact is missing or invented."""
+    for name, pattern in ADDRESSES.items():
+        text = _text(ROOT / name)
+        if not re.search(pattern, text, re.MULTILINE):
+            yield f"{name} has no address of the project"
+        elif PLACEHOLDER in text:
+            yield f"{name} has a placeholder: write the real address instead of {PLACEHOLDER}"
+
+
+def loose_bases() -> Iterator[str]:
+    """Base images of the image that are named by a tag, which may change, not by a digest."""
+    for argument, image in BASE.findall(_text(ROOT / "deploy" / "Dockerfile")):
+        if not DIGEST.search(image):
+            yield (
+                f"deploy/Dockerfile: {argument}={image} has no digest; append the one that `docker "
+                f"buildx imagetools inspect {image}` prints, as @sha256:..."
+            )
 
 
 def notes(version: str) -> str:

@@ -68,12 +68,31 @@ class TestImage:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stdout) == (0, ""), done.stdout
 
-    def test_it_runs_without_rights_from_pinned_images(self) -> None:
+    def test_hadolint_finds_a_careless_one_out(self, hadolint: str, tmp_path: Path) -> None:
+        careless = tmp_path / "Dockerfile"
+        careless.write_text("FROM python\nRUN cd /tmp && apt-get install curl\n")
+        command = [hadolint, "--failure-threshold", "style", str(careless)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1 and "DL3006" in done.stdout
+
+    def test_it_runs_without_rights_from_chosen_images(self) -> None:
         assert re.findall(r"^USER (.*)$", DOCKERFILE, re.MULTILINE) == ["10001:10001"]
-        bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
-        assert len(bases) == 2
-        assert all(re.fullmatch(r"python:3\.\d+\.\d+-(slim-)?bookworm", base) for base in bases)
-        assert "slim" in bases[-1]
+        bases = dict(re.findall(r"^ARG (\w*BASE)=(\S+)$", DOCKERFILE, re.MULTILINE))
+        used = re.findall(r"^FROM \$\{(\w+)\}", DOCKERFILE, re.MULTILINE)
+        assert used == ["BUILD_BASE", "BASE"] == list(bases)
+        tag = r"python:3\.\d+\.\d+-(slim-)?bookworm(@sha256:[0-9a-f]{64})?"
+        assert all(re.fullmatch(tag, base) for base in bases.values())
+        assert "slim" in bases["BASE"]
+
+    def test_everything_is_installed_with_a_hash_of_a_lock(self) -> None:
+        """Only our own wheel, which the same build made, has none."""
+        joined = DOCKERFILE.replace("\\\n", " ")
+        installs = re.findall(r"(?:uv )?pip (?:install|wheel) [^&\n]*", joined)
+        assert len(installs) == 4
+        for each in installs:
+            is_hashed = "--require-hashes" in each and re.search(r"requirements/\w+\.lock", each)
+            assert is_hashed or "--no-deps" in each, each
+        assert "--no-build-isolation" in next(each for each in installs if "wheel " in each)
 
     def test_extras_are_those_of_the_package(self) -> None:
         (extras,) = re.findall(r"^ARG EXTRAS=(\S+)$", DOCKERFILE, re.MULTILINE)
