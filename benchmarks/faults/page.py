@@ -90,6 +90,12 @@ after another is killed at random and started again while the pipeline runs, and
 killed too. The run began before callbacks of the client were run while `open` waits for
 brokers.""",
     ),
+    "table_kills": (
+        "kill -9, into tables",
+        """\
+From files into a Delta table and into an Iceberg table with a catalog in SQLite; afterwards the
+tables hold every row once with the labels of an undisturbed run.""",
+    ),
     "failover": (
         "Failover",
         """\
@@ -231,6 +237,12 @@ def goals(tables: dict[str, Table]) -> list[tuple[str, str, str, str]]:
             "5",
             f"{total(tables['kafka_brokers'], 'broker_kills'):,}",
             wrong["kafka_brokers"],
+        ),
+        (
+            "kill -9 with Delta and Iceberg tables (200 each)",
+            "Delta, in the tests of kills",
+            f"{total(tables['table_kills'], 'kills'):,}",
+            wrong["table_kills"],
         ),
         ("source regression and gaps (all scenarios)", "17 scenarios", "in CI", "all found"),
         (

@@ -96,6 +96,15 @@ def kafka_brokers(scale: float, jobs: int) -> list[Line]:
     ]
 
 
+def table_kills(scale: float, jobs: int) -> list[Line]:
+    """kill -9 of pipelines that write to tables."""
+    count = str(round(200 * scale))
+    return [
+        _called("kill_loop", kind, "--kills", count, "--rows", "2400", "--seed", "11")
+        for kind in ("delta", "iceberg")
+    ]
+
+
 def zombies(scale: float, jobs: int) -> list[Line]:
     """Instances that were stopped and overtaken, and go on."""
     count = str(round(100 * scale))
@@ -221,7 +230,7 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 PARTS: Mapping[str, Callable[[float, int], list[Line]]] = {
     part.__name__: part
     for part in (
-        *(simdisk, kills, edits, brokers, kafka, kafka_brokers, zombies, failover, fuzz, reader),
-        *(soak, explosion),
+        *(simdisk, kills, edits, brokers, kafka, kafka_brokers, table_kills, zombies, failover),
+        *(fuzz, reader, soak, explosion),
     )
 }

@@ -11,7 +11,7 @@ from scstream.cli.render import console, duration, format_size, print_json, prin
 from scstream.cli.store import version_names
 from scstream.errors import CheckpointCorrupt, InputError
 from scstream.io._packing import read_header, unseal
-from scstream.stream.checkpoint_log import SAVEPOINT, VERSION, CheckpointLog
+from scstream.stream.checkpoint_log import SAVEPOINT, VERSION, CheckpointLog, Claim
 from scstream.stream.progress import Progress
 from scstream.stream.store import Store, number_of
 
@@ -65,9 +65,9 @@ def owners_by_epoch(store: Store) -> dict[int, str]:
     owners = {}
     for name in version_names(store):
         if _first_bytes(store, name)[:1] == _CLAIM:
-            with suppress(KeyError, ValueError):
-                claim = json.loads(store.get(name))
-                owners[claim["claim"]] = f"process {claim['pid']} on {claim['host']}"
+            with suppress(KeyError, TypeError, ValueError):
+                claim = Claim.from_json(store.get(name))
+                owners[claim.claim] = f"process {claim.pid} on {claim.host}"
     return owners
 
 

@@ -249,12 +249,12 @@ def _rows(deliveries: Sequence[Delivery]) -> pa.Table:
     """Return the rows of deliveries with the name of their job."""
     names = list(dict.fromkeys(name for d in deliveries for name in d.columns))
     if len({name.lower() for name in names}) < len(names):
-        raise SinkError(f"two of the columns {names} differ only in case. Rename one in prepare.")
+        raise SinkError(f"two of the columns {names} differ only in case. Rename one of them.")
     for name in names:
         if name == "job" or _REFUSED & set(name) or not name:
             raise SinkError(
                 f"a column cannot be called {name!r} in a table: names have none of ' ,;{{}}()=' "
-                "and job is the name of the pipeline. Rename it in prepare."
+                "and job is the name of the pipeline. Rename it at the source."
             )
     rows = table_of([delivery.columns for delivery in deliveries])
     job = pa.array([deliveries[0].job] * rows.num_rows, pa.string())
