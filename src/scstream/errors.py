@@ -13,6 +13,7 @@ __all__ = [
     "Fenced",
     "InputError",
     "LeaseLost",
+    "MigrationRefused",
     "MissingExtra",
     "NonDeterministicReplay",
     "PartsLost",
@@ -254,6 +255,19 @@ class LeaseLost(StreamError):
     """
 
     exit_code = 18
+
+
+class MigrationRefused(StreamError):
+    """A job cannot be continued with these settings; see `scstream migrate`.
+
+    Examples
+    --------
+    >>> from scstream.errors import MigrationRefused
+    >>> MigrationRefused.exit_code
+    19
+    """
+
+    exit_code = 19
 
 
 def missing_extra(package: str, extra: str) -> MissingExtra:

@@ -15,6 +15,7 @@ from scstream.cli.commands.doctor import doctor
 from scstream.cli.commands.edit import edit
 from scstream.cli.commands.fit import fit
 from scstream.cli.commands.inspect import inspect
+from scstream.cli.commands.migrate import migrate
 from scstream.cli.commands.predict import predict
 from scstream.cli.commands.replay import replay
 from scstream.cli.commands.run import run
@@ -30,6 +31,7 @@ COMMANDS = (
     savepoint,
     checkpoints,
     edit,
+    migrate,
     fit,
     predict,
     inspect,

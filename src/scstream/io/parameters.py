@@ -27,7 +27,7 @@ Parameters: TypeAlias = Mapping[str, Any]  # of `scstream.ScStream`, by name
 _NO_PARAMETER = ("seed", "split_evidence", "merge_evidence", "screening")  # fields of `Config` only
 _CONFIG = tuple(each.name for each in fields(Config) if each.name not in _NO_PARAMETER)
 # Parameters of which the statistics of a model are made; the others act on every batch.
-_READ_ONCE = ("family", "prior", "kernel", "algorithm", "config", "random_state")
+READ_ONCE = ("family", "prior", "kernel", "algorithm", "config", "random_state")
 _N_SWEEPS = {"paper": 1, "printed": 1, "exact": 500}  # where n_sweeps is None
 
 
@@ -69,7 +69,7 @@ def changed_config(
     Statistics of old rows stay as they are: a new half-life, say, acts on the time from now on.
     """
     changed = [name for name in after if not same_value(before[name], after[name])]
-    refused = [name for name in _READ_ONCE if name in changed]
+    refused = [name for name in READ_ONCE if name in changed]
     if refused:
         raise InputError(
             f"{refused[0]} cannot change after the first batch; set it back to "

@@ -24,6 +24,7 @@ from scstream.observe.events import EventCallback, ignore_event
 from scstream.preprocess import Steps
 from scstream.stream import connectors
 from scstream.stream.batcher import Batching
+from scstream.stream.changeable import RAY, decisive
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.lease import checked_lease
 from scstream.stream.messages import reader
@@ -52,11 +53,6 @@ SECTIONS = (
     "naming",
     "threads",
 )
-# Labels depend on these sections, except for the options in _INDIFFERENT.
-_DECISIVE = ("schema", "steps", "model", "batch", "keys")
-_RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray cluster
-_FREE = ("n_jobs", "executor", "max_events", "exemplars")  # options of the model
-_INDIFFERENT = (*_FREE, "memory", "segment", "retry", *_RAY)
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly", "lease")
 POSTED = ("webhook", "token")  # options of alerts that the command line uses
 NAMING = ("url", "token", "model", "command", "timeout", "attempts", "changed")
@@ -132,7 +128,7 @@ def build(
         emit=emit,
         threads=settings.get("threads", True),
         decoders=_decoders(source_options, threads=settings.get("threads", True)),
-        settings={name: chosen for name in _DECISIVE if (chosen := _decisive(settings.get(name)))},
+        settings=decisive(settings),
     )
 
 
@@ -182,12 +178,6 @@ def _alert_rules(options: Section) -> AlertRules:
         check_address(options["webhook"], token=options.get("token"))
     rules = {name: value for name, value in options.items() if name not in ("sink", *POSTED)}
     return AlertRules.build(rules) if rules else AlertRules()
-
-
-def _decisive(section: Any) -> Any:
-    if not isinstance(section, Mapping):
-        return section
-    return {name: value for name, value in section.items() if name not in _INDIFFERENT}
 
 
 def _check_apart(settings: Section) -> None:
@@ -255,7 +245,7 @@ def _processor(settings: Section, model: Section, steps: Steps, store: Store) ->
         return OneModel(Settings.of(model), steps, label_columns=added)
     if added:
         raise InputError("labels.add needs one model; leave schema.key or labels.add out.")
-    if any(name in keys for name in _RAY):
+    if any(name in keys for name in RAY):
         from scstream.distributed.keyed_pool import RayPool
 
         return RayPool.build(model, steps, column=column, store=store, **keys)

@@ -21,13 +21,13 @@ from scstream.observe.events import EditApplied, EditRefused
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block, Columns, Reject
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.changeable import FREE_PARAMETERS
 from scstream.stream.edit_queue import EditRequest
 from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.progress import Progress
 
 _NONE: Labels = np.zeros(0, dtype=np.int64)
 LABEL_COLUMNS = ("cluster_name", "cluster_group", "group_name")  # that labels can carry
-_FREE = ("n_jobs", "executor", "max_events", "exemplars")  # may differ from what the checkpoint has
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class OneModel:
         """Continue from a checkpoint, or from the beginning if it holds no model yet."""
         model, pipeline = read_checkpoint(content, name=name)
         if model is not None:
-            free = {name: getattr(self.settings, name) for name in _FREE}
+            free = {name: getattr(self.settings, name) for name in FREE_PARAMETERS}
             self.model = model.with_parameters(**free)
         try:
             self.steps = Steps.load(pipeline["steps"])

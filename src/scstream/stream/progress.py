@@ -11,6 +11,7 @@ from scstream.errors import InputError
 from scstream.io._packing import record, unpack
 from scstream.io.header import Json, Plain
 from scstream.stream.batcher import NEVER, Offset, Offsets
+from scstream.stream.changeable import changed_settings, rule_of
 from scstream.stream.schema import Schema
 from scstream.stream.sink import SinkPosition
 from scstream.stream.source import Positions, Resume
@@ -82,12 +83,14 @@ class Progress:
                 f"these checkpoints belong to the job {self.job!r}, not {job!r}; give every job a "
                 "checkpoint folder of its own."
             )
-        names = {**self.settings, **settings}
-        changed = [name for name in names if self.settings.get(name) != settings.get(name)]
+        changed = changed_settings(self.settings, settings)
         if changed:
+            anew = "start a new job with a checkpoint folder of its own"
+            if all(rule_of(name).when == "migrate" for name in changed):
+                anew = "start a new job that keeps the clusters with scstream migrate"
             raise InputError(
-                f"the checkpoint was written with other settings of {', '.join(sorted(changed))}; "
-                "restore them, or start a new job with a checkpoint folder of its own."
+                f"the checkpoint was written with other settings of {', '.join(changed)}; restore "
+                f"them, or {anew}."
             )
 
     def committed(self, sinks: Mapping[str, SinkPosition], *, epoch: int) -> Self:

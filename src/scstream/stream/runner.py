@@ -286,7 +286,7 @@ class Pipeline:
             sink.open(known.sinks.get(name))
         self._kept_types = KeptTypes(dict(self.reader.schema.keep_types))
         is_new = self._kept_types.adopt(self.reader.schema.keep, column_types(self.sink))
-        self._committed = -1 if progress is None or is_new else self._batcher.batch
+        self._committed = -1 if is_new or not known.sinks else self._batcher.batch
         with SyncWriter(self._sinks, self._finish) as writer:
             self._commit(writer)  # before anything is written, so that sinks know where they began
 
@@ -313,7 +313,9 @@ class Pipeline:
         return progress
 
     def _open_source(self, progress: Progress | None, *, accept_gap: bool) -> None:
-        resume = None if progress is None else progress.resume
+        resume = None  # a migrated job may begin at the beginning of another source
+        if progress is not None and progress.identity:
+            resume = progress.resume
         try:
             self.source.open(resume)
         except _GAPS as error:
