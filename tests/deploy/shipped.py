@@ -58,14 +58,6 @@ def documents(path: Path) -> Iterator[dict[str, Any]]:
     yield from yaml.safe_load_all(path.read_text())
 
 
-def manifests() -> list[dict[str, Any]]:
-    """Everything that goes to a cluster."""
-    listed = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text())
-    return [
-        each for name in listed["resources"] for each in documents(DEPLOY / "kubernetes" / name)
-    ]
-
-
 def compose() -> dict[str, Any]:
     """The compose file with its anchors resolved."""
     found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

@@ -1,4 +1,4 @@
-"""Image, compose file and manifests: sound by their schemas, and true of this scstream."""
+"""Image and compose file: sound by their schemas, and, with the chart, true of this scstream."""
 
 import re
 import shlex
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import kubernetes_validate
 import pytest
 import typer
 import yaml
@@ -20,12 +19,13 @@ from scstream.cli.main import app
 from scstream.cli.settings import PREFIX, SINGLE, read_environment, read_file, to_tables
 from scstream.stream.config import build
 from scstream.stream.store import MemoryStore
-from tests.deploy.shipped import DEPLOY, ROOT, compose, documents, manifests
+from tests.deploy.shipped import DEPLOY, ROOT, compose, documents
+from tests.deploy.tools import objects, rendered
 
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 SERVICES: dict[str, dict[str, Any]] = compose()["services"]
 OURS = {name: each for name, each in SERVICES.items() if each["image"].startswith("scstream:")}
-MANIFESTS = manifests()
+MANIFESTS = objects(rendered())
 PODS = {each["metadata"]["name"]: each for each in MANIFESTS if "template" in each.get("spec", {})}
 CONTAINERS = {
     name: container
@@ -166,84 +166,6 @@ class TestCompose:
         assert f"state:{home}" in OURS["run"]["volumes"]
         assert f"state:{home}:ro" in OURS["serve"]["volumes"]
         assert "/run/secrets/token" in OURS["serve"]["command"]
-
-
-class TestKubernetes:
-    @pytest.mark.parametrize("version", ["1.28", "1.32", "1.34"])
-    def test_every_manifest_is_sound(self, version: str) -> None:
-        assert len(MANIFESTS) >= 10
-        for each in MANIFESTS:
-            kubernetes_validate.validate(each, version, strict=True)
-
-    def test_the_check_can_fail(self) -> None:
-        wrong = {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "a"},
-            "spec": {"pots": []},
-        }
-        with pytest.raises(kubernetes_validate.ValidationError, match="pots"):
-            kubernetes_validate.validate(wrong, "1.32", strict=True)
-
-    def test_pods_can_do_little(self) -> None:
-        for name, each in PODS.items():
-            pod = each["spec"]["template"]["spec"]
-            assert pod["securityContext"]["runAsNonRoot"], name
-            assert pod["securityContext"]["runAsUser"] == 10001, name
-            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
-            assert pod["automountServiceAccountToken"] is False, name
-            assert pod["terminationGracePeriodSeconds"] >= 60, name
-        for name, container in CONTAINERS.items():
-            rights = container["securityContext"]
-            assert rights["readOnlyRootFilesystem"], name
-            assert rights["allowPrivilegeEscalation"] is False, name
-            assert rights["capabilities"] == {"drop": ["ALL"]}, name
-            assert {"requests", "limits"} <= set(container["resources"]), name
-            assert container["image"] == f"scstream:{scstream.__version__}", name
-
-    def test_everything_is_in_one_namespace_and_every_file_is_listed(self) -> None:
-        spaces = {each["metadata"].get("namespace", each["metadata"]["name"]) for each in MANIFESTS}
-        assert spaces == {"scstream"}
-        listed = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text())
-        files = {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")}
-        assert set(listed["resources"]) == files - {"kustomization.yaml"}
-        assert listed["images"][0]["newTag"] == scstream.__version__
-
-    def test_selectors_choose_the_pods_that_they_mean(self) -> None:
-        labels = {
-            name: each["spec"]["template"]["metadata"]["labels"] for name, each in PODS.items()
-        }
-        chosen = {}
-        for each in MANIFESTS:
-            spec = each.get("spec", {})
-            selector = spec.get("podSelector", spec.get("selector", {}))
-            wanted = selector.get("matchLabels", selector)
-            if wanted:
-                where = f"{each['kind']} {each['metadata']['name']}"
-                chosen[where] = {
-                    name for name, own in labels.items() if wanted.items() <= own.items()
-                }
-        assert chosen.pop("NetworkPolicy scstream-store") == set(PODS)
-        for where, names in chosen.items():
-            (name,) = names
-            assert name == ("scstream-run" if where.endswith("-run") else "scstream-serve"), where
-
-    def test_the_service_follows_the_checkpoints_of_the_pipeline(self, tmp_path: Path) -> None:
-        pipeline = tomllib.loads(kubernetes_pipeline())
-        assert CONTAINERS["scstream-serve"]["args"][1] == pipeline["checkpoint"]["folder"]
-
-    def test_probes_and_mounts_are_of_what_there_is(self) -> None:
-        for name, container in CONTAINERS.items():
-            ports = {port["name"] for port in container["ports"]}
-            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-                asked = container[probe]["httpGet"]
-                assert asked["port"] in ports, name
-                known = {"/metrics"} if name == "scstream-run" else {"/healthz", "/readyz"}
-                assert asked["path"] in known, name
-            spec = PODS[name]["spec"]
-            volumes = {each["name"] for each in spec["template"]["spec"]["volumes"]}
-            volumes |= {each["metadata"]["name"] for each in spec.get("volumeClaimTemplates", [])}
-            assert {each["name"] for each in container["volumeMounts"]} == volumes, name
 
 
 def kubernetes_pipeline() -> str:
