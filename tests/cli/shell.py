@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-COMMAND = [sys.executable, "-m", "scstream.cli"]
+from tests import warm
+
+COMMAND = [sys.executable, "-m", "scstream.cli"]  # the real one, see `tests.warm`
 SECONDS = 240.0
 
 
@@ -26,12 +28,16 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"OPENBLAS_NUM_THREADS": "1", "COLUMNS": "100"} | more
 
 
+def _command(more: dict[str, str]) -> list[str]:
+    return COMMAND if "PYTHONPATH" in more else warm.command()
+
+
 def scstream(
     *arguments: object, folder: Path, given: str | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
+        [*_command(more), *map(str, arguments)],
         cwd=folder,
         env=environment(**more),
         input=given,
@@ -74,7 +80,7 @@ def running(*arguments: object, folder: Path, **more: str) -> Iterator[Running]:
     with (
         log.open("w") as file,
         subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
+            [*_command(more), *map(str, arguments)],
             cwd=folder,
             env=environment(**more),
             stdin=subprocess.DEVNULL,

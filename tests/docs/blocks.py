@@ -20,6 +20,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from tests import warm
+
 ROOT = Path(__file__).resolve().parents[2]
 LOOSE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 OUTPUT = ("text", "screen")  # what blocks print, and what a screen shows
@@ -176,8 +178,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command with the programs of this environment, and without settings from outside."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SCSTREAM_")}
-    path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
-    fixed = {"PATH": path, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C"}
+    folders = [str(warm.programs()), str(Path(sys.executable).parent), kept.get("PATH", "")]
+    fixed = {"PATH": os.pathsep.join(folders), "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C"}
     return subprocess.run(
         command,
         cwd=folder,
