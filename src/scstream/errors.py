@@ -244,6 +244,19 @@ class SinkError(StreamError):
     exit_code = 16
 
 
+class DiskFull(StreamError):
+    """A disk has no space left; the pipeline continues from its checkpoint once there is some.
+
+    Examples
+    --------
+    >>> from scstream.errors import DiskFull
+    >>> DiskFull.exit_code
+    17
+    """
+
+    exit_code = 17
+
+
 class LeaseLost(StreamError):
     """The lease could not be renewed; the instance stopped before another one could start.
 

@@ -6,6 +6,7 @@ batches were cut, so that a row lost, doubled or learned in another batch change
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from scstream.core.state import Event
-from scstream.errors import SourceGap
+from scstream.errors import DiskFull, SourceGap
 from scstream.io.model_file import pack_pipeline, unpack_pipeline
 from scstream.observe.events import CheckpointWritten, RunEvent, Started
 from scstream.preprocess.block import Block, Reject
@@ -87,6 +88,8 @@ class Setup:
         Rows of every message, by partition.
     bad : bool
         Every seventh row is refused and goes to the dead letters.
+    max_bytes : int, optional
+        Size from which a file of dead letters is closed.
     folders : tuple of str
         Those that are there from the beginning.
     plant : callable
@@ -103,6 +106,7 @@ class Setup:
         default_factory=lambda: CheckpointPolicy(batches=2, digests=2)
     )
     bad: bool = False
+    max_bytes: int | None = None
     folders: tuple[str, ...] = ("/", "/out", FOLDER)
     plant: Callable[[Pipeline], None] | None = None
     ignored: frozenset[str] = frozenset()
@@ -233,7 +237,7 @@ class World:
             threads=False,
         )
         if self.setup.bad:
-            pipeline.dead_letters = _sink(DEAD, disk)
+            pipeline.dead_letters = _sink(DEAD, disk, max_bytes=self.setup.max_bytes)
         if self.setup.plant is not None:
             self.setup.plant(pipeline)
         return pipeline
@@ -254,8 +258,8 @@ class World:
         except Crash:
             self.look()
             return False
-        except OSError as error:
-            if fault is None or error.errno != fault.error:
+        except (OSError, DiskFull) as error:
+            if fault is None or getattr(error, "errno", errno.ENOSPC) != fault.error:
                 raise
             self.look()
             return False
@@ -286,7 +290,10 @@ class World:
         """Every row is there once; labels and model are those of an uninterrupted run."""
         labels, model = self.outcome()
         assert labels.startswith(self.seen), "labels that somebody has seen are others now"
-        rows = labels.splitlines() + (self.disk.peek(DEAD).splitlines() if self.setup.bad else [])
+        rows = labels.splitlines()
+        for name in self.disk.names(DEAD.parent):
+            if name.startswith("dead."):
+                rows += self.disk.peek(DEAD.parent / name).splitlines()
         assert b"\0" not in labels, "labels are damaged"
         ids = sorted(self._id(json.loads(row)) for row in rows)
         assert ids == list(range(self.setup.n_rows)), f"rows lost or doubled: {ids}"
@@ -302,8 +309,8 @@ class World:
         return before + int(row["row"])
 
 
-def _sink(path: FastPath, disk: Any) -> FileSink:
-    sink = FileSink(path=path, disk=disk)
+def _sink(path: FastPath, disk: Any, **options: Any) -> FileSink:
+    sink = FileSink(path=path, disk=disk, **options)
     written: Any = sink._writer
     written._target = replace(written._target, path=path)
     return sink
@@ -321,7 +328,7 @@ SETUPS = {
     "count": Setup(),
     "new folders": Setup(folders=("/",)),
     "long messages": Setup({"": (9, 7)}, checkpoint_policy=CheckpointPolicy(batches=1, digests=1)),
-    "refused rows": Setup(bad=True),
+    "refused rows": Setup(bad=True, max_bytes=1),
     "timer": Setup(batching=Batching(rows=4, seconds=0.6, time="processing")),
     "event time": Setup(
         batching=Batching(rows=4, time="event", window=1.1, lateness=0.3),

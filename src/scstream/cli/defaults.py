@@ -115,6 +115,8 @@ def _connector_defaults(section: Key, table: Tables) -> Iterator[tuple[Key, Any]
         yield (*section, "kind"), None  # the sinks of a pipeline are optional
         return
     options = connector_options(section[-1], kind)
+    if section == ("dead_letters",) and "max_bytes" in options:
+        yield (*section, "max_bytes"), config.DEAD_LETTER_BYTES
     if section == ("source",) and "format" not in options:
         yield (*section, "format"), config.FORMAT
     if section == ("source",):

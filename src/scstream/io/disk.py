@@ -6,10 +6,17 @@ loses or truncates what was not synced before a crash.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
+
+from scstream.errors import DiskFull
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Disk(Protocol):
@@ -131,6 +138,26 @@ class MachineDisk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def reports_full_disk() -> Iterator[None]:
+    """Raise `DiskFull` instead of any error that a full disk, or a used-up quota, has caused."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not (isinstance(cause, OSError) and cause.errno in _FULL):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        name = getattr(cause, "filename", None)
+        raise DiskFull(
+            f"a disk is full{f', and {name} could not be written' if name else ''} "
+            f"({os.strerror(getattr(cause, 'errno', 0))}); free space and start again with "
+            "--resume: the pipeline continues from its last checkpoint, and no row is lost or "
+            "repeated."
+        ) from error
 
 
 def write_all(disk: Disk, handle: int, content: bytes) -> None:

@@ -59,6 +59,7 @@ NAMING = ("url", "token", "model", "command", "timeout", "attempts", "changed")
 SCHEMA = ("features", "keep", "key", "time", "text")
 FOLDER = "checkpoints"  # where checkpoints are kept
 FORMAT = "json"  # of messages
+DEAD_LETTER_BYTES = 2**26  # of a file of dead letters, unless the user chooses
 DECODERS = 0  # processes that decode messages, beside this one
 MAX_DECODERS = 64
 
@@ -118,7 +119,7 @@ def build(
         processor=_processor(settings, model, steps, store),
         events=_sink("events", _section(settings, "events")),
         sink=_sink("sink", _section(settings, "sink")),
-        dead_letters=_sink("dead_letters", _section(settings, "dead_letters")),
+        dead_letters=_sink("dead_letters", with_rotation(_section(settings, "dead_letters"))),
         alert_rules=_alert_rules(_section(settings, "alerts")),
         alerts=_sink("alerts.sink", _alert_sink(settings)),
         checkpoint_log=checkpoint_log,
@@ -164,6 +165,12 @@ def _sink(name: str, options: Section) -> Sink:
     if "kind" not in options:
         raise InputError(f"{name}.kind is missing; it is one of {', '.join(connectors.SINKS)}.")
     return connectors.sink(**options)
+
+
+def with_rotation(dead_letters: Section) -> Section:
+    """Return the options of dead letters; their files are bounded also if the user says nothing."""
+    is_file = dead_letters.get("kind") == "file"
+    return {"max_bytes": DEAD_LETTER_BYTES, **dead_letters} if is_file else dead_letters
 
 
 def _alert_sink(settings: Section) -> Section:

@@ -19,6 +19,7 @@ from scstream.errors import (
     SourceGap,
     SourceRegressed,
 )
+from scstream.io.disk import reports_full_disk
 from scstream.io.header import Plain
 from scstream.observe.alerts import AlertRules
 from scstream.observe.events import (
@@ -200,7 +201,10 @@ class Pipeline:
         """
         stop = stop or Event()
         store, lease = self.checkpoint_log.store, self._new_lease()
-        with one_instance(store, lease, stop=stop, take_over=take_over) as is_alone:
+        with (
+            reports_full_disk(),
+            one_instance(store, lease, stop=stop, take_over=take_over) as is_alone,
+        ):
             try:
                 if not is_alone:  # told to stop while it waited
                     return 0

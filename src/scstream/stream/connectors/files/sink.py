@@ -9,6 +9,7 @@ from pathlib import Path
 from scstream.errors import InputError
 from scstream.io.disk import Disk, MachineDisk
 from scstream.stream.connectors.files.paths import format_of
+from scstream.stream.connectors.files.rotation import RotatingWriter, Rotation
 from scstream.stream.connectors.files.writers import LinesWriter, PartsWriter, Target
 from scstream.stream.findings import Finding
 from scstream.stream.sink import Delivery, SinkPosition
@@ -19,7 +20,7 @@ class FileSink:
 
     `open` truncates the file, or removes the parts, after the position of the checkpoint, and
     `flush` returns when everything is on disk. The position is the length of the file, or the
-    number of parts.
+    number of parts; with `max_bytes` also the number of closed files.
 
     Parameters
     ----------
@@ -31,6 +32,12 @@ class FileSink:
         Whether a run without a checkpoint may replace existing rows.
     part_rows : int
         Maximum number of rows of a Parquet part; a flush ends a part earlier.
+    max_bytes : int, optional
+        Size from which the file is closed, under a name such as "labels.00000000.csv", and a new
+        one is begun. By default a file has no limit, but that of `dead_letters` has 64 MiB.
+    max_files : int
+        With `max_bytes`: how many closed files are kept; older ones are deleted. Of Parquet, the
+        newest parts of as many bytes together are kept.
     disk : Disk, optional
         File operations; by default those of the machine.
 
@@ -59,6 +66,8 @@ class FileSink:
         format: str = "auto",
         overwrite: bool = False,
         part_rows: int = 1_000_000,
+        max_bytes: int | None = None,
+        max_files: int = 10,
         disk: Disk | None = None,
     ) -> None:
         if format == "auto":
@@ -70,11 +79,12 @@ class FileSink:
             )
         target = Target(Path(path), disk or MachineDisk(), overwrite)
         self._path = Path(path)
+        rotation = Rotation(max_bytes, max_files)
         self._writer: LinesWriter | PartsWriter
         if format == "parquet":
-            self._writer = PartsWriter(target, part_rows)
+            self._writer = PartsWriter(target, part_rows, max_total=rotation.max_total)
         else:
-            self._writer = LinesWriter(target, is_csv=format == "csv")
+            self._writer = RotatingWriter(target, rotation, is_csv=format == "csv")
 
     def open(self, position: SinkPosition | None) -> None:
         """Undo what was written after the position; without one the file must be empty."""

@@ -171,10 +171,11 @@ def json_lines(delivery: Delivery) -> bytes:
 class PartsWriter:
     """A folder of numbered Parquet files, each of which is written atomically."""
 
-    def __init__(self, target: Target, part_rows: int) -> None:
+    def __init__(self, target: Target, part_rows: int, *, max_total: int | None = None) -> None:
         self._target = target
         self._disk = target.disk
         self._part_rows = part_rows
+        self._max_total = max_total  # bytes of all parts; the oldest are deleted
         self._rows: list[Columns] = []
         self._n_parts: int | None = None  # None: not open
 
@@ -189,10 +190,11 @@ class PartsWriter:
             if position is None and parts and not self._target.overwrite:
                 raise self._target.occupied()
             kept = [name for name in parts if name < _part_name(n_parts)]
-            if kept != [_part_name(i) for i in range(n_parts)]:
+            first = 0 if self._max_total is None else n_parts - len(kept)
+            if kept != [_part_name(i) for i in range(first, n_parts)]:
                 raise self._target.lost(f"{n_parts} parts", len(kept))
             temporary = [name for name in names if name.startswith(_TEMPORARY)]
-            for name in (*parts[n_parts:], *temporary):
+            for name in (*parts[len(kept) :], *temporary):
                 self._disk.remove(folder / name)
             self._disk.sync_folder(folder)
         except OSError as error:
@@ -226,11 +228,22 @@ class PartsWriter:
             write_whole(self._disk, folder / f"{_TEMPORARY}{name}", content)
             self._disk.replace(folder / f"{_TEMPORARY}{name}", folder / name)
             self._disk.sync_folder(folder)
+            self._delete_oldest()
         except OSError as error:
             self.close()
             raise self._target.failed(error) from error
         self._rows = []
         self._n_parts = self._open_parts() + 1
+
+    def _delete_oldest(self) -> None:
+        if self._max_total is None:
+            return
+        folder, total = self._target.path, 0
+        parts = [name for name in self._disk.names(folder) if _PART.fullmatch(name)]
+        for n, name in enumerate(reversed(parts)):
+            total += self._disk.size(folder / name)
+            if n and total > self._max_total:
+                self._disk.remove(folder / name)
 
     def _open_parts(self) -> int:
         if self._n_parts is None:
