@@ -32,10 +32,10 @@ checkpoint = {{ folder = "{folder}/blue" }}
 """
 
 
-def write_rows(path: Path) -> None:
-    """Write rows of three clusters that overlap, so that labels depend on random numbers."""
+def write_rows(path: Path, gap: float) -> None:
+    """Write rows of three clusters, which overlap if the gap is small."""
     rng = np.random.default_rng(5)
-    centre = 2.2 * np.eye(4)[rng.integers(0, 3, N_ROWS)]
+    centre = gap * np.eye(4)[rng.integers(0, 3, N_ROWS)]
     rows = np.round(centre + rng.normal(size=(N_ROWS, 4)), 3)
     lines = [dict(zip("abcd", row, strict=True), id=i) for i, row in enumerate(rows.tolist())]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -44,8 +44,9 @@ def write_rows(path: Path) -> None:
 @pytest.fixture
 def blue(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A job that has learned four of eight batches, with a cluster that has a name."""
-    family = getattr(request, "param", "gaussian")
-    write_rows(tmp_path / "rows.jsonl")
+    # Labels of clusters that overlap depend on random numbers.
+    family, gap = getattr(request, "param", ("gaussian", 2.2))
+    write_rows(tmp_path / "rows.jsonl", gap)
     (tmp_path / "blue.toml").write_text(BLUE.format(folder=tmp_path, family=family))
     run(tmp_path, until=UNTIL - 1)
     submit(FolderStore(tmp_path / "blue"), EditRequest("name", 0, name="zero", author="ana"))
@@ -71,7 +72,8 @@ def run(folder: Path, layer: Layer | None = None, until: int | None = None) -> N
 def migrate(
     folder: Path, layer: Layer, *, position: str | None = None, dry_run: bool = False
 ) -> MigrationResult:
-    return migrate_job(job(folder), layer, position=position, dry_run=dry_run)
+    sample = folder / "rows.jsonl"
+    return migrate_job(job(folder), layer, position=position, sample=sample, dry_run=dry_run)
 
 
 def labels(path: Path) -> dict[int, int]:
@@ -134,6 +136,68 @@ def test_other_kept_columns_are_written(blue: Path) -> None:
     run(blue, layer)
     with (blue / "green.csv").open() as file:
         assert {"id", "d"} < set(next(csv.DictReader(file)))
+
+
+@pytest.mark.parametrize(
+    ("blue", "features"),
+    [
+        (("gaussian", 6.0), "cab"),
+        (("gaussian", 6.0), "ab"),
+        (("gaussian", 6.0), "dca"),
+        (("diagonal", 6.0), "dca"),
+        (("auto", 6.0), "abcd"),
+    ],
+    ids=str,
+    indirect=["blue"],
+)
+def test_ids_are_kept_with_other_columns(blue: Path, features: str) -> None:
+    layer = green(blue, f"schema.features={json.dumps(list(features))}")
+    result = migrate(blue, layer)
+    assert "schema.features" in [change.setting for change in result.changes]
+    before, after = (Follower.open(str(blue / name)).current() for name in ("blue", "green"))
+    assert after.columns == tuple(features)
+    assert after.model.state.ids.tolist() == before.model.state.ids.tolist()
+    np.testing.assert_allclose(after.model.state.weight, before.model.state.weight)
+    assert after.model.names == {0: "zero"}
+    assert after.model.events == before.model.events
+    run(blue)
+    run(blue, layer)
+    assert agreement(blue) > 0.99
+    final = Follower.open(str(blue / "green")).current().model
+    known = final.family.means(final.state.cluster_stats)
+    if "d" in features:
+        assert np.abs(known[:, features.index("d")]).max() < 0.5
+
+
+def test_an_added_column_is_learned(blue: Path) -> None:
+    """The old rows say nothing about it, so a few batches are enough."""
+    lines = [json.loads(line) for line in (blue / "rows.jsonl").read_text().splitlines()]
+    far = [{**line, "e": 50.0 if line["a"] > 1.0 else 0.0} for line in lines]
+    path = blue / "other.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in far[200 * UNTIL :]))
+    layer = green(blue, 'schema.features=["a","b","c","e"]', f"source.path={path}")
+    migrate_job(job(blue), layer, sample=path)
+    run(blue, layer)
+    model = Follower.open(str(blue / "green")).current().model
+    means = model.family.means(model.state.cluster_stats)
+    assert 0 in model.state.ids
+    right = means[:, 0] > 1.5
+    assert right.any()
+    assert (means[right, 3] > 30.0).all()
+    assert (means[means[:, 0] < 0.5, 3] < 20.0).all()
+
+
+@pytest.mark.parametrize(
+    ("sets", "reason"),
+    [
+        (['schema.features=["a","b","c","e"]'], "schema.features adds e, whose scale is not known"),
+        (['schema.features=["d"]'], "schema.features names none of the columns of the old job"),
+        (['schema.features=["a","v[]"]'], r"schema.features names the new column v\[\] without"),
+    ],
+)
+def test_columns_that_cannot_change_are_refused(blue: Path, sets: list[str], reason: str) -> None:
+    with pytest.raises(MigrationRefused, match=f"^{reason}"):
+        migrate_job(job(blue), green(blue, *sets))
 
 
 def test_a_dry_run_says_what_changes_and_writes_nothing(blue: Path) -> None:

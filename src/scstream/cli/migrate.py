@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scstream.cli.defaults import with_defaults
 from scstream.cli.render import print_table
+from scstream.cli.rows import explain_os_errors, input_name, read_chunks
 from scstream.cli.secrets import SecretRedactor
 from scstream.cli.settings import Layer, Tables, to_tables
 from scstream.cli.store import is_local, open_store
-from scstream.errors import MigrationRefused
+from scstream.errors import InputError, MigrationRefused
+from scstream.families.base import Array
 from scstream.io.header import Json
+from scstream.preprocess.block import join
+from scstream.stream import connectors
 from scstream.stream.config import FOLDER, build
 from scstream.stream.follower import NONE, Follower
 from scstream.stream.migration import (
@@ -23,6 +30,7 @@ from scstream.stream.migration import (
     Change,
     Job,
     check_position,
+    column_change,
     default_position,
     find_changes,
     migrate_checkpoint,
@@ -32,6 +40,7 @@ from scstream.stream.migration import (
 )
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.progress import Progress
+from scstream.stream.schema import Schema
 from scstream.stream.store import MemoryStore
 
 
@@ -63,7 +72,14 @@ class MigrationResult:
         return {**vars(self), "changes": changes}
 
 
-def migrate_job(old: Layer, new: Layer, *, position: str | None, dry_run: bool) -> MigrationResult:
+def migrate_job(
+    old: Layer,
+    new: Layer,
+    *,
+    position: str | None = None,
+    sample: Path | None = None,
+    dry_run: bool = False,
+) -> MigrationResult:
     """Write the first checkpoint of the new job, or with `dry_run` only find out what changes."""
     before, after = _job(old), _job(new)
     where = default_position(before, after) if position is None else check_position(position)
@@ -71,8 +87,11 @@ def migrate_job(old: Layer, new: Layer, *, position: str | None, dry_run: bool) 
     if _exists(after.given):
         refuse_used(open_store(after.given))
     version = _newest(before)
-    changes = find_changes(before, after, version, position=where)
-    content = migrate_checkpoint(version, before, after, position=where, time=time.time())
+    columns = column_change(after, version, None if sample is None else partial(_values, sample))
+    changes = find_changes(before, after, version, columns=columns, position=where)
+    content = migrate_checkpoint(
+        version, before, after, columns=columns, position=where, time=time.time()
+    )
     _check_content(after, content)
     if not dry_run:
         publish_first(open_store(after.given, must_exist=False), content)
@@ -113,8 +132,26 @@ def _redacted(change: Change, side: str, redactor: SecretRedactor) -> Any:
 
 
 def _job(layer: Layer) -> Job:
-    given = to_tables(layer)
-    return Job(given, to_tables(with_defaults(layer)), build(given, store=MemoryStore()))
+    given, full = to_tables(layer), to_tables(with_defaults(layer))
+    for name, section in given.items():
+        if isinstance(section, Mapping):  # a default may stand in the place of a table
+            full[name] = {**full.get(name, {}), **section}
+    return Job(given, full, build(given, store=MemoryStore()))
+
+
+def _values(path: Path, columns: list[str]) -> Array:
+    """Return the values of some columns in a file of rows."""
+    settings = {"source": {"kind": "file", "path": str(path)}}
+    source = connectors.source(**settings["source"])
+    with explain_os_errors(input_name(settings)):
+        reader = source.reader(Schema(features=tuple(columns)))  # type: ignore[attr-defined]
+        blocks = [block for block, _ in read_chunks(source, reader)]
+    found = join(blocks).X if blocks else np.zeros((0, len(columns)))
+    if not len(found):
+        raise InputError(
+            f"--sample: no row of {path} has numbers in {', '.join(columns)}; give rows that have."
+        )
+    return np.asarray(found)
 
 
 def _check_content(job: Job, content: bytes) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from scstream.errors import InputError, MigrationRefused
+from scstream.families.base import Array
 from scstream.io.header import Json, Plain
 from scstream.model import Model, checkpoint_bytes
 from scstream.stream.changeable import rule_of
 from scstream.stream.checkpoint_log import VERSION
+from scstream.stream.column_changes import ColumnChange, family_over
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.progress import Progress
 from scstream.stream.runner import Pipeline
@@ -56,17 +58,22 @@ class Job:
         return found
 
 
-def find_changes(old: Job, new: Job, version: ModelVersion, *, position: str) -> list[Change]:
+def find_changes(
+    old: Job, new: Job, version: ModelVersion, *, columns: ColumnChange | None, position: str
+) -> list[Change]:
     """Return what differs between two jobs; raises `MigrationRefused` if a change is impossible."""
     changes = []
-    for setting, before, after in _differences(old, new, version):
+    for setting, before, after in _differences(old, new, version, columns):
         rule = rule_of(setting)
         if rule.when == "never":
             raise MigrationRefused(
                 f"{setting} cannot change: {rule.effect}. Set it back to {before!r}, or start a "
                 "new job without the clusters of the old one."
             )
-        changes.append(Change(setting, before, after, rule.effect))
+        effect = rule.effect
+        if setting == "schema.features" and columns is not None:
+            effect = columns.effect
+        changes.append(Change(setting, before, after, effect))
     if position == START:
         where = "the new job reads from where source.start says, by default the beginning"
         changes.append(Change("source", SAME, START, where))
@@ -74,7 +81,13 @@ def find_changes(old: Job, new: Job, version: ModelVersion, *, position: str) ->
 
 
 def migrate_checkpoint(
-    version: ModelVersion, old: Job, new: Job, *, position: str, time: float
+    version: ModelVersion,
+    old: Job,
+    new: Job,
+    *,
+    columns: ColumnChange | None,
+    position: str,
+    time: float,
 ) -> bytes:
     """Return the first checkpoint of a new job.
 
@@ -83,7 +96,8 @@ def migrate_checkpoint(
     """
     state = version.pipeline
     before = Progress.from_dict(state["progress"])
-    schema = replace(new.pipeline.reader.schema, features=before.schema.features)
+    features = before.schema.features if columns is None else tuple(columns.new)
+    schema = replace(new.pipeline.reader.schema, features=features)
     is_same = position == SAME
     progress = replace(
         before,
@@ -98,7 +112,8 @@ def migrate_checkpoint(
         alerts=before.alerts if old.section("alerts") == new.section("alerts") else {},
         edits=0,
     )
-    model = _with_parameters(version.model, old, new)
+    model = version.model if columns is None else columns.apply(version.model)
+    model = _with_parameters(model, old, new)
     return checkpoint_bytes(model, {"progress": progress.to_dict(), "steps": state["steps"]})
 
 
@@ -127,19 +142,41 @@ def _with_parameters(model: Model, old: Job, new: Job) -> Model:
     return model.with_parameters(**{n: after[n] for n in names if before.get(n) != after[n]})
 
 
-def new_features(job: Job, known: Sequence[str] | None) -> Sequence[str] | None:
+def column_change(
+    new: Job, version: ModelVersion, sample: Callable[[list[str]], Array] | None = None
+) -> ColumnChange | None:
+    """Return how the features change; None if they are the same.
+
+    `sample` returns values of added columns, by their names.
+    """
+    known, features = version.columns, _features(new, version.columns)
+    if known is None or features is None or known == features:
+        return None
+    if version.steps.steps:
+        raise MigrationRefused(
+            "schema.features cannot change in a job with steps: they have learned from the columns."
+        )
+    if not set(known) & set(features):
+        raise MigrationRefused("schema.features names none of the columns of the old job.")
+    change = ColumnChange(known, features, new.full["model"]["family"])
+    if change.added and sample is not None:
+        change = replace(change, sample=sample(change.added))
+    return change
+
+
+def _features(job: Job, known: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """Return the features of the new job; by default those of the old one."""
-    features = job.pipeline.reader.schema.features
-    if features is None or known is None:
+    schema = job.pipeline.reader.schema
+    if schema.features is None or known is None:
         return known
-    widths = vector_widths(tuple(known))
-    unknown = [name for name in open_vectors(features) if name not in widths]
+    widths = vector_widths(known)
+    unknown = [name for name in open_vectors(schema.features) if name not in widths]
     if unknown:
         raise MigrationRefused(
             f"schema.features names the new column {unknown[0]}[] without the length of its "
             f"arrays; name its entries: {unknown[0]}[0], {unknown[0]}[1] and so on."
         )
-    return job.pipeline.reader.schema.with_widths(lambda name: widths[name]).features
+    return schema.with_widths(lambda name: widths[name]).features
 
 
 def _used() -> MigrationRefused:
@@ -170,7 +207,9 @@ def refuse_impossible(old: Job, new: Job) -> None:
             )
 
 
-def _differences(old: Job, new: Job, version: ModelVersion) -> list[tuple[str, Any, Any]]:
+def _differences(
+    old: Job, new: Job, version: ModelVersion, columns: ColumnChange | None
+) -> list[tuple[str, Any, Any]]:
     """Return names and values of the settings that differ."""
     seed = version.model.config.seed
     found = []
@@ -184,7 +223,10 @@ def _differences(old: Job, new: Job, version: ModelVersion) -> list[tuple[str, A
             if setting == "model.random_state":  # the default depends on the name of the job
                 one, other = seed, new.section("model").get(name, seed)
             if setting == "schema.features":
-                one, other = version.columns, new_features(new, version.columns)
+                one, other = (columns.old, columns.new) if columns else ((), ())
+            if setting == "model.family" and columns is not None:
+                both = [feature for feature in columns.old if feature in columns.new]
+                one, other = family_over(one, both), family_over(other, both)
             if _plain(one) != _plain(other):
                 found.append((setting, one, other))
     return found

@@ -30,6 +30,12 @@ def migrate(
             "of its source. By default the same if the source is the same.",
         ),
     ] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Rows with values of added columns, from which their prior is set."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what changes; write nothing.")
     ] = False,
@@ -45,7 +51,11 @@ def migrate(
     from scstream.cli.render import print_json
 
     result = migrate_job(
-        resolve(ctx.obj, old), resolve(ctx.obj, new), position=position, dry_run=dry_run
+        resolve(ctx.obj, old),
+        resolve(ctx.obj, new),
+        position=position,
+        sample=sample,
+        dry_run=dry_run,
     )
     if as_json:
         print_json(result.to_dict(ctx.obj))
