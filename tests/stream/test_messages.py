@@ -13,9 +13,9 @@ from hypothesis.extra import numpy as hnp
 from pyarrow import ipc
 
 from scstream.errors import InputError
+from scstream.io.budget import MAX_CONTENT
 from scstream.io.schema import LARGEST
 from scstream.preprocess.block import Block, join
-from scstream.stream.checks import SHOWN
 from scstream.stream.messages import FORMATS, reader, writer
 from scstream.stream.schema import Schema
 from scstream.stream.sink import Delivery
@@ -78,7 +78,7 @@ def check(block: Block, schema: Schema) -> None:
             assert np.isfinite(values).all()
     for reject in block.rejects:
         assert reject.reason.endswith(".")
-        assert len(reject.content) <= SHOWN
+        assert len(reject.content) <= MAX_CONTENT
         f"{reject.reason}{reject.content}".encode()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,9 @@ class Reject:
     reason : str
         What is wrong with the row.
     content : str
-        The beginning of the row as text.
+        The row as text, or the beginning of it.
+    complete : bool
+        Whether the content is the whole row as it came, so that it can be sent again.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class Reject:
     row: int
     reason: str
     content: str = ""
+    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,19 +91,18 @@ class Block:
         return cls(0, np.zeros(0, dtype=np.int64), np.zeros((0, 0)))
 
     @classmethod
-    def rejected(cls, reason: str, content: str = "", *, n_features: int = 0) -> Block:
+    def rejected(
+        cls, reason: str, content: str = "", *, complete: bool = False, n_features: int = 0
+    ) -> Block:
         """Return the block of a message that cannot be parsed; it counts as one row."""
         none = np.zeros(0, dtype=np.int64)
-        return cls(1, none, np.zeros((0, n_features)), {}, (Reject(0, reason, content),))
+        return cls(1, none, np.zeros((0, n_features)), {}, (Reject(0, reason, content, complete),))
 
     @cached_property
     def n_bytes(self) -> int:
         """About how many bytes of memory the rows take, their texts included."""
         parts = (self.X.data, self.X.indices) if sparse.issparse(self.X) else (self.X,)
-        columns = [*parts, *self.extra.values()]
-        texts = [values.tolist() for values in columns if values.dtype == object]
-        n_bytes = sum(int(values.nbytes) for values in columns)
-        n_bytes += sum(sum(map(sys.getsizeof, values)) for values in texts)
+        n_bytes = bytes_of([*parts, *self.extra.values()])
         return n_bytes + sum(_REJECT_BYTES + len(r.reason) + len(r.content) for r in self.rejects)
 
     def slice(self, start: int, stop: int) -> Block:
@@ -114,9 +116,7 @@ class Block:
             X=self.X[first:last],
             extra={name: values[first:last] for name, values in self.extra.items()},
             rejects=tuple(
-                Reject(r.row - start, r.reason, r.content)
-                for r in self.rejects
-                if start <= r.row < stop
+                replace(r, row=r.row - start) for r in self.rejects if start <= r.row < stop
             ),
         )
 
@@ -134,6 +134,15 @@ class Block:
         )
 
 
+def bytes_of(columns: Iterable[NDArray[Any]]) -> int:
+    """Return about how many bytes columns take, with the texts that they refer to."""
+    return sum(
+        int(values.nbytes)
+        + (sum(map(sys.getsizeof, values.tolist())) if values.dtype == object else 0)
+        for values in columns
+    )
+
+
 def join(blocks: Sequence[Block]) -> Block:
     """Concatenate blocks; an extra column that one of them lacks is dropped."""
     if len(blocks) == 1:
@@ -149,7 +158,7 @@ def join(blocks: Sequence[Block]) -> Block:
         X=valid[0].X if len(valid) == 1 else stack([block.X for block in valid], **how),
         extra={name: np.concatenate([b.extra[name] for b in valid]) for name in shared},
         rejects=tuple(
-            Reject(r.row + start, r.reason, r.content)
+            replace(r, row=r.row + start)
             for b, start in zip(blocks, starts, strict=False)
             for r in b.rejects
         ),

@@ -14,7 +14,7 @@ from scstream.errors import missing_extra
 from scstream.io import budget
 from scstream.preprocess.block import Block, Columns
 from scstream.stream.arrow_header import BatchSizes, batch_sizes
-from scstream.stream.checks import SHOWN, build_block, read_other_columns
+from scstream.stream.checks import build_block, read_other_columns
 from scstream.stream.json_messages import to_json
 from scstream.stream.schema import Schema
 from scstream.stream.vectors import entry_names, open_vectors, vector_widths
@@ -119,7 +119,7 @@ def short(error: BaseException | None) -> str:
 def _columns_of(header: StreamHeader | None) -> str:
     """Return names and types of the columns of a rejected message, if it has some."""
     try:
-        return "" if header is None else str(header.schema.to_string())[:SHOWN]
+        return "" if header is None else str(header.schema.to_string())[: budget.MAX_CONTENT]
     except UnicodeDecodeError:
         return ""
 
@@ -232,7 +232,8 @@ def _block(schema: Schema, table: Any) -> Block:
         row = dict(zip(names, X[i].tolist(), strict=True))
         return to_json(row | {name: values[i] for name, values in extra.items()}).decode()
 
-    return build_block(schema, X, extra, bad=bad, content=content)
+    # A value that is no number is NaN by now.
+    return build_block(schema, X, extra, bad=bad, content=content, complete=False)
 
 
 def _check_columns(schema: Schema, columns: Any) -> None:

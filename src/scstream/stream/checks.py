@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from typing import Any, TypeVar
@@ -15,12 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scstream.io.budget import MAX_LETTERS, TooLarge
+from scstream.io.budget import MAX_CONTENT, MAX_CONTENTS, MAX_LETTERS, TooLarge
 from scstream.io.schema import LARGEST, read_time
 from scstream.preprocess.block import Block, Reject
 from scstream.stream.schema import Schema
 
-SHOWN = 1000  # characters of a rejected row that are kept
 NUMBERS = frozenset({int, float})
 PLAIN: frozenset[type] = frozenset({int, float, str, bool, type(None)})
 Row = TypeVar("Row")
@@ -37,7 +37,7 @@ def within_budget(read: Read) -> Read:
         try:
             return read(self, value)
         except TooLarge as error:
-            return Block.rejected(f"the message {error}", shown(value))
+            return reject_message(f"the message {error}", value)
 
     return bounded
 
@@ -49,8 +49,12 @@ def build_block(
     *,
     bad: dict[int, str],
     content: Callable[[int], str],
+    complete: bool = True,
 ) -> Block:
-    """Return rows as a block; reject those in `bad` and those with an entry out of range."""
+    """Return rows as a block; reject those in `bad` and those with an entry out of range.
+
+    `complete` says whether `content` returns rows as they came.
+    """
     if X.size and not (X.min() >= -LARGEST and X.max() <= LARGEST):  # also if one of them is NaN
         fits = np.abs(X) <= LARGEST  # (N, D)
         if schema.missing:
@@ -63,10 +67,8 @@ def build_block(
         return Block(len(X), row, X, extra)
     valid = np.ones(len(X), dtype=bool)
     valid[list(bad)] = False
-    rejects = tuple(
-        Reject(i, bad[i], content(i)[:SHOWN] if n < MAX_LETTERS else "")
-        for n, i in enumerate(sorted(bad))
-    )
+    letters = _Letters()
+    rejects = tuple(letters.reject(i, bad[i], content, complete) for i in sorted(bad))
     return Block(
         len(X), row[valid], X[valid], {n: values[valid] for n, values in extra.items()}, rejects
     )
@@ -96,6 +98,7 @@ def block_of_lines(
     """
     rows: list[Row] = []
     at: list[int] = []  # the line of each row
+    altered = set(broken)  # lines that are not as they came
     for i, line in enumerate(lines):
         row = broken.get(i) or parse(line)
         if isinstance(row, str):
@@ -107,11 +110,12 @@ def block_of_lines(
     if not broken:
         return block
     number = np.array(at, dtype=np.int64)
+    letters = _Letters()
     rejects = [
-        Reject(i, reason, lines[i][:SHOWN] if n < MAX_LETTERS else "")
-        for n, (i, reason) in enumerate(broken.items())
+        letters.reject(i, reason, lines.__getitem__, i not in altered)
+        for i, reason in broken.items()
     ]
-    rejects += [Reject(at[r.row], r.reason, r.content) for r in block.rejects]
+    rejects += [replace(r, row=at[r.row]) for r in block.rejects]
     rejects.sort(key=lambda reject: reject.row)
     return Block(len(lines), number[block.row], block.X, block.extra, tuple(rejects))
 
@@ -129,9 +133,31 @@ def text_lines(value: bytes, *, blank: str = _BLANK) -> tuple[list[str], dict[in
     return [line.decode(errors="replace").strip(blank) for line in raw], broken
 
 
-def shown(value: bytes) -> str:
-    """Return the beginning of a message as text."""
-    return value[:SHOWN].decode(errors="replace")
+def reject_message(reason: str, value: bytes) -> Block:
+    """Return the block of a message that cannot be read, with its text or the beginning of it."""
+    try:
+        content, is_text = value[: 4 * MAX_CONTENT].decode(), True
+    except UnicodeDecodeError:
+        content, is_text = value[: 4 * MAX_CONTENT].decode(errors="replace"), False
+    complete = is_text and len(value) <= 4 * MAX_CONTENT and len(content) <= MAX_CONTENT
+    return Block.rejected(reason, content[:MAX_CONTENT], complete=complete)
+
+
+class _Letters:
+    """The rejected rows of one message; their contents are bounded, each and together."""
+
+    def __init__(self) -> None:
+        self._n_left, self._characters_left = MAX_LETTERS, MAX_CONTENTS
+
+    def reject(
+        self, row: int, reason: str, content: Callable[[int], str], complete: bool
+    ) -> Reject:
+        if self._n_left <= 0 or self._characters_left <= 0:
+            return Reject(row, reason)
+        text = content(row)
+        kept = text[:MAX_CONTENT]
+        self._n_left, self._characters_left = self._n_left - 1, self._characters_left - len(kept)
+        return Reject(row, reason, kept, complete and len(kept) == len(text))
 
 
 def number_column(

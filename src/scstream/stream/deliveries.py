@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from scstream.core.state import Event
+from scstream.io.budget import MAX_CONTENT
 from scstream.observe.alerts import Alert
 from scstream.observe.events import BatchSummary
-from scstream.preprocess.block import Block, Columns
+from scstream.preprocess.block import Block, Columns, Reject
 from scstream.stream.batcher import SourceBatch
-from scstream.stream.checks import SHOWN
 from scstream.stream.json_messages import to_json
 from scstream.stream.processor import Learned
 from scstream.stream.sink import Delivery
@@ -33,17 +34,15 @@ def dead_letter_delivery(
     job: str, source_batch: SourceBatch, learned: Learned, *, features: Sequence[str]
 ) -> Delivery:
     """Return the rejected rows of a batch, with their offsets, reasons and contents."""
-    rejects = learned.block.rejects
+    rejects = [_with_content(r, source_batch.whole, features) for r in learned.block.rejects]
     origins = [source_batch.origin(reject.row) for reject in rejects]
     columns = {
         "partition": _texts(partition for partition, _ in origins),
         "position": _texts(str(offset.position) for _, offset in origins),
         "row": np.array([offset.row for _, offset in origins], dtype=np.int64),
         "reason": _texts(reject.reason for reject in rejects),
-        "content": _texts(
-            reject.content or _row_text(source_batch.whole, reject.row, features)
-            for reject in rejects
-        ),
+        "content": _texts(reject.content for reject in rejects),
+        "complete": np.array([reject.complete for reject in rejects], dtype=bool),
     }
     index = np.array([reject.row for reject in rejects], dtype=np.int64)
     return _delivery(job, source_batch.batch, index, columns)
@@ -102,15 +101,16 @@ def _delivery(job: str, batch: int, index: NDArray[np.int64], columns: Columns) 
     return Delivery(job, batch, {"batch": numbers, "index": index, **columns})
 
 
-def _row_text(block: Block, row: int, features: Sequence[str]) -> str:
-    """Return a row as JSON, so that it can be fed to the pipeline again; "" if it was not read."""
-    i = int(np.searchsorted(block.row, row))
-    if i == len(block.row) or block.row[i] != row:
-        return ""
+def _with_content(reject: Reject, block: Block, features: Sequence[str]) -> Reject:
+    """Return a reject with its row as JSON if it was valid when it was read, as a late row was."""
+    i = int(np.searchsorted(block.row, reject.row))
+    if reject.content or i == len(block.row) or block.row[i] != reject.row:
+        return reject
     entries = block.X[[i]].toarray()[0] if issparse(block.X) else block.X[i]
     values = dict(zip(features, entries.tolist(), strict=False))
     values |= {name: column[i] for name, column in block.extra.items()}
-    return to_json(values).decode()[:SHOWN]
+    text = to_json(values).decode()
+    return replace(reject, content=text[:MAX_CONTENT], complete=len(text) <= MAX_CONTENT)
 
 
 def _texts(values: Iterable[str]) -> NDArray[np.object_]:

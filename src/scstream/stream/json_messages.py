@@ -24,7 +24,7 @@ from scstream.stream.checks import (
     number_column,
     quoted,
     read_other_columns,
-    shown,
+    reject_message,
     text_lines,
     within_budget,
 )
@@ -164,16 +164,16 @@ class JsonColumns:
         try:
             columns = json.loads(value.decode("utf-8-sig"))
         except (ValueError, RecursionError):
-            return Block.rejected("the message is not JSON.", shown(value))
+            return reject_message("the message is not JSON.", value)
         if not isinstance(columns, dict):
-            return Block.rejected("the message is not a JSON object of columns.", shown(value))
+            return reject_message("the message is not a JSON object of columns.", value)
         schema = self.schema.with_features(n for n, v in columns.items() if _is_numbers(v))
         bad: dict[int, str] = {}
         if schema.features:
             schema, columns = _spread_columns(schema, columns, bad)
         reason = _columns_error(schema, columns)
         if reason:
-            return Block.rejected(reason, shown(value))
+            return reject_message(reason, value)
         block = _block_of_columns(schema, columns, bad)
         if len(block.row):
             self.schema = schema
@@ -244,7 +244,7 @@ def _block_of_columns(
         row = {name: columns[name][i] for name in present}
         return to_json({n: v if type(v) in PLAIN else "..." for n, v in row.items()}).decode()
 
-    return build_block(schema, X, extra, bad=bad, content=content)
+    return build_block(schema, X, extra, bad=bad, content=content, complete=False)
 
 
 def to_json(value: Any) -> bytes:

@@ -73,7 +73,9 @@ class _Floats:
         check_table(count // max(width, 1), width)
         with np.errstate(invalid="ignore"):  # a signalling NaN
             X = np.frombuffer(value, self._dtype).astype(np.float64).reshape(-1, max(width, 1))
-        block = build_block(schema, X, {}, bad={}, content=lambda i: json.dumps(X[i].tolist()))
+        block = build_block(
+            schema, X, {}, bad={}, content=lambda i: json.dumps(X[i].tolist()), complete=False
+        )
         if len(block.row):
             self.schema = schema
         return block

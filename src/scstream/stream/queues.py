@@ -9,7 +9,7 @@ from threading import Condition, Event, Thread
 from typing import Any, Self
 
 from scstream.io.budget import MAX_READ
-from scstream.preprocess.block import Block
+from scstream.preprocess.block import Block, bytes_of
 from scstream.stream.commit import PendingCommit
 from scstream.stream.schema import Reader
 from scstream.stream.sink import Delivery, Sink
@@ -184,7 +184,7 @@ class AsyncWriter(SyncWriter):
 
     def write(self, name: str, delivery: Delivery) -> None:
         """Queue a delivery."""
-        size = sum(int(values.nbytes) for values in delivery.columns.values())
+        size = bytes_of(delivery.columns.values())
         self._budget.acquire(size)
 
         def act() -> None:

@@ -27,7 +27,8 @@ class Delivery:
         Number of the batch, from 0.
     columns : mapping of str to array of shape (N,)
         Always "batch" and "index" (the row within the batch); labels also have "cluster" and the
-        columns of `schema.keep`, dead letters "position", "reason" and "content".
+        columns of `schema.keep`, dead letters "partition", "position", "row", "reason",
+        "content" and "complete" (whether the content is the whole row as it came).
     types : mapping of str to str
         Types of kept columns that are known, such as "int"; see `stream.kept_types`.
 

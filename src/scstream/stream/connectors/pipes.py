@@ -11,8 +11,8 @@ from queue import Empty, Full, Queue
 from typing import BinaryIO
 
 from scstream.errors import InputError, SourceChanged
+from scstream.io.budget import MAX_CONTENT
 from scstream.preprocess.block import Block
-from scstream.stream.checks import shown
 from scstream.stream.connectors.files import CsvReader, csv_rows, json_lines
 from scstream.stream.findings import Finding
 from scstream.stream.messages import reader
@@ -166,7 +166,7 @@ class StdinSource:
                 yield lines + newline
             if len(remainder) > self._max_line:
                 reason = f"a line of standard input is longer than {self._max_line} bytes."
-                yield Block.rejected(reason, shown(remainder))
+                yield Block.rejected(reason, remainder[:MAX_CONTENT].decode(errors="replace"))
                 remainder = self._skip_line()
         if remainder:
             yield remainder

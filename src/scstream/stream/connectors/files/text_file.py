@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from scstream.io.budget import MAX_CONTENT
 from scstream.preprocess.block import Block
-from scstream.stream.checks import shown
 from scstream.stream.connectors.files.fingerprint import (
     HEAD,
     Fingerprint,
@@ -87,7 +87,7 @@ class TextFile:
     def _reject_line(self, *, last: bool) -> Record | None:
         """Reject a line that is too long; only its beginning is kept in memory."""
         line = self._buffer[self._at : self._at + self._max_line]
-        start, beginning = self._long or (self.offset, shown(line))
+        start, beginning = self._long or (self.offset, line[:MAX_CONTENT].decode(errors="replace"))
         while (end := self._buffer.find(b"\n", self._at) + 1) == 0:
             self.offset += len(self._buffer) - self._at
             self._buffer, self._at = self._read_at(self.offset, RECORD_BYTES), 0
