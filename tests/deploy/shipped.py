@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from scstream.observe.events import BatchLearned, CheckpointWritten
+from scstream.observe.events import BatchLearned, CheckpointWritten, StandingBy
 from scstream.observe.prometheus import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +45,8 @@ def known_names() -> set[str]:
             time=1.0,
         )
     )
+    metrics.emit(StandingBy("process 7 on alpha", 3, 10.0))
+    metrics.connections = lambda: {"source": True, "labels": True}
     metrics.emit(CheckpointWritten(batch=1, version=1, time=1.0, bytes=1))
     metrics.request("/predict", 200, seconds=0.1)
     metrics.model(1, 1, at=1.0, clusters=2)

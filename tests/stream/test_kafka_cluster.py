@@ -92,11 +92,13 @@ def test_read_ends_at_its_timeout_while_the_brokers_are_stopped(kafka_cluster, o
             began = time.monotonic()
             assert source.read(10, 0.2) == []
             assert time.monotonic() - began < 5.0
+        assert source.connected is False
     finally:
         for node in kafka_cluster.nodes:
             node.go_on()
     broker.send(own_name, numbered(3))
     assert [record.value for record in gathered(source, 3)] == numbered(3)
+    assert source.connected is True
     source.close()
 
 

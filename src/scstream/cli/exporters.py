@@ -40,6 +40,7 @@ def start_exporters(
             from scstream.observe.prometheus import Metrics
 
             metrics = Metrics(lag=pipeline.source.lag, max_clusters=_max_clusters(pipeline))
+            metrics.connections = lambda: pipeline.connections
             listeners.append(metrics.emit)
             pipeline.on_batch = _measure_shares(pipeline, metrics)
             if exporters.metrics is not None:

@@ -11,6 +11,7 @@ PHASES = ("wait", "learn", "deliver", "flush", "publish", "prune")
 EVENTS = ("born", "split", "merged", "died", "returned")
 EDITS = ("applied", "refused")
 ALERTS = ("novelty", "rejected", "log_density", "born", "died")
+SINKS = ("labels", "dead_letters", "alerts", "events")
 STATUSES = ("2xx", "3xx", "4xx", "5xx")
 RANKS = tuple(str(rank) for rank in range(1, 11))
 ROUTES = (
@@ -115,6 +116,19 @@ METRICS = (
         "gauge",
         "Unread messages in the source, queried at most once per second; absent if the source "
         "does not know or does not answer.",
+    ),
+    MetricInfo(
+        "scstream_source_connected",
+        "gauge",
+        "1 if the server of the source worked when it was used last, 0 during an outage; absent if "
+        "the source has no server.",
+    ),
+    MetricInfo(
+        "scstream_sink_connected",
+        "gauge",
+        "1 if the server of a sink worked when it was used last, 0 during an outage; absent for "
+        "sinks without a server.",
+        labels={"sink": SINKS},
     ),
     MetricInfo(
         "scstream_buffered_rows", "gauge", "Rows that were read but are not yet in a batch."

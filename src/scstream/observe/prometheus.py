@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite, isnan
 from threading import Event, Lock, Thread
@@ -23,6 +23,7 @@ from scstream.observe.catalogue import (
     PHASES,
     RANKS,
     ROUTES,
+    SINKS,
     STATUSES,
     MetricInfo,
 )
@@ -105,6 +106,7 @@ class Metrics:
         max_clusters: int | None = None,
     ) -> None:
         self.lag = lag
+        self.connections: Callable[[], Mapping[str, bool]] | None = None  # see `Pipeline`
         self.heartbeat_age: Callable[[], float | None] | None = None  # of a pipeline elsewhere
         self._lock = Lock()
         self._registered: set[str] = set()
@@ -116,6 +118,7 @@ class Metrics:
             ProcessCollector(registry=self._registry)
         self._registry.register(cast(Any, _LagCollector(self)))
         self._registry.register(cast(Any, _HeartbeatCollector(self)))
+        self._registry.register(cast(Any, _ConnectionCollector(self)))
         self._gauge("scstream_info").labels(version=__version__, kernels=kernels_in_use()).set(1)
         self._register("scstream_info")
         if max_clusters is not None:
@@ -350,9 +353,30 @@ class _HeartbeatCollector:
             yield _family("scstream_heartbeat_age_seconds", value)
 
 
-def _family(name: str, value: float) -> Metric:
+class _ConnectionCollector:
+    """Reads at a scrape which servers of the source and of the sinks are available."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        connections = self._metrics.connections
+        found = {} if connections is None else dict(connections())
+        source = found.pop("source", None)
+        if source is not None:
+            yield _family("scstream_source_connected", float(source))
+        if found:
+            family = _family("scstream_sink_connected", labels=["sink"])
+            for name, connected in found.items():
+                family.add_metric([_known(name, SINKS)], float(connected))
+            yield family
+
+
+def _family(
+    name: str, value: float | None = None, labels: Sequence[str] | None = None
+) -> GaugeMetricFamily:
     info = next(each for each in METRICS if each.name == name)
-    return GaugeMetricFamily(name, info.meaning, value=value)
+    return GaugeMetricFamily(name, info.meaning, value=value, labels=labels)
 
 
 class _WithoutCreated:

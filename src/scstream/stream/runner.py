@@ -476,16 +476,27 @@ class Pipeline:
         self._committed, self._since = batcher.batch, self.clock.elapsed()
 
     @property
-    def _sinks(self) -> dict[str, Sink]:
-        sinks = {
+    def connections(self) -> dict[str, bool]:
+        """Whether "source" and sinks can be used; those without a server are left out."""
+        connectors = {"source": self.source, **self._unguarded_sinks}
+        found = {name: getattr(each, "connected", None) for name, each in connectors.items()}
+        return {name: connected for name, connected in found.items() if connected is not None}
+
+    @property
+    def _unguarded_sinks(self) -> dict[str, Sink]:
+        return {
             "labels": self.sink,
             "dead_letters": self.dead_letters,
             "alerts": self.alerts,
             "events": self.events,
         }
-        if self._check_lease is None:
+
+    @property
+    def _sinks(self) -> dict[str, Sink]:
+        sinks, check = self._unguarded_sinks, self._check_lease
+        if check is None:
             return sinks
-        return {name: GuardedSink(sink, self._check_lease) for name, sink in sinks.items()}
+        return {name: GuardedSink(sink, check) for name, sink in sinks.items()}
 
     def _open_reader(self, stop: Event) -> SyncReader:
         if self.decoders > 1:

@@ -73,6 +73,9 @@ class Source(Protocol):
     not the one of the checkpoint, `SourceRegressed` if it ends before a position that was read, and
     `SourceGap` if messages at a position are gone; the user may accept the last two. A server that
     is away for a while is no error: the connector waits for it.
+
+    A source or sink of a server also has a property `connected`: whether the server worked when it
+    was used last, or None if that is unknown. `Pipeline.connections` and the metrics show it.
     """
 
     def identity(self) -> Mapping[str, str]:

@@ -25,6 +25,11 @@ class Outage:
         self._last_success = time.monotonic()
 
     @property
+    def is_active(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._n_failures > 0
+
+    @property
     def pause(self) -> float:
         """Seconds to wait before the next attempt."""
         n_doublings = min(self._n_failures, 10) - 1

@@ -53,6 +53,7 @@ class TableSink(ABC):
         self._buffer_rows = buffer_rows
         self._retry_timeout = retry_timeout
         self._closing = threading.Event()
+        self._outage: Outage | None = None  # of the last request
         self._reset(None)
 
     def __repr__(self) -> str:
@@ -84,6 +85,11 @@ class TableSink(ABC):
         """Append the buffered rows; return the number of the last batch."""
         self._write_buffer()
         return None if self._job is None else {"job": self._job, "batch": self._batch}
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether the table could be used last time; None if it was never used."""
+        return None if self._outage is None else not self._outage.is_active
 
     def close(self) -> None:
         """Forget the table; rows that were not flushed are not written."""
@@ -216,14 +222,16 @@ class TableSink(ABC):
 
     def _retry(self, act: Callable[[], _T]) -> _T:
         """Do something; read the table again after a conflict or an outage, and repeat it."""
-        outage = Outage(self.address, self._retry_timeout)
+        self._outage = outage = Outage(self.address, self._retry_timeout)
         must_load = False
         while True:
             try:
                 if must_load:
                     self._load()
                     must_load = False
-                return act()
+                result = act()
+                outage.ended()
+                return result
             except Conflict:
                 must_load = True
                 reason = "another writer changed the table"

@@ -82,6 +82,7 @@ class Connection:
         self.options = dict(options or {})
         self.closing = threading.Event()
         self.lost = threading.Event()  # a connection was lost since the last check of the topic
+        self.is_available = True  # whether the brokers answered when they were used last
         self.fatal: KafkaError | None = None  # the error that ended a producer
         self._permanent: KafkaError | None = None
         self._admin: AdminClient | None = None
@@ -121,6 +122,7 @@ class Connection:
         """Forget the errors of earlier clients."""
         self.closing.clear()
         self.lost.clear()
+        self.is_available = True
         self.fatal = self._permanent = None
 
     def close(self) -> None:
@@ -133,6 +135,8 @@ class Connection:
             self.fatal = error
         if error.code() in _PERMANENT:
             self._permanent = error
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.is_available = False
         if error.code() in _DISCONNECTED and not self.lost.is_set():
             self.lost.set()
             _log.warning("%s: a connection was lost: %s", self, error.str())
@@ -151,8 +155,11 @@ class Connection:
         outage = Outage(str(self), self.retry_timeout)
         while True:
             try:
-                return request()
+                result = request()
+                self.is_available = True
+                return result
             except KafkaException as error:
+                self.is_available = False
                 self.raise_permanent(error.args[0])
                 if not self._retries:
                     raise

@@ -249,6 +249,7 @@ class KafkaSink:
     def _on_delivery(self, error: KafkaError | None, message: Any) -> None:
         if error is None:
             self._end = max(self._end, message.offset() + 1)
+            self._connection.is_available = True
             if not self.transactional:
                 self._unconfirmed.pop(message.key(), None)
         elif error.code() in _REFUSED:
@@ -364,6 +365,11 @@ class KafkaSink:
         if self._producer is None:
             raise StreamError(f"{self!r} is not open; call `open` first.")
         return self._producer
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether the brokers answered when they were used last; None if this is not open."""
+        return None if self._producer is None else self._connection.is_available
 
     def close(self) -> None:
         """Disconnect; messages that were not flushed may or may not be written."""

@@ -270,9 +270,11 @@ class KafkaSource:
             self._connection.lost.set()
             return False
         except KafkaException:
+            self._connection.is_available = False
             if was_lost:
                 self._connection.lost.set()
             return not was_lost
+        self._connection.is_available = True
         return True
 
     def _is_unchanged(self, consumer: Consumer) -> bool:
@@ -350,6 +352,7 @@ class KafkaSource:
             )
             self._next[partition] = offset + 1
         self._is_idle &= not records
+        self._connection.is_available |= bool(records)
         return records
 
     def _on_message_error(self, error: KafkaError, partition: int) -> None:
@@ -389,6 +392,11 @@ class KafkaSource:
                 return None
             n_waiting += max(0, high - offset)
         return n_waiting
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether the brokers answered when they were used last; None if this is not open."""
+        return None if self._consumer is None else self._connection.is_available
 
     def close(self) -> None:
         """Disconnect."""

@@ -170,6 +170,11 @@ class Connection:
         """Note that the server works: the next outage counts from now."""
         self._outage.ended()
 
+    @property
+    def is_available(self) -> bool:
+        """Whether the server worked when it was used last."""
+        return not self._outage.is_active
+
     def failed(self, reason: Exception) -> None:
         """Note that the server is unavailable."""
         self._outage.failed(masked(str(reason)))

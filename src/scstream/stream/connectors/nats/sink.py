@@ -283,6 +283,8 @@ class _Publisher(Worker):
             await self._wait(client)
             if self._in_flight and loop.time() - self._received_at > _CONFIRM_SECONDS:
                 raise Unavailable(f"no confirmation for {_CONFIRM_SECONDS:g} s")
+            if not self._queue and not self._in_flight:
+                self._connection.succeeded()  # an idle sink is no outage
             if self._rejection is not None:
                 await self._handle_rejection(client, self._rejection)
 

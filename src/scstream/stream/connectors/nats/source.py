@@ -349,7 +349,9 @@ class _Fetcher(Worker):
             self._n_wanted, self._expired = 0, True
         elif status == "409" and "MaxBytes" in description:
             self._n_wanted = 0
-        elif status != "100" and description != "Batch Completed":
+        elif status == "100":  # a heartbeat: the server works, and has no messages
+            self._connection.succeeded()
+        elif description != "Batch Completed":
             self._broken = f"the server ended a request: {status} {description}"
 
     def _append(self, content: bytes, sequence: int, time: int) -> None:

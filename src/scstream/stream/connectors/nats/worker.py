@@ -111,6 +111,12 @@ class StreamClient(Generic[W]):
             raise StreamError(f"{self!r} is not open; call `open` first.")
         return self._worker
 
+    @property
+    def connected(self) -> bool | None:
+        """Whether the server worked when it was used last; None if this is not open."""
+        connection = self._connection
+        return None if connection is None else connection.is_available
+
     def close(self) -> None:
         """Disconnect; a call that waits ends with an error."""
         connection, self._connection = self._connection, None

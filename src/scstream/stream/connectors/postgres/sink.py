@@ -107,6 +107,7 @@ class PostgresSink:
         self._retry_timeout = retry_timeout
         self._closing = threading.Event()
         self._connection: psycopg.Connection | None = None
+        self._outage: Outage | None = None  # of the last request
         self._reset()
 
     def __repr__(self) -> str:
@@ -155,6 +156,11 @@ class PostgresSink:
         """Disconnect; rows that were not flushed are not written."""
         self._closing.set()
         self._disconnect()
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether the server worked when it was used last; None if it was never used."""
+        return None if self._outage is None else not self._outage.is_active
 
     def doctor(self) -> list[Finding]:
         """Explain what a commit means with the settings of the server."""
@@ -274,10 +280,12 @@ class PostgresSink:
 
     def _retry(self, act: Callable[[psycopg.Connection], _T]) -> _T:
         """Do something on a connection; repeat it on a new one whenever the old one breaks."""
-        outage = Outage(self.address, self._retry_timeout)
+        self._outage = outage = Outage(self.address, self._retry_timeout)
         while True:
             try:
-                return act(self._connect())
+                result = act(self._connect())
+                outage.ended()
+                return result
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self._disconnect()
                 text = _error_text(error)

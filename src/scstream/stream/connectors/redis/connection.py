@@ -117,6 +117,11 @@ class Connection:
         self._outage.ended()
         self._next_attempt = 0.0
 
+    @property
+    def is_available(self) -> bool:
+        """Whether the server worked when it was used last."""
+        return not self._outage.is_active
+
     def is_due(self, timeout: float) -> bool:
         """Wait until the next attempt may be made; False if that takes longer than `timeout`."""
         wait = self._next_attempt - time.monotonic()
@@ -162,6 +167,12 @@ class StreamClient:
         if self._connection is None:
             raise StreamError(f"{self!r} is not open; call `open` first.")
         return self._connection
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether the server worked when it was used last; None if this is not open."""
+        connection = self._connection
+        return None if connection is None else connection.is_available
 
     def close(self) -> None:
         """Disconnect; other threads that wait for the server get a `StreamError`."""

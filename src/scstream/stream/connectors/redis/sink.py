@@ -124,6 +124,7 @@ class RedisSink(StreamClient):
         if self._can_wait:
             connection.retry(lambda: self._await_disk(connection))
         connection.retry(lambda: self._check(connection))  # the server may have restarted
+        connection.succeeded()
         return {"id": format_id(self._confirmed), "added": self._n_added}
 
     def doctor(self) -> list[Finding]:
