@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from scstream.errors import StreamError
+from scstream.observe.events import RunEvent, Started
 from scstream.observe.prometheus import Metrics
 from scstream.stream import connectors
 from scstream.stream.config import build
@@ -57,11 +58,18 @@ def test_a_server_that_is_away_at_the_start_is_not_connected(role: str, kind: st
 
 @contextmanager
 def running(settings: dict[str, Any], folder: Path) -> Iterator[Pipeline]:
-    """A pipeline that works in a thread."""
-    pipeline = build({**settings, "checkpoint": {"folder": str(folder / "state")}})
-    stop = threading.Event()
+    """A pipeline that works in a thread, once it has begun to read."""
+    began, stop = threading.Event(), threading.Event()
+
+    def emit(event: RunEvent) -> None:
+        if isinstance(event, Started):
+            began.set()
+
+    state = {"folder": str(folder / "state")}
+    pipeline = build({**settings, "checkpoint": state}, emit=emit)
     thread = threading.Thread(target=pipeline.run, kwargs={"stop": stop})
     thread.start()
+    assert began.wait(PATIENCE)
     yield pipeline
     stop.set()
     thread.join(PATIENCE)
