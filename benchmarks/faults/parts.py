@@ -152,6 +152,16 @@ def reader(scale: float, jobs: int) -> list[Line]:
     return [{"seconds": seconds, "files": count, "peak MB": memory, "wrong": 0}]
 
 
+def bombs(scale: float, jobs: int) -> list[Line]:
+    """Small bodies that describe large tables, to the service and to every source."""
+    lines = []
+    for target in ("service", "file", "http", "redis", "nats", "kafka"):
+        line = _called("bombing", target)
+        assert not line["wrong"], line
+        lines.append({**line, "wrong": 0})
+    return lines
+
+
 def soak(scale: float, jobs: int) -> list[Line]:
     """Rows through Redis into a model and back, with dead letters, edits and alerts."""
     sizes = ((100_000_000, 10_000), (10_000_000, 1_000))
@@ -231,6 +241,6 @@ PARTS: Mapping[str, Callable[[float, int], list[Line]]] = {
     part.__name__: part
     for part in (
         *(simdisk, kills, edits, brokers, kafka, kafka_brokers, table_kills, zombies, failover),
-        *(fuzz, reader, soak, explosion),
+        *(fuzz, reader, bombs, soak, explosion),
     )
 }

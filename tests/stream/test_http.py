@@ -423,6 +423,7 @@ def test_healthz_returns_the_position(source: HttpSource) -> None:
         (400, {"key": "a" * 201}),
         (400, {"key": "\xe9"}),
         (403, {"Origin": "http://evil.example"}),
+        (415, {"Content_Encoding": "gzip"}),
         (411, {"body": b"3\r\n[1]\r\n0\r\n\r\n", "Transfer_Encoding": "chunked"}),
     ],
 )

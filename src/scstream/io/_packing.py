@@ -23,6 +23,7 @@ from scipy import sparse
 
 from scstream.errors import InputError
 from scstream.families import FAMILIES, Family, family_from
+from scstream.io.budget import TooLarge, check_json
 from scstream.io.durations import read_half_life
 from scstream.io.header import Json
 
@@ -42,8 +43,8 @@ def seal(header: Json, tensors: Tensors) -> bytes:
 
 def unseal(content: bytes) -> tuple[Json, Tensors]:
     """Return header and tensors of a file; raises ValueError if a checksum is wrong."""
+    header = read_header(content)  # first: it is checked before much memory is used
     found = deserialize(content)  # type: ignore[no-untyped-call]
-    header = read_header(content)
     tensors = {
         name: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
         for name, entry in found
@@ -58,8 +59,12 @@ def unseal(content: bytes) -> tuple[Json, Tensors]:
 
 def read_header(content: bytes) -> Json:
     """Return the header of a file; `content` may end after the header."""
-    length = int.from_bytes(content[:8], "little")
-    outer = json.loads(content[8 : 8 + length])
+    outer_text = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    try:
+        check_json(outer_text)
+    except TooLarge as error:
+        raise ValueError("its header would need too much memory") from error
+    outer = json.loads(outer_text)
     checksum, _, text = outer["__metadata__"][_KEY].partition("\n")
     if _sha256(text.encode()) != checksum:
         raise ValueError("the header does not match its checksum")

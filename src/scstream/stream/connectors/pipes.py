@@ -13,7 +13,7 @@ from typing import BinaryIO
 from scstream.errors import InputError, SourceChanged
 from scstream.io.budget import MAX_CONTENT
 from scstream.preprocess.block import Block
-from scstream.stream.connectors.files import CsvReader, csv_rows, json_lines
+from scstream.stream.connectors.files import CsvReader, csv_rows, in_pieces, json_lines
 from scstream.stream.findings import Finding
 from scstream.stream.messages import reader
 from scstream.stream.schema import Reader, Schema
@@ -230,9 +230,10 @@ class StdoutSink:
         """Print one delivery."""
         if not delivery.n_rows:
             return
-        content = json_lines(delivery) if self._format == "jsonl" else self._csv(delivery)
+        lines = json_lines(delivery) if self._format == "jsonl" else self._csv(delivery)
         try:
-            self._out.write(content)
+            for content in in_pieces(lines):
+                self._out.write(content)
         except OSError as error:
             raise _failed(error) from error
         self._n_rows += delivery.n_rows
@@ -257,7 +258,7 @@ class StdoutSink:
     def _out(self) -> BinaryIO:
         return self._stream or sys.stdout.buffer
 
-    def _csv(self, delivery: Delivery) -> bytes:
+    def _csv(self, delivery: Delivery) -> Iterator[bytes]:
         is_first = self._columns is None
         self._columns = self._columns or list(delivery.columns)
         return csv_rows(delivery, self._columns, header=is_first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from scstream.io import budget
@@ -28,10 +28,12 @@ def csv_line(values: Sequence[Any], delimiter: str = ",") -> bytes:
     return line.getvalue().encode(errors="replace")
 
 
-def csv_rows(delivery: Delivery, columns: Sequence[str], *, header: bool) -> bytes:
-    """Return the rows of a delivery as lines of CSV."""
-    rows = ([row.get(name) for name in columns] for row in plain_rows(delivery))
-    return (csv_line(columns) if header else b"") + b"".join(map(csv_line, rows))
+def csv_rows(delivery: Delivery, columns: Sequence[str], *, header: bool) -> Iterator[bytes]:
+    """Yield the rows of a delivery as lines of CSV."""
+    if header:
+        yield csv_line(columns)
+    for row in plain_rows(delivery):
+        yield csv_line([row.get(name) for name in columns])
 
 
 class CsvReader:

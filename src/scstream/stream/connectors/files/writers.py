@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from scstream.stream.sink import Delivery, SinkPosition, plain_rows
 
 _PART = re.compile(r"part-\d{8}\.parquet")
 _TEMPORARY = ".draft-"
+_PIECE = 2**24  # bytes that are written at once
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,16 @@ class LinesWriter:
 
     def write(self, delivery: Delivery) -> None:
         """Append the rows of a delivery."""
-        content = self._csv(delivery) if self._is_csv else json_lines(delivery)
+        lines = self._csv(delivery) if self._is_csv else json_lines(delivery)
         self._check_size()
-        try:
-            write_all(self._disk, self._open_handle(), content)
-        except OSError as error:
-            self.close()  # it may end in half a line, which `open` removes
-            raise self._target.failed(error) from error
-        self._length += len(content)
+        handle = self._open_handle()
+        for content in in_pieces(lines):
+            try:
+                write_all(self._disk, handle, content)
+            except OSError as error:
+                self.close()  # it may end in half a line, which `open` removes
+                raise self._target.failed(error) from error
+            self._length += len(content)
 
     def flush(self) -> SinkPosition:
         """Sync the file; return its length."""
@@ -151,7 +155,7 @@ class LinesWriter:
         head = self._disk.read(self._target.path, 0, min(length, 2**20))
         return next(csv.reader([head.split(b"\n")[0].decode(errors="replace")]))
 
-    def _csv(self, delivery: Delivery) -> bytes:
+    def _csv(self, delivery: Delivery) -> Iterator[bytes]:
         is_first = self._columns is None
         self._columns = self._columns or list(delivery.columns)
         unknown = [name for name in delivery.columns if name not in self._columns]
@@ -163,9 +167,23 @@ class LinesWriter:
         return csv_rows(delivery, self._columns, header=is_first)
 
 
-def json_lines(delivery: Delivery) -> bytes:
-    """Return the rows of a delivery as lines of JSON."""
-    return b"".join(to_json(row) + b"\n" for row in plain_rows(delivery))
+def json_lines(delivery: Delivery) -> Iterator[bytes]:
+    """Yield the rows of a delivery as lines of JSON."""
+    return (to_json(row) + b"\n" for row in plain_rows(delivery))
+
+
+def in_pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Join lines to pieces: texts that rows share in memory are written for each of them."""
+    piece: list[bytes] = []
+    length = 0
+    for line in lines:
+        piece.append(line)
+        length += len(line)
+        if length >= _PIECE:
+            yield b"".join(piece)
+            piece, length = [], 0
+    if piece:
+        yield b"".join(piece)
 
 
 class PartsWriter:

@@ -97,6 +97,9 @@ class IngestServer:
             raise Rejected(404, "NotFound", "The only routes are POST /rows and GET /healthz.")
         if b"transfer-encoding" in headers or b"content-length" not in headers:
             raise Rejected(411, "NoLength", "Send the body with a Content-Length.")
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            detail = "The body is compressed; send it without Content-Encoding."
+            raise Rejected(415, "Compressed", detail)
         length = int(headers[b"content-length"])  # digits only: the parser has checked that
         if length == 0:
             raise Rejected(400, "EmptyBody", "The body is empty; send one message.")

@@ -40,8 +40,9 @@ class HttpSource:
     gets the first position. Without a key, a body that is sent twice counts twice.
 
     Errors: 503 with ``Retry-After`` if the pipeline is behind or the disk is full, 401 if the token
-    is missing or wrong, 413 if the body is too long, 408 if it arrives too slowly, 409 if its key
-    belongs to another body. ``GET /healthz`` returns 200 while bodies are accepted.
+    is missing or wrong, 413 if the body is too long, 415 if it is compressed, 408 if it arrives too
+    slowly, 409 if its key belongs to another body. ``GET /healthz`` returns 200 while bodies are
+    accepted.
 
     Parameters
     ----------
