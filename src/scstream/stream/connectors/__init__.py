@@ -9,6 +9,7 @@ from typing import Any
 
 from scstream.errors import InputError
 from scstream.io.header import Plain
+from scstream.stream.connectors.start_time import read_start_time
 from scstream.stream.sink import Sink
 from scstream.stream.source import Source
 from scstream.stream.store import FolderStore, Store
@@ -22,6 +23,7 @@ SOURCES: Mapping[str, str] = {
     "redis": "redis.RedisSource",
     "stdin": "pipes.StdinSource",
 }
+TIMED = ("kafka", "nats", "redis")  # sources that can begin at a time
 SINKS: Mapping[str, str] = {
     "delta": "delta.DeltaSink",
     "file": "files.FileSink",
@@ -57,6 +59,11 @@ def source(kind: str, **options: Any) -> Source:
     ...
     scstream.errors.InputError: there is no source 'carrier pigeon'; there are: file, http, ...
     """
+    if kind in SOURCES and kind not in TIMED and read_start_time(options.get("start")) is not None:
+        raise InputError(
+            f"the {kind} source cannot begin at a time; start at 'first', or use one of the "
+            f"sources that can: {', '.join(TIMED)}."
+        )
     built: Source = _build("source", SOURCES, kind, options)
     return built
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -227,6 +228,18 @@ class Connection:
             return low, high
 
         return self.retry(f"find the offsets of partition {partition}", request)
+
+    def offset_at(self, client: Consumer, partition: int, seconds: float) -> int | None:
+        """Return the offset of the first message that is not older; None if there is none."""
+        where = TopicPartition(self.topic, partition, ceil(1000 * seconds))
+
+        def request() -> int | None:
+            [found] = client.offsets_for_times([where], timeout=self.request_seconds)
+            if found.error is not None:
+                raise KafkaException(found.error)
+            return found.offset if found.offset >= 0 else None
+
+        return self.retry(f"find the offset of a time in partition {partition}", request)
 
     def watermarks_around(self, client: Consumer, partition: int, offset: int) -> tuple[int, int]:
         """Return `watermarks`; if the partition ends before `offset`, repeat for a while."""

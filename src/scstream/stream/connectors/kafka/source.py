@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -19,6 +21,7 @@ from scstream.stream.connectors.kafka.connection import (
     Options,
 )
 from scstream.stream.connectors.kafka.doctor import findings
+from scstream.stream.connectors.start_time import read_start_time
 from scstream.stream.findings import Finding
 from scstream.stream.source import Positions, Record, Resume
 
@@ -52,9 +55,10 @@ class KafkaSource:
         "host:9092", or several separated by commas.
     topic : str
         Name of the topic.
-    start : "first", "last" or mapping
+    start : "first", "last", str, datetime or mapping
         Where a pipeline without a checkpoint begins: at the first available message, after the
-        last one, or at offsets by partition.
+        last one, at a time such as "2026-01-01T00:00Z", or at offsets by partition. A time means,
+        in each partition, the first message whose timestamp is not before it.
     group : str, optional
         Consumer group to which the source commits offsets, so that other tools can show its
         progress. The source never reads them.
@@ -83,14 +87,19 @@ class KafkaSource:
         servers: str,
         topic: str,
         *,
-        start: str | Mapping[str, int] = "first",
+        start: str | datetime | Mapping[str, int] = "first",
         group: str | None = None,
         refresh: float = 30.0,
         retry_timeout: float | None = None,
         options: Options | None = None,
     ) -> None:
-        if isinstance(start, str) and start not in ("first", "last"):
-            raise InputError(f"start is {start!r}; give 'first', 'last' or offsets by partition.")
+        self._start_time = read_start_time(start)
+        is_known = isinstance(start, Mapping) or start in ("first", "last")
+        if self._start_time is None and not is_known:
+            raise InputError(
+                f"start is {start!r}; give 'first', 'last', a time such as '2026-01-01T00:00Z', "
+                "or offsets by partition."
+            )
         self.group = group
         self.refresh = refresh
         self._start = start
@@ -104,6 +113,7 @@ class KafkaSource:
 
     def _reset(self) -> None:
         self._identity: dict[str, str] = {}
+        self._began: dict[str, int] = {}  # offsets at which a new job began, by partition
         self._next: dict[int, int] = {}  # offsets by partition
         self._unchecked: list[Any] = []  # messages of a new connection, or left over
         self._checked_at = 0.0
@@ -111,10 +121,11 @@ class KafkaSource:
         self._missing_since = 0.0  # when the brokers began not to know the topic
 
     def identity(self) -> Mapping[str, str]:
-        """Return name and id of the topic and id of the cluster."""
+        """Return name and id of the topic, id of the cluster, and where the job began."""
         if not self._identity:
             raise StreamError(f"{self!r} is not open; call `open` first.")
-        return self._identity
+        began = {"began": json.dumps(self._began)} if self._began else {}
+        return {**self._identity, **began}
 
     def open(self, resume: Resume | None, *, accept_gap: bool = False) -> None:
         """Connect, check that the topic is still the one of the checkpoint, and start to read."""
@@ -131,7 +142,8 @@ class KafkaSource:
     def _seek(self, consumer: Consumer, resume: Resume | None, accept_gap: bool) -> None:
         known = dict(resume.identity) if resume else {}
         partitions = self._identify(consumer, known, accept_gap=accept_gap)
-        saved: dict[str, int] = dict(resume.positions) if resume else {}
+        self._began = json.loads(known.get("began", "{}"))
+        saved: dict[str, int] = {**self._began, **resume.positions} if resume else {}
         is_new = known and _difference(known, self._identity)
         gone = [partition for partition in saved if int(partition) not in partitions]
         if gone and not accept_gap:
@@ -140,7 +152,7 @@ class KafkaSource:
                 f"is next there. The topic was created again. {_ACCEPT}"
             )
         if is_new or gone:
-            saved = {}
+            saved, self._began = {}, {}
         for partition in partitions:
             offset = saved.get(str(partition))
             if offset is None:
@@ -148,6 +160,9 @@ class KafkaSource:
             else:
                 offset = self._available(consumer, partition, offset, accept_gap=accept_gap)
             self._next[partition] = offset
+        if resume is None and self._start != "first":
+            # A partition without messages is not in a checkpoint, and must not start elsewhere.
+            self._began = {str(partition): offset for partition, offset in self._next.items()}
         self._connection.lost.clear()
         self._checked_at = time.monotonic()
         self._warn_of_shared_group(consumer)
@@ -187,8 +202,12 @@ class KafkaSource:
         low, high = self._connection.watermarks(consumer, partition)
         if not is_new_job or self._start == "first":
             return low
-        if isinstance(self._start, str):
+        if self._start == "last":
             return high
+        if self._start_time is not None:
+            offset = self._connection.offset_at(consumer, partition, self._start_time)
+            return high if offset is None else offset
+        assert isinstance(self._start, Mapping)
         wanted = self._start.get(str(partition), low)
         return self._available(consumer, partition, wanted, accept_gap=False)
 

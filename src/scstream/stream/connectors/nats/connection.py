@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NotRequired, TypedDict, TypeVar
 
 from nats.aio.client import Client
@@ -254,6 +254,24 @@ class Connection:
         """Return what JetStream reports about a stream."""
         info: StreamInfo = await self.request(client, f"STREAM.INFO.{name}", **details)
         return info
+
+    async def sequence_at(self, client: Client, stream: str, seconds: float) -> int:
+        """Return the sequence of the first message that is not older, or after the last one.
+
+        Only a consumer can be asked for that; it ends at once.
+        """
+        config = {
+            "deliver_policy": "by_start_time",
+            "opt_start_time": datetime.fromtimestamp(seconds, UTC).isoformat(),
+            "ack_policy": "none",
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        consumer = await self.request(
+            client, f"CONSUMER.CREATE.{stream}", stream_name=stream, config=config
+        )
+        await self.request(client, f"CONSUMER.DELETE.{stream}.{consumer['name']}")
+        return int(consumer["delivered"]["stream_seq"]) + 1
 
     async def message(self, client: Client, name: str, **which: Any) -> StoredMessage | None:
         """Return one message of a stream, None if it does not exist."""

@@ -8,6 +8,7 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
+from datetime import datetime
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -27,6 +28,7 @@ from scstream.stream.connectors.nats.connection import (
 from scstream.stream.connectors.nats.doctor import findings
 from scstream.stream.connectors.nats.stream_position import StreamPosition, parse_position
 from scstream.stream.connectors.nats.worker import StreamClient, Worker
+from scstream.stream.connectors.start_time import read_start_time
 from scstream.stream.findings import Finding
 from scstream.stream.source import Positions, Record, Resume
 
@@ -62,9 +64,9 @@ class NatsSource(StreamClient["_Fetcher"]):
         Name of the stream.
     subject : str, optional
         Read only messages with this subject; it may have wildcards.
-    start : "first", "last" or int
+    start : "first", "last", int, str or datetime
         Where a pipeline without a checkpoint begins: at the first available message, after the
-        last one, or at a sequence.
+        last one, at a sequence, or at a time such as "2026-01-01T00:00Z".
     durable : str, optional
         Name of a durable consumer that the source creates and that acknowledges messages once a
         checkpoint covers them. Other tools can show the progress, and a stream with the retention
@@ -102,7 +104,7 @@ class NatsSource(StreamClient["_Fetcher"]):
         stream: str,
         *,
         subject: str | None = None,
-        start: str | int = "first",
+        start: str | int | datetime = "first",
         durable: str | None = None,
         prefetch: int = 1000,
         prefetch_bytes: int = 16 << 20,
@@ -111,7 +113,7 @@ class NatsSource(StreamClient["_Fetcher"]):
         domain: str | None = None,
         monitor: str | None = None,
     ) -> None:
-        if start not in ("first", "last"):
+        if start not in ("first", "last") and read_start_time(start) is None:
             parse_position(start)
         if prefetch < 1 or prefetch_bytes < 1:
             raise InputError("prefetch and prefetch_bytes must be 1 or more.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from nats.aio.client import Client
@@ -18,6 +19,7 @@ from scstream.stream.connectors.nats.connection import (
     Unavailable,
     nanoseconds,
 )
+from scstream.stream.connectors.start_time import read_start_time
 from scstream.stream.source import Position, Resume
 
 _POSITION = re.compile(r"(\d+)(?:@(\d+)(\+?))?")
@@ -38,7 +40,12 @@ class StreamPosition:
         self._where = f"The stream {stream!r} of {connection.server}"
 
     async def open(
-        self, client: Client, *, resume: Resume | None, start: str | int, accept_gap: bool
+        self,
+        client: Client,
+        *,
+        resume: Resume | None,
+        start: str | int | datetime,
+        accept_gap: bool,
     ) -> StreamInfo:
         """Go to the first message to read, and check that it is available."""
         if resume is not None:
@@ -46,6 +53,9 @@ class StreamPosition:
         info = await self._describe(client, accept_gap=accept_gap)
         now = {"stream": self.stream, "created": info["created"], "subject": self.subject or ""}
         if resume is None:
+            seconds = read_start_time(start)
+            if seconds is not None:
+                start = await self._connection.sequence_at(client, self.stream, seconds)
             self._seek(self._checked_start(start, info["state"]))
         elif all(self.identity.get(name) == value for name, value in now.items()):
             self._seek(resume.positions.get("", self.identity["began"]))
@@ -93,7 +103,7 @@ class StreamPosition:
         self.next = sequence + was_read
         self._known_message = (sequence, time, was_read) if time else None
 
-    def _checked_start(self, start: str | int, state: StreamState) -> int:
+    def _checked_start(self, start: Position, state: StreamState) -> int:
         first, end = state["first_seq"], state["last_seq"] + 1
         if start in ("first", "last"):
             return first if start == "first" else end

@@ -7,6 +7,8 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -25,10 +27,12 @@ from scstream.stream.connectors.redis.connection import (
     previous_id,
 )
 from scstream.stream.connectors.redis.doctor import findings
+from scstream.stream.connectors.start_time import read_start_time
 from scstream.stream.findings import Finding
 from scstream.stream.source import Position, Positions, Record, Resume
 
 _POSITION = re.compile(r"(\d+-\d+)(?:@(\d*)(?:\.([0-9a-f]{8}))?(\+?))?")
+_FIRST_TIME = (10**11, 0)  # ids of streams whose ids are times are larger (1973)
 _READ_BYTES = 16 << 20  # approximate maximum size of the result of `read`
 
 
@@ -64,9 +68,9 @@ class RedisSource(StreamClient):
         Key of the stream. A missing stream counts as empty.
     field : str
         Field of an entry that has the message.
-    start : "first", "last" or str
+    start : "first", "last", str or datetime
         Where a pipeline without a checkpoint begins: at the first available entry, after the last
-        one, or at an id.
+        one, at an id, or at a time such as "2026-01-01T00:00Z", if the server chose the ids.
     trim : bool
         Remove entries that a checkpoint covers; only if nothing else reads the stream.
     retry_timeout : float, optional
@@ -91,11 +95,11 @@ class RedisSource(StreamClient):
         stream: str,
         *,
         field: str = "row",
-        start: str = "first",
+        start: str | datetime = "first",
         trim: bool = False,
         retry_timeout: float | None = None,
     ) -> None:
-        if start not in ("first", "last"):
+        if start not in ("first", "last") and read_start_time(start) is None:
             _parse_position(start)
         super().__init__(url, stream, retry_timeout)
         self._field = field.encode()
@@ -172,7 +176,7 @@ class RedisSource(StreamClient):
             self._cursor = _parse_position(resume.positions.get("", resume.identity["began"]))
             self._identity = dict(resume.identity)
         elif resume is None or accept_gap:
-            self._cursor = _start_cursor(self._start if resume is None else "first", state)
+            self._cursor = self._first_cursor(state) if resume is None else _beginning(state)
             self._identity = {**now, "began": _format_position(self._cursor)}
         else:
             raise SourceChanged(
@@ -180,6 +184,25 @@ class RedisSource(StreamClient):
                 "with --accept-gap to read this one from its beginning, or use another checkpoint "
                 "folder."
             )
+
+    def _first_cursor(self, state: StreamState) -> _Cursor:
+        """Return where a pipeline without a checkpoint begins."""
+        if self._start == "first":
+            return _beginning(state)
+        if self._start == "last":
+            return _end(state)
+        seconds = read_start_time(self._start)
+        if seconds is None:
+            return _Cursor(_parse_position(self._start).last)
+        if (0, 0) < state.last < _FIRST_TIME:
+            raise InputError(
+                f"{self!r} cannot be read from a time: its ids, such as {format_id(state.last)}, "
+                "are no times. Start at 'first' or at an id."
+            )
+        first = ceil(1000 * seconds), 0
+        if state.first is None or first > state.last:
+            return _end(state)
+        return _beginning(state) if first <= state.first else _Cursor(previous_id(first))
 
     def _state(self, connection: Connection) -> StreamState:
         try:
@@ -206,8 +229,8 @@ class RedisSource(StreamClient):
         cursor = self._cursor
         is_trimmed = state.first is None or state.first > cursor.last
         if isinstance(error, SourceChanged) or (isinstance(error, SourceGap) and is_trimmed):
-            return _start_cursor("first", state)
-        return _start_cursor("last", state) if state.last <= cursor.last else _Cursor(cursor.last)
+            return _beginning(state)
+        return _end(state) if state.last <= cursor.last else _Cursor(cursor.last)
 
     def _stream_error(self, state: StreamState) -> StreamError | None:
         """Return what is wrong with the stream, given what was read."""
@@ -301,14 +324,17 @@ class RedisSource(StreamClient):
         return (fields or {}).get(self._field, b"")
 
 
-def _start_cursor(start: str, state: StreamState) -> _Cursor:
-    """Return where a pipeline without a checkpoint begins."""
-    if start == "last" or (start == "first" and state.first is None):
-        return _Cursor(state.last, state.added)
-    if start == "first" and state.first is not None:
-        has_holes = state.deleted >= state.first  # the number of the first entry is unknown
-        return _Cursor(previous_id(state.first), None if has_holes else state.n_removed)
-    return _Cursor(_parse_position(start).last)
+def _end(state: StreamState) -> _Cursor:
+    """Return the cursor after the last entry."""
+    return _Cursor(state.last, state.added)
+
+
+def _beginning(state: StreamState) -> _Cursor:
+    """Return the cursor before the first entry."""
+    if state.first is None:
+        return _end(state)
+    has_holes = state.deleted >= state.first  # the number of the first entry is unknown
+    return _Cursor(previous_id(state.first), None if has_holes else state.n_removed)
 
 
 def _parse_position(position: Position) -> _Cursor:
