@@ -155,7 +155,7 @@ at a time. Files have four formats, and of JSON and CSV each line counts for its
         "Soak",
         """\
 Messages through Redis into a model and back, both streams trimmed; one row of ten messages cannot
-be used and becomes a dead letter in files that rotate, every 200 batches a cluster gets a name, and
+be used and becomes a dead letter in files that rotate, every 20 batches a cluster gets a name, and
 alert rules are on. The first quarter is warm-up; the second is compared with the last. Memory and
 disk (checkpoints and dead letters) are medians of megabytes. Times are milliseconds of processor
 time that the learning thread takes for a batch; the plain p99 and the median compare the two

@@ -31,7 +31,8 @@ _AHEAD = 400  # messages that wait in the broker, more than three checkpoints ne
 _PERIOD = 4  # batches after which moves of a model begin again
 _ROUNDS = 20  # in which the two models learn all messages
 _DISTINCT = 50  # messages, sent over and over
-_EDIT_EVERY = 200  # batches
+_EDIT_EVERY = 20  # batches
+_ROTATED = {"max_bytes": 4096, "max_files": 3}  # so small that files of dead letters come and go
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -107,7 +108,7 @@ def soak(n_rows: int, batch_rows: int = ROWS) -> Soaked:
 
 
 def _soaked(folder: Path, server: RedisServer, n_batches: int, batch_rows: int) -> Soaked:
-    dead = {"kind": "file", "path": str(folder / "dead" / "letters.jsonl")}
+    dead = {"kind": "file", "path": str(folder / "dead" / "letters.jsonl"), **_ROTATED}
     (folder / "dead").mkdir()
     pipeline = build(
         {
@@ -116,7 +117,7 @@ def _soaked(folder: Path, server: RedisServer, n_batches: int, batch_rows: int) 
                 "format": "floats",
             },
             "schema": {"features": [f"x{i}" for i in range(N_FEATURES)]},
-            "model": {"random_state": 0, "n_jobs": 1},
+            "model": {"random_state": 0, "n_jobs": 1, "max_events": 10},
             "batch": {"rows": batch_rows},
             "sink": {"kind": "redis", "url": server.url, "stream": "labels", "format": "columns"},
             "dead_letters": dead,
