@@ -35,6 +35,7 @@ _NOT_SECRET = frozenset(  # redacting these words would hide nothing and make ou
         "kafka",
         "nats",
         "postgres",
+        "qdrant",
         "redis",
         STARS,
     }

@@ -31,6 +31,7 @@ SINKS: Mapping[str, str] = {
     "kafka": "kafka.KafkaSink",
     "nats": "nats.NatsSink",
     "postgres": "postgres.PostgresSink",
+    "qdrant": "qdrant.QdrantSink",
     "redis": "redis.RedisSink",
     "stdout": "pipes.StdoutSink",
 }
