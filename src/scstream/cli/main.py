@@ -18,6 +18,7 @@ from scstream.cli.commands.inspect import inspect
 from scstream.cli.commands.migrate import migrate
 from scstream.cli.commands.predict import predict
 from scstream.cli.commands.replay import replay
+from scstream.cli.commands.replay_dead import replay_dead
 from scstream.cli.commands.run import run
 from scstream.cli.commands.serve import serve
 from scstream.cli.commands.top import top
@@ -28,6 +29,7 @@ COMMANDS = (
     run,
     doctor,
     replay,
+    replay_dead,
     savepoint,
     checkpoints,
     edit,
