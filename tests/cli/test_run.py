@@ -1,10 +1,14 @@
 """A run from the command line: what it writes, where it goes on, how it ends."""
 
+import fcntl
 import json
 import signal
 import subprocess
+import sys
+import termios
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -130,6 +134,14 @@ def test_a_signal_in_the_middle_loses_nothing(folder: Path, straight: str) -> No
     assert labels(folder) == straight
 
 
+def wait_until_full(pipe: IO[bytes] | None) -> None:
+    """Wait until nobody has written more into a pipe for some seconds."""
+    counts = [0]
+    while counts[-1] < 16_384 or len(counts) < 30 or counts[-30] != counts[-1]:
+        time.sleep(0.1)
+        counts.append(int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder))
+
+
 def test_a_second_interrupt_exits_at_once(folder: Path) -> None:
     """Nobody reads the labels, so that the batch in hand cannot be finished."""
     write_rows(folder / "rows.csv", 20_000)
@@ -146,7 +158,7 @@ def test_a_second_interrupt_exits_at_once(folder: Path) -> None:
     ):
         run = Running(process, log)
         run.wait_for("started")
-        time.sleep(1.0)
+        wait_until_full(process.stdout)
         process.send_signal(signal.SIGINT)
         time.sleep(1.0)
         assert process.poll() is None
