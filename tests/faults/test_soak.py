@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scstream.model import Model, Settings
-from tests.faults.soak import N_FEATURES, ROWS, Soaked, distinct_messages, side_by_side
+from scstream.stream.clock import ManualClock
+from tests.faults.soak import Soaked, side_by_side
 
 ROOT = Path(__file__).resolve().parents[2]
 N_ROWS = 1_008_000
@@ -45,25 +45,24 @@ def test_memory_and_time_do_not_grow():
     assert found.n_edits >= 50 and found.n_rejected >= 100, found
 
 
-class Slower:
-    """A model that does a third more work."""
+class Worker:
+    """A model that takes a second for a row, and another machine's noise now and then."""
 
-    def __init__(self, learner: Model) -> None:
-        self._learner = learner
+    def __init__(self, clock: ManualClock, *, share: float, noise: np.random.Generator) -> None:
+        self._clock, self._share, self._noise = clock, share, noise
 
     def update(self, rows: np.ndarray) -> None:
-        self._learner.update(np.concatenate([rows, rows[: len(rows) // 3]]))
+        self._clock.sleep(self._share * len(rows) + self._noise.exponential(len(rows)))
 
 
-def test_growth_is_detected():
-    model, _, _ = Settings.of({"random_state": 0, "n_jobs": 1}).update(
-        np.frombuffer(distinct_messages()[0]).reshape(ROWS, N_FEATURES)
-    )
-    alike = side_by_side(model, model, n_rounds=8)
-    apart = side_by_side(model, Slower(model), n_rounds=8)
-    sound = Soaked(1, 1.0, (80.0, 80.4), alike, (1.0, 1.0), (1.0, 1.0), (5, 5), (1.0, 1.0))
-    assert abs(sound.memory_drift) < 0.02
-    assert sound.time_drift < 0.10
-    grown = dataclasses.replace(sound, memory=(80.0, 82.0), p99=apart)
-    assert grown.memory_drift > 0.02
-    assert grown.time_drift > 0.10
+@pytest.mark.parametrize(("share", "grows"), [(1.0, False), (1.05, False), (1.2, True)])
+def test_growth_is_detected(share: float, grows: bool):
+    """Although single times differ by half or twice."""
+    clock, noise = ManualClock(), np.random.default_rng(0)
+    young = Worker(clock, share=1.0, noise=noise)
+    old = Worker(clock, share=share, noise=noise)
+    p99 = side_by_side(young, old, n_rounds=100, clock=clock.now)
+    found = Soaked(1, 1.0, (80.0, 80.4), p99, (1.0, 1.0), (1.0, 1.0), (5, 5), (1.0, 1.0))
+    assert (found.time_drift > 0.10) == grows
+    assert abs(found.memory_drift) < 0.02
+    assert dataclasses.replace(found, memory=(80.0, 82.0)).memory_drift > 0.02

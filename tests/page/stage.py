@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import uvicorn
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -277,7 +277,8 @@ INK = """([colour, id]) => {
   }
   return n;
 }"""  # pixels of exactly this colour
-READY = "#state[data-state='live']"
+# A minute after the last batch a page says so, and a stage may stand for longer than that.
+READY = "#state:is([data-state='live'], [data-state='stale'])"
 ROWS = "#rows tr:not(.spacer)"
 CHOSEN = "#rows tr[aria-selected=true]"
 
@@ -301,6 +302,7 @@ def opened(page: Page, stage: Stage) -> Page:
 @contextmanager
 def browser() -> Iterator[Browser]:
     """Chromium of the system, without a screen."""
+    expect.set_options(timeout=30_000)  # as other waits of Playwright
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=FLAGS, headless=True

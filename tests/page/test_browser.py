@@ -287,7 +287,7 @@ def test_it_comes_back_when_the_service_does(page: Page, show: Show) -> None:
     expect(page.locator("#n-batches")).to_have_text("40")  # what was known is still there
     second.add_version(show.model_version())
     with Stage(second, port=stage.port):
-        page.wait_for_selector(READY, timeout=10_000)
+        page.wait_for_selector(READY)
 
 
 def test_a_pause_holds_the_picture_and_loses_nothing(page: Page, show: Show) -> None:

@@ -237,25 +237,28 @@ def test_an_instance_that_took_over_holds_the_lock(tmp_path):
 
 def test_taking_over_ends_the_holder(tmp_path):
     leased = settings(tmp_path, "a", lease="2s")
-    first, ended = build(leased), []
-    started = threading.Event()
+    first, second, ended = build(leased), build(leased), []
+    started, taken_over = threading.Event(), threading.Event()
 
-    def slow(batch, learned):
+    def hold(batch, learned):
         started.set()
-        time.sleep(0.1)
-
-    first.on_batch = slow
+        taken_over.wait()
 
     def run():
         with pytest.raises((Fenced, LeaseLost)) as caught:
             first.run()
         ended.append(caught.value)
 
+    first.on_batch, first.abandon = hold, taken_over.set
+    second.on_batch = lambda batch, learned: taken_over.set()
     thread = threading.Thread(target=run)
     thread.start()
     started.wait()
-    build(leased).run(take_over=True)
-    thread.join()
+    try:
+        second.run(take_over=True)
+    finally:
+        taken_over.set()
+        thread.join()
     assert ended
 
 
