@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from scstream.errors import CheckpointCorrupt
+from scstream.errors import CheckpointCorrupt, InputError, NonDeterministicReplay
 from scstream.stream.batcher import BatchBoundary
-from scstream.stream.checkpoint_log import BOUNDARY, CheckpointLog
+from scstream.stream.checkpoint_log import BOUNDARY, DIGEST, CheckpointLog
 from scstream.stream.config import build
-from scstream.stream.edit_queue import EditRequest, submit
+from scstream.stream.edit_queue import APPLIED, EDIT, EditRequest, submit
 from scstream.stream.store import FolderStore, numbered_name, numbered_names
 
 BATCH = 7
@@ -97,3 +97,78 @@ def test_a_boundary_of_an_earlier_version_has_no_checksum(tmp_path: Path) -> Non
     path.write_text('{"batch": 7, "rows": {"a": 3}, "time": null}')
     assert log.boundaries(start=0) == {BATCH: BatchBoundary(BATCH, {"a": 3}, None)}
     assert numbered_names(log.store, BOUNDARY) == [path.name]
+
+
+def flipped(content: bytes) -> list[bytes]:
+    """Every copy of a content in which one bit of one byte differs."""
+    return [
+        content[:i] + bytes([content[i] ^ bit]) + content[i + 1 :]
+        for i in range(len(content))
+        for bit in (1, 32)
+    ]
+
+
+def test_no_altered_byte_of_a_digest_is_believed(tmp_path: Path) -> None:
+    log, digest = CheckpointLog(FolderStore(tmp_path)), "0123456789abcdef" * 4
+    path = tmp_path / numbered_name(DIGEST, BATCH)
+    log.record_digest(BATCH, digest)
+    assert log.digests() == {BATCH: digest}
+    for altered in flipped(path.read_bytes()):
+        path.write_bytes(altered)
+        with pytest.raises(CheckpointCorrupt, match=f"{path.name}.* is damaged .*delete it"):
+            log.digests()
+    with pytest.raises(CheckpointCorrupt):
+        log.record_digest(BATCH, digest)
+
+
+def test_a_digest_of_an_earlier_version_is_compared(tmp_path: Path) -> None:
+    log, digest = CheckpointLog(FolderStore(tmp_path)), "0123456789abcdef" * 4
+    (tmp_path / numbered_name(DIGEST, BATCH)).write_text(digest)
+    log.record_digest(BATCH, digest)
+    with pytest.raises(NonDeterministicReplay):
+        log.record_digest(BATCH, digest[::-1])
+
+
+def test_no_altered_byte_of_an_edit_is_believed() -> None:
+    request = EditRequest("merge", id=17, other=18, author="ana", time=1.7e9 / 3)
+    content = request.to_json()
+    assert EditRequest.from_json(content) == request
+    for altered in flipped(content):
+        with pytest.raises(InputError, match="an edit "):
+            EditRequest.from_json(altered)
+
+
+def run_with_an_edit(folder: Path) -> tuple[Path, Path]:
+    """Run a pipeline that applies an edit, then forget all checkpoints after the first."""
+    write_rows(folder)
+    store = FolderStore(folder / "state")
+    submit(store, EditRequest("name", id=0, name="one", batch=3))
+    build(settings(folder)).run(until=4)
+    first, *later = sorted((folder / "state").glob("version-*"))
+    for version in later:
+        version.unlink()
+    (folder / "labels.csv").unlink()
+    assert first.read_bytes()[:1] == b"{"  # a claim: everything is learned again
+    return folder / "state" / numbered_name(EDIT, 0), folder / "state" / numbered_name(APPLIED, 0)
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+@pytest.mark.parametrize("how", ["altered", "torn"])
+def test_an_applied_edit_that_was_altered_stops_the_pipeline(
+    tmp_path: Path, damaged: int, how: str
+) -> None:
+    path = run_with_an_edit(tmp_path)[damaged]
+    sound = path.read_bytes()
+    path.write_bytes(sound.replace(b"3", b"2") if how == "altered" else sound[:9])
+    with pytest.raises(CheckpointCorrupt, match=f"{path.name}.*restore it"):
+        build(settings(tmp_path)).run()
+    path.write_bytes(sound)
+    build(settings(tmp_path)).run()
+
+
+def test_an_applied_edit_of_an_earlier_version_is_applied_again(tmp_path: Path) -> None:
+    edit, applied = run_with_an_edit(tmp_path)
+    edit.write_text('{"action": "name", "id": 0, "name": "one", "batch": 3}')
+    applied.write_text("3")
+    build(settings(tmp_path)).run()
+    assert applied.read_text() == "3"

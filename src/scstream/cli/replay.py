@@ -13,13 +13,13 @@ from scstream.cli.checkpoints import list_checkpoints
 from scstream.cli.settings import Tables
 from scstream.errors import InputError, NonDeterministicReplay
 from scstream.io._packing import read_header
-from scstream.stream.checkpoint_log import BOUNDARY, DIGEST, SAVEPOINT, VERSION, CheckpointLog
+from scstream.stream.checkpoint_log import BOUNDARY, SAVEPOINT, VERSION, CheckpointLog
 from scstream.stream.config import build
 from scstream.stream.progress import Progress
 from scstream.stream.runner import CheckpointPolicy, Pipeline
 from scstream.stream.sink import NullSink
 from scstream.stream.source import Positions, SourceWrapper
-from scstream.stream.store import MemoryStore, Store, number_of, numbered_name, numbered_names
+from scstream.stream.store import MemoryStore, Store, numbered_name
 
 _START = "replay"  # name of the savepoint in memory
 _CONSUMER_OPTIONS = ("durable", "group")  # the broker's state of the pipeline itself
@@ -115,8 +115,7 @@ def _read_start(store: Store, start: str) -> bytes:
 
 def _known_digests(store: Store, first: int, to: int | None) -> dict[int, str]:
     """Return the known digests of all labels up to and including a batch."""
-    names = numbered_names(store, DIGEST)
-    known = {number_of(DIGEST, name): store.get(name).decode() for name in names}
+    known = CheckpointLog(store).digests()
     for info in list_checkpoints(store):
         if info.progress is not None and info.progress.batch > 0:
             known[info.progress.batch - 1] = info.progress.digest

@@ -8,6 +8,7 @@ next version; an instance that finds it taken is fenced off and must stop.
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ from scstream.stream.store import Store, checked_name, number_of, numbered_name,
 
 VERSION, BOUNDARY, DIGEST, SAVEPOINT = "version-", "boundary-", "digest-", "savepoint-"
 _HOUR = 3600.0
+_OLD_DIGEST = re.compile(rb"[0-9a-f]{64}")  # without a checksum, of an earlier version
 
 
 @dataclass(frozen=True)
@@ -155,9 +157,9 @@ class CheckpointLog:
     def record_digest(self, batch: int, digest: str) -> None:
         """Record the digest of a batch, or compare it with the recorded one."""
         name = numbered_name(DIGEST, batch)
-        if self.store.put_new(name, digest.encode()):
+        if self.store.put_new(name, sealed({"batch": batch, "digest": digest})):
             return
-        before = self.store.get(name).decode()
+        before = self._digest(name)
         if before != digest:
             raise NonDeterministicReplay(
                 f"batch {batch} was learned again and gave the digest {digest[:12]} instead of "
@@ -165,12 +167,26 @@ class CheckpointLog:
                 "time. Restore them, or start a new job with checkpoints and a sink of its own."
             )
 
-    def digest(self, batch: int) -> str | None:
-        """Return the recorded digest of a batch, if there is one."""
+    def digests(self) -> dict[int, str]:
+        """Return the recorded digests by batch."""
+        names = numbered_names(self.store, DIGEST)
+        return {number_of(DIGEST, name): self._digest(name) for name in names}
+
+    def _digest(self, name: str) -> str:
+        content = self.store.get(name)
+        if _OLD_DIGEST.fullmatch(content):
+            return content.decode()
         try:
-            return self.store.get(numbered_name(DIGEST, batch)).decode()
-        except KeyError:
-            return None
+            values = unsealed(content)
+            if values != {"batch": number_of(DIGEST, name), "digest": values.get("digest")}:
+                raise ValueError("it is not the digest of this batch")
+        except ValueError as error:
+            raise CheckpointCorrupt(
+                f"{name}, the digest of the labels up to this batch, is damaged ({error}); restore "
+                "it from a copy of the checkpoints, or delete it: then these labels are not "
+                "compared."
+            ) from None
+        return str(values["digest"])
 
     def prune(self, *, time: float) -> None:
         """Delete what is not needed any more; the newest checkpoint is read back before."""

@@ -8,16 +8,17 @@ already; the horizon says up to which batch that is.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from hashlib import sha256
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from scstream.core.edits import read_name
 from scstream.core.steering import ACTIONS, Edit
-from scstream.errors import InputError
+from scstream.errors import CheckpointCorrupt, InputError
+from scstream.io.records import sealed, unsealed
 from scstream.stream.clock import Clock
 from scstream.stream.store import Store, number_of, numbered_name, numbered_names
 
@@ -104,23 +105,23 @@ class EditRequest:
         read_name(self.name)
 
     def to_json(self) -> bytes:
-        """Return the request as JSON; raises `InputError` if it is too long."""
-        content = json.dumps({k: v for k, v in asdict(self).items() if v is not None}).encode()
+        """Return the request as JSON with a checksum; raises `InputError` if it is too long."""
+        content = sealed({k: v for k, v in asdict(self).items() if v is not None})
         if len(content) > MAX_BYTES:
             raise InputError(f"an edit has at most {MAX_BYTES:,} bytes; give it fewer rows.")
         return content
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
-        """Undo `to_json`; raises `InputError`."""
+        """Undo `to_json`; raises `InputError`. The checksum may be missing."""
         if len(content) > MAX_BYTES:
             raise InputError(f"an edit has at most {MAX_BYTES:,} bytes; give it fewer rows.")
         try:
-            values = json.loads(content)
+            values = unsealed(content)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"an edit is a JSON object: {error}.") from None
-        if type(values) is not dict:
-            raise InputError("an edit is a JSON object.")
+            raise InputError(
+                f"an edit is a JSON object, and this one is damaged: {error}; send it again."
+            ) from None
         return cls.of(values)
 
     @classmethod
@@ -164,6 +165,13 @@ def submit(store: Store, request: EditRequest) -> int:
     raise InputError("many others edit this pipeline now; try again.")
 
 
+class _Applied(NamedTuple):
+    """Before which batch an edit is applied, and the checksum of its file at that time."""
+
+    batch: int
+    edit: str = ""  # an earlier version recorded none
+
+
 class EditQueue:
     """The queue as the pipeline sees it; only the one writer of the checkpoints uses it."""
 
@@ -173,9 +181,9 @@ class EditQueue:
         self._clock = clock
         self._looked = -np.inf
         self._waiting: dict[int, EditRequest | str] = {}  # a text says why it cannot be read
-        self._at: dict[int, int] = {}  # before which batch each edit is applied
+        self._at: dict[int, _Applied] = {}
         for name in numbered_names(store, APPLIED):
-            self._at[number_of(APPLIED, name)] = int(store.get(name))
+            self._at[number_of(APPLIED, name)] = self._applied(name)
         self._horizons = [number_of(HORIZON, name) for name in numbered_names(store, HORIZON)]
         self._horizon = max(self._horizons, default=0)
         self._stride, self._raised = 1, -np.inf
@@ -184,7 +192,7 @@ class EditQueue:
     def due(self, batch: int) -> Iterator[tuple[int, EditRequest | str]]:
         """Yield the edits to apply before a batch, with their numbers, in their order."""
         self._look(batch)
-        while self.next_edit in self._waiting and self._at[self.next_edit] <= batch:
+        while self.next_edit in self._waiting and self._at[self.next_edit].batch <= batch:
             number = self.next_edit
             self.next_edit += 1
             yield number, self._waiting.pop(number)
@@ -209,7 +217,7 @@ class EditQueue:
     def prune(self, oldest: int) -> None:
         """Delete edits that were applied before this batch; the newest keeps its number taken."""
         newest = max(self._at, default=-1)
-        for number in [n for n, at in self._at.items() if at < oldest and n < self.next_edit]:
+        for number in [n for n, at in self._at.items() if at.batch < oldest and n < self.next_edit]:
             if number < newest:
                 self._store.delete(numbered_name(EDIT, number))
                 self._store.delete(numbered_name(APPLIED, number))
@@ -224,26 +232,45 @@ class EditQueue:
         for name in numbered_names(self._store, EDIT):
             number = number_of(EDIT, name)
             if number >= self.next_edit and number not in self._waiting:
-                request = self._read(name)
-                self._at[number] = self._recorded(number, request, batch)
+                content = self._store.get(name)
+                request = _read(content)
+                self._at[number] = self._recorded(number, content, request, batch)
                 self._waiting[number] = request
 
-    def _read(self, name: str) -> EditRequest | str:
-        try:
-            return EditRequest.from_json(self._store.get(name))
-        except InputError as error:
-            return str(error)
+    def _recorded(
+        self, number: int, content: bytes, request: EditRequest | str, batch: int
+    ) -> _Applied:
+        """Return the record of an edit, which is made now if there is none."""
+        checksum = sha256(content).hexdigest()
+        if number not in self._at:
+            wanted = 0 if isinstance(request, str) else request.batch or 0
+            before = max((at.batch for n, at in self._at.items() if n < number), default=0)
+            at = _Applied(max(wanted, batch, before, self._free_from), checksum)
+            name = numbered_name(APPLIED, number)
+            if self._store.put_new(name, sealed(at._asdict())):
+                return at
+            self._at[number] = self._applied(name)
+        known = self._at[number]
+        if known.edit not in ("", checksum):
+            raise CheckpointCorrupt(
+                f"{numbered_name(EDIT, number)} is not the edit that was applied before batch "
+                f"{known.batch}; restore it from a copy of the checkpoints, or start a new job "
+                "with checkpoints of its own."
+            )
+        return known
 
-    def _recorded(self, number: int, request: EditRequest | str, batch: int) -> int:
-        if number in self._at:
-            return self._at[number]
-        wanted = 0 if isinstance(request, str) else request.batch or 0
-        before = max((at for n, at in self._at.items() if n < number), default=0)
-        at = max(wanted, batch, before, self._free_from)
-        name = numbered_name(APPLIED, number)
-        if not self._store.put_new(name, str(at).encode()):
-            at = int(self._store.get(name))
-        return at
+    def _applied(self, name: str) -> _Applied:
+        content = self._store.get(name)
+        try:
+            if content.isdigit():  # of an earlier version
+                return _Applied(int(content))
+            return _Applied(**unsealed(content))
+        except (ValueError, TypeError) as error:
+            raise CheckpointCorrupt(
+                f"{name}, which says before which batch an edit was applied, is damaged ({error}); "
+                "restore it from a copy of the checkpoints, or start a new job with checkpoints of "
+                "its own."
+            ) from None
 
     def _set_horizon(self, batch: int) -> None:
         """Record a horizon; an instance that was replaced can raise it, but not lower it."""
@@ -252,3 +279,10 @@ class EditQueue:
             if old != batch:
                 self._store.delete(numbered_name(HORIZON, old))
         self._horizon, self._horizons = batch, [batch]
+
+
+def _read(content: bytes) -> EditRequest | str:
+    try:
+        return EditRequest.from_json(content)
+    except InputError as error:
+        return str(error)
