@@ -221,7 +221,7 @@ def test_hostile_values_do_not_create_series() -> None:
 
 def test_every_metric_that_is_shown_is_in_the_catalogue() -> None:
     metrics = Metrics(lag=lambda: 3, max_clusters=10)
-    metrics.emit(BATCH)
+    metrics.emit(replace(BATCH, keys=3, over_quota={"max_rows": 5}))
     metrics.emit(CHECKPOINT)
     metrics.model(7, 300, at=1.7e9, clusters=12)
     metrics.request("/predict", 200, seconds=0.004)

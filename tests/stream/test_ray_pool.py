@@ -120,6 +120,8 @@ def same(learned, expected):
     np.testing.assert_array_equal(learned.block.row, expected.block.row)
     np.testing.assert_array_equal(learned.labels, expected.labels)
     assert learned.n_clusters == expected.n_clusters
+    assert learned.n_keys == expected.n_keys
+    assert learned.over_quota == expected.over_quota
     assert repr(learned.info) == repr(expected.info)  # NaN is not equal to itself
 
 
@@ -135,8 +137,12 @@ limits = st.fixed_dictionaries(
         "memory": st.sampled_from([1, 60_000, "1GB"]),
         "max_keys": st.sampled_from([3, 1000]),
         "max_rows": st.sampled_from([None, 2]),
+        "max_new_keys": st.sampled_from([None, 1]),
+        "tenant": st.sampled_from([None, "/"]),
+        "max_tenant_keys": st.sampled_from([None, 2]),
+        "max_tenant_rows": st.sampled_from([None, 3]),
         "patience": st.integers(1, 2),
-        "forget_after": st.sampled_from([None, 1, 2]),
+        "forget_after": st.sampled_from([0, 1, 2]),
     }
 )
 

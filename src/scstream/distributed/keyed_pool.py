@@ -211,8 +211,7 @@ class RayPool(ModelPool):
             failed |= part.failed
             lost |= part.lost
         self._count_failures(admitted.keys() - failed - lost, failed, lost)
-        block = block.reject(refused)
-        return Learned(block, labels[block.row], self._n_clusters, infos)
+        return self._result(block.reject(refused), labels, infos)
 
     def edit(self, request: EditRequest) -> tuple[Event, ...]:
         """Refuse an edit: the models are on the workers."""

@@ -83,7 +83,11 @@ class KeyedWorker(ModelPool):
     ) -> None:
         adopt_kernels(kernels)  # the kernels of the driver: others round differently
         limits = KeyOptions(
-            memory=keys.memory, segment=keys.segment, max_keys=_UNLIMITED, patience=_UNLIMITED
+            memory=keys.memory,
+            segment=keys.segment,
+            max_keys=_UNLIMITED,
+            patience=_UNLIMITED,
+            forget_after=0,
         )
         super().__init__(settings, steps, column=column, store=store, keys=limits)
         self._reported: dict[str, Extent | None] = {}  # the location that the driver has, by key

@@ -11,6 +11,7 @@ PHASES = ("wait", "learn", "deliver", "flush", "publish", "prune")
 EVENTS = ("born", "split", "merged", "died", "returned")
 EDITS = ("applied", "refused")
 ALERTS = ("novelty", "rejected", "log_density", "born", "died")
+QUOTAS = ("max_keys", "max_new_keys", "max_rows", "max_tenant_keys", "max_tenant_rows")
 SINKS = ("labels", "dead_letters", "alerts", "events")
 STATUSES = ("2xx", "3xx", "4xx", "5xx")
 RANKS = tuple(str(rank) for rank in range(1, 11))
@@ -73,6 +74,18 @@ METRICS = (
         "scstream_future_rows_total",
         "counter",
         "Rejected rows whose event time is further ahead of the clock than batch.max_ahead.",
+    ),
+    MetricInfo(
+        "scstream_over_quota_rows_total",
+        "counter",
+        "Rejected rows over a limit on keys, by option of the section [keys]; absent with one "
+        "model.",
+        labels={"option": QUOTAS},
+    ),
+    MetricInfo(
+        "scstream_keys",
+        "gauge",
+        "Number of keys that have a model after the last batch; absent with one model.",
     ),
     MetricInfo(
         "scstream_novel_rows_total",

@@ -86,6 +86,10 @@ class BatchSummary(RunEvent):
     rows, rejected, future, novel : int
         Number of all rows, of those that could not be used, of those among them whose time is too
         far in the future, and of those in no cluster.
+    over_quota : mapping of str to int
+        Number of rejected rows over a limit on keys, by option of the table `keys`.
+    keys : int or None
+        Number of keys that have a model after the batch, None with one model.
     clusters : int
         Number of clusters after the batch.
     log_density : float
@@ -106,6 +110,8 @@ class BatchSummary(RunEvent):
     rows: int = 0
     rejected: int = 0
     future: int = 0
+    over_quota: Mapping[str, int] = field(default_factory=dict)
+    keys: int | None = None
     clusters: int = 0
     novel: int = 0
     log_density: float = nan

@@ -21,6 +21,7 @@ from scstream.observe.catalogue import (
     METRICS,
     OTHER,
     PHASES,
+    QUOTAS,
     RANKS,
     ROUTES,
     SINKS,
@@ -235,10 +236,16 @@ class Metrics:
         self._count("scstream_rejected_rows_total", batch.rejected)
         self._count("scstream_future_rows_total", batch.future)
         self._count("scstream_novel_rows_total", batch.novel)
+        if batch.keys is not None:
+            over = self._counter("scstream_over_quota_rows_total")
+            for option in QUOTAS:  # from zero on, so that rate() sees the first row
+                over.labels(option=option).inc(batch.over_quota.get(option, 0))
+            self._register("scstream_over_quota_rows_total")
         for kind, n in batch.events.items():
             self._counter("scstream_events_total").labels(kind=_known(kind, EVENTS)).inc(n)
         self._observe_phases(batch.seconds)
         self._set("scstream_clusters", batch.clusters)
+        self._set("scstream_keys", batch.keys)
         self._set("scstream_buffered_rows", batch.waiting)
         self._set("scstream_mean_log_density", batch.log_density)
         self._set("scstream_screening_error", batch.screening_error)

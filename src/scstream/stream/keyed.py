@@ -22,6 +22,8 @@ _OVERHEAD = 16_384  # bytes of a model apart from its arrays, measured: benchmar
 _EVENT = 250  # bytes of an event
 _SAMPLE = 100  # entries of a long list that are measured
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMG]?)(i?)B?")
+_OPTIONAL = ("max_rows", "max_new_keys", "max_tenant_keys", "max_tenant_rows")
+_LEAST = {"max_keys": 1, **dict.fromkeys(_OPTIONAL, 1), "patience": 1, "forget_after": 0}
 _UNITS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3}
 
 
@@ -33,16 +35,26 @@ class KeyOptions:
     ----------
     memory : int or str
         Bytes that models in memory may take, such as "512MB". In addition every known key takes
-        about half a kilobyte, and segments that are being written a few times `segment`.
+        about 0.6 kilobytes, and segments that are being written a few times `segment`.
     max_keys : int
         Maximum number of keys; rows of further keys are rejected.
     max_rows : int or None
         Maximum number of rows of a key in one batch; the others are rejected.
+    max_new_keys : int or None
+        Maximum number of new keys in one batch, of each tenant; rows of further ones are rejected.
+        To start a model takes far longer than to continue one.
+    tenant : str or None
+        Text that ends the name of the tenant in a key, such as "/" for keys like "acme/pump-7".
+        Keys without it belong to one tenant, and so do all keys by default.
+    max_tenant_keys : int or None
+        Maximum number of keys of a tenant; rows of further keys are rejected.
+    max_tenant_rows : int or None
+        Maximum number of rows of a tenant in one batch; the others are rejected.
     patience : int
         Consecutive batches that may fail before a key is set aside.
-    forget_after : int or None
-        Batches without rows of a key after which its model is dropped; by default never. A key
-        that comes back later starts with a new model.
+    forget_after : int
+        Batches without rows of a key after which its model is dropped; 0 for never. A key that
+        comes back later starts with a new model.
     segment : int or str
         Bytes of a segment, the unit in which models are written.
     retry : bool
@@ -58,17 +70,24 @@ class KeyOptions:
     memory: int | str = "512MB"
     max_keys: int = 1_000_000
     max_rows: int | None = None
+    max_new_keys: int | None = None
+    tenant: str | None = None
+    max_tenant_keys: int | None = None
+    max_tenant_rows: int | None = None
     patience: int = 3
-    forget_after: int | None = None
+    forget_after: int = 100_000
     segment: int | str = "4MB"
     retry: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_keys", "max_rows", "patience", "forget_after"):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            optional = value is None and name in ("max_rows", "forget_after")
-            if not optional and (type(value) is not int or value < 1):
-                raise InputError(f"keys.{name} must be a whole number from 1, got {value!r}.")
+            optional = value is None and name in _OPTIONAL
+            if not optional and (type(value) is not int or value < least):
+                raise InputError(f"keys.{name} must be a whole number from {least}, got {value!r}.")
+        tenant: Any = self.tenant
+        if tenant is not None and (type(tenant) is not str or not tenant):
+            raise InputError(f'keys.tenant must be a text such as "/", got {tenant!r}.')
         if type(self.retry) is not bool:
             raise InputError(f"keys.retry must be true or false, got {self.retry!r}.")
         if not 0 < self.segment_bytes <= 1 << 30:

@@ -39,6 +39,7 @@ from scstream.stream.keyed import (
 )
 from scstream.stream.processor import Learned, edit_prepared, learn_block
 from scstream.stream.progress import Progress
+from scstream.stream.quotas import KeyQuotas
 from scstream.stream.segments import SegmentList, SegmentLog, segment_name
 from scstream.stream.store import Store
 
@@ -145,8 +146,7 @@ class ModelPool:
             if len(own) and isinstance(learned, Model):
                 infos.append((len(own), learned.info))
         self._forget()
-        block = block.reject(refused)
-        return Learned(block, labels[block.row], self._n_clusters, infos)
+        return self._result(block.reject(refused), labels, infos)
 
     @property
     def has_model(self) -> bool:
@@ -196,6 +196,10 @@ class ModelPool:
         self._index = dict(state.index)
         self._failures = dict(state.failures)  # consecutive, of keys that have any
         self._last_seen = OrderedDict(state.last_seen)  # batch of the newest rows; oldest first
+        if self._limits.forget_after:  # a checkpoint of an earlier version may lack this
+            for key in self._index:
+                self._last_seen.setdefault(key, state.n_batches)
+        self._quotas = KeyQuotas(self._limits, self._index)
         self._names = None if state.names is None else tuple(state.names)
         self._n_batches = state.n_batches
         self._resident: OrderedDict[str, KeyedEntry] = OrderedDict()  # least recently used first
@@ -212,24 +216,41 @@ class ModelPool:
     ) -> dict[str, NDArray[np.intp]]:
         """Return the rows within the limits by key; decided before anything is learned."""
         limits, admitted = self._limits, {}
+        self._quotas.begin_batch()
         for key, places in rows.items():
-            if key not in self._index and len(self._index) >= limits.max_keys:
-                why = f"key {key!r} is new, and there are keys.max_keys = {limits.max_keys} already"
-                refused += _refused(block, places, why)
-                continue
-            self._index.setdefault(key, KeyedEntry(n_freezes=self._n_freezes))
-            if limits.forget_after is not None:
-                self._last_seen[key] = self._n_batches
-                self._last_seen.move_to_end(key)
-            if self._failures.get(key, 0) >= limits.patience:
+            is_new = key not in self._index
+            if not is_new and self._failures.get(key, 0) >= limits.patience:
+                self._see(key)
                 why = f"key {key!r} is set aside: it failed {self._failures[key]} times in a row"
                 refused += _refused(block, places, f"{why}; keys.retry gives it another chance")
                 continue
-            if limits.max_rows is not None and len(places) > limits.max_rows:
-                why = f"key {key!r} has more rows in this batch than keys.max_rows"
-                refused += _refused(block, places[limits.max_rows :], why)
-            admitted[key] = places[: limits.max_rows]
+            n, why = self._quotas.admit(key, len(places), n_keys=len(self._index), is_new=is_new)
+            refused += _refused(block, places[n:], why)
+            if n or not is_new:
+                self._see(key)
+            if n:
+                admitted[key] = places[:n]
         return admitted
+
+    def _see(self, key: str) -> None:
+        """Note that a key has rows in this batch."""
+        self._index.setdefault(key, KeyedEntry(n_freezes=self._n_freezes))
+        if self._limits.forget_after:
+            self._last_seen[key] = self._n_batches
+            self._last_seen.move_to_end(key)
+
+    def _result(
+        self, block: Block, labels: NDArray[np.int64], infos: list[tuple[int, Info]]
+    ) -> Learned:
+        """Return the result of a batch; `labels` has an entry for every row, also for rejects."""
+        return Learned(
+            block,
+            labels[block.row],
+            self._n_clusters,
+            infos,
+            n_keys=len(self._index),
+            over_quota=dict(self._quotas.refused),
+        )
 
     def _models_of(
         self, wanted: Mapping[str, NDArray[np.intp]], block: Block, refused: list[Reject]
@@ -315,12 +336,13 @@ class ModelPool:
     def _forget(self) -> list[str]:
         """Drop keys that had no rows for too long; return them."""
         longest, forgotten = self._limits.forget_after, []
-        while longest is not None and self._last_seen:
+        while longest and self._last_seen:
             key, batch = next(iter(self._last_seen.items()))
             if self._n_batches - batch < longest:
                 break
             del self._last_seen[key]
             self._failures.pop(key, None)
+            self._quotas.forget(key)
             self._release(key, self._index.pop(key))
             forgotten.append(key)
         return forgotten

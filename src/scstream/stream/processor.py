@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum, isnan, nan
@@ -37,7 +37,8 @@ class Learned:
     `block` holds the rows, with those that no model accepted among the rejects; `labels` the
     clusters of its valid rows; `n_clusters` the number of clusters of all models; `infos` the
     number of rows and the info of every model that learned; `label_columns` what else is delivered
-    with the labels.
+    with the labels; `n_keys` the number of keys that have a model, and `over_quota` the number of
+    rows that a limit on keys refused, by option.
     """
 
     block: Block
@@ -45,6 +46,8 @@ class Learned:
     n_clusters: int
     infos: Sequence[tuple[int, Info]] = ()
     label_columns: Columns = field(default_factory=dict)
+    n_keys: int | None = None
+    over_quota: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def info(self) -> Info:
