@@ -21,6 +21,7 @@ from scstream.cli.commands.replay import replay
 from scstream.cli.commands.replay_dead import replay_dead
 from scstream.cli.commands.run import run
 from scstream.cli.commands.serve import serve
+from scstream.cli.commands.skip import skip
 from scstream.cli.commands.top import top
 from scstream.cli.commands.tune import tune
 from scstream.cli.secrets import RedactedStream, SecretRedactor
@@ -30,6 +31,7 @@ COMMANDS = (
     doctor,
     replay,
     replay_dead,
+    skip,
     savepoint,
     checkpoints,
     edit,

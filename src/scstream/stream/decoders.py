@@ -215,9 +215,11 @@ class _Decoder(Thread):
             self._start_process()
             return True
         first = self._open_groups[0].records[0]
+        where = f" of partition {first.partition}" if first.partition else ""
         error = StreamError(
             f"{_MAX_DEATHS} decoding processes ended (exit code {code}) with messages from "
-            f"{first.position} on; set source.decoders to 0 to see why, or give them more memory."
+            f"{first.position}{where} on; set source.decoders to 0 to see why, give them more "
+            "memory, or skip the message with scstream skip."
         )
         for group in self._open_groups:
             group.finish(error)

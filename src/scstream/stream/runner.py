@@ -54,6 +54,7 @@ from scstream.stream.progress import Progress
 from scstream.stream.queues import AsyncWriter, PrefetchingReader, SyncReader, SyncWriter
 from scstream.stream.schema import Reader
 from scstream.stream.sink import NullSink, Sink, column_types
+from scstream.stream.skips import SkippingSource, read_skips
 from scstream.stream.source import Source
 
 BatchCallback = Callable[[SourceBatch, Learned], None]
@@ -286,6 +287,7 @@ class Pipeline:
         if savepoint is not None and self._has_lost_boundaries():
             self._start_lineage()
         self._open_source(progress, accept_gap=accept_gap)
+        self._skips = read_skips(store, self.source.identity())
         for name, sink in self._sinks.items():
             sink.open(known.sinks.get(name))
         self._kept_types = KeptTypes(dict(self.reader.schema.keep_types))
@@ -499,9 +501,10 @@ class Pipeline:
         return {name: GuardedSink(sink, check) for name, sink in sinks.items()}
 
     def _open_reader(self, stop: Event) -> SyncReader:
+        source = SkippingSource(self.source, self._skips) if self._skips else self.source
         if self.decoders > 1:
-            return DecodingReader(self.source, self.reader, stop, n_processes=self.decoders)
-        return (PrefetchingReader if self.threads else SyncReader)(self.source, self.reader, stop)
+            return DecodingReader(source, self.reader, stop, n_processes=self.decoders)
+        return (PrefetchingReader if self.threads else SyncReader)(source, self.reader, stop)
 
     def _open_writer(self) -> SyncWriter:
         return (AsyncWriter if self.threads else SyncWriter)(self._sinks, self._finish)
