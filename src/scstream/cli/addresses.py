@@ -14,6 +14,7 @@ _OPTION_AFTER_COLON = {
     "delta": "path",
     "file": "path",
     "http": "port",
+    "otlp": "port",
 }  # the option set by `kind:remainder`
 _SCHEMES = {"postgresql": "postgres", "rediss": "redis", "tls": "nats"}
 _PATH_OPTIONS = {  # options set by the parts of an address's path; "" stays in the address

@@ -138,7 +138,7 @@ def _build(settings: Tables, memory: MemoryStore) -> Pipeline:
     """Build the pipeline so that it changes nothing outside of memory."""
     if "source" not in settings:
         raise InputError("replay needs the source of the pipeline; give its file, or --source.")
-    if settings["source"].get("kind") in ("http", "stdin"):
+    if settings["source"].get("kind") in ("http", "otlp", "stdin"):
         raise InputError(
             f"a source of kind {settings['source']['kind']!r} cannot be read twice, so it cannot "
             "be replayed."

@@ -20,6 +20,7 @@ SOURCES: Mapping[str, str] = {
     "http": "http.HttpSource",
     "kafka": "kafka.KafkaSource",
     "nats": "nats.NatsSource",
+    "otlp": "otlp.OtlpSource",
     "redis": "redis.RedisSource",
     "stdin": "pipes.StdinSource",
 }

@@ -7,9 +7,9 @@ import hmac
 import json
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from scstream.stream.connectors.http.journal import Journal
 from scstream.stream.http_server import discard_body, error_body
@@ -18,7 +18,15 @@ _MAX_GROUP = 256  # bodies that share one sync
 _MAX_KEY = 200  # characters
 _HEADERS = {401: (b"www-authenticate", b"Bearer"), 503: (b"retry-after", b"1")}
 
-Answer = tuple[int, bytes]  # status and JSON
+Headers = Mapping[bytes, bytes]
+
+
+class Answer(NamedTuple):
+    """The response to a request."""
+
+    status: int
+    content: bytes
+    media_type: bytes = b"application/json"
 
 
 class Rejected(Exception):
@@ -26,7 +34,7 @@ class Rejected(Exception):
 
     def __init__(self, status: int, error: str, detail: str) -> None:
         super().__init__(detail)
-        self.answer: Answer = (status, error_body(error, detail))
+        self.answer = Answer(status, error_body(error, detail))
 
 
 @dataclass(frozen=True)
@@ -56,9 +64,18 @@ class IngestServer:
     share one sync of the disk.
     """
 
-    def __init__(self, journal: Journal, limits: IngestLimits) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        limits: IngestLimits,
+        *,
+        paths: Sequence[str] = ("/rows",),
+        encodings: Sequence[bytes] = (b"identity",),
+    ) -> None:
         self._journal = journal
         self._limits = limits
+        self._paths = paths
+        self._encodings = encodings
         self._waiting: list[_Waiting] = []
         self._writer: asyncio.Task[None] | None = None
 
@@ -75,7 +92,7 @@ class IngestServer:
                 body = await self._read(receive)
                 if body is None:
                     return
-                answer = await self._append(headers.get(b"idempotency-key", b"").decode(), body)
+                answer = await self._accept(scope["path"], headers, body)
         except Rejected as error:
             answer, rejected = error.answer, True
         await _respond(send, answer, close=rejected)
@@ -83,7 +100,7 @@ class IngestServer:
             await discard_body(receive)
         await send({"type": "http.response.body", "body": b""})
 
-    def _check_request(self, scope: Any, headers: Mapping[bytes, bytes]) -> None:
+    def _check_request(self, scope: Any, headers: Headers) -> None:
         """Reject a request before its body is read."""
         token, max_body = self._limits.token, self._limits.max_body
         if token is not None and not hmac.compare_digest(
@@ -93,11 +110,12 @@ class IngestServer:
         if token is None and b"origin" in headers:
             detail = "Web pages may push rows only with a token."
             raise Rejected(403, "WrongOrigin", detail)
-        if (scope["method"], scope["path"]) != ("POST", "/rows"):
-            raise Rejected(404, "NotFound", "The only routes are POST /rows and GET /healthz.")
+        if scope["method"] != "POST" or scope["path"] not in self._paths:
+            routes = ", ".join(f"POST {path}" for path in self._paths)
+            raise Rejected(404, "NotFound", f"The only routes are {routes} and GET /healthz.")
         if b"transfer-encoding" in headers or b"content-length" not in headers:
             raise Rejected(411, "NoLength", "Send the body with a Content-Length.")
-        if headers.get(b"content-encoding", b"identity") != b"identity":
+        if headers.get(b"content-encoding", b"identity") not in self._encodings:
             detail = "The body is compressed; send it without Content-Encoding."
             raise Rejected(415, "Compressed", detail)
         length = int(headers[b"content-length"])  # digits only: the parser has checked that
@@ -131,6 +149,10 @@ class IngestServer:
                         return b"".join(parts)
         except TimeoutError:
             raise Rejected(408, "TooSlow", "The body arrived too slowly; send it again.") from None
+
+    async def _accept(self, path: str, headers: Headers, body: bytes) -> Answer:
+        """Append a body that was read completely."""
+        return await self._append(headers.get(b"idempotency-key", b"").decode(), body)
 
     async def _append(self, key: str, body: bytes) -> Answer:
         """Wait until a body is safe in the journal, or cannot be written."""
@@ -167,7 +189,7 @@ class IngestServer:
             numbers = self._journal.append(bodies, now=time.time()) if bodies else []
         except OSError as error:
             detail = f"The body could not be written: {error.strerror}."
-            return [(503, error_body("NotWritten", detail))] * len(group)
+            return [Answer(503, error_body("NotWritten", detail))] * len(group)
         position = dict(zip(new, numbers, strict=True))
         known |= {each.key: (position[each], zlib.crc32(each.body)) for each in new}
         return [
@@ -182,17 +204,17 @@ def _repeated(waiting: _Waiting, number: int, checksum: int) -> Answer:
     if checksum == zlib.crc32(waiting.body):
         return _success(position=number, duplicate=True)
     detail = "The Idempotency-Key belongs to another body; use a new key."
-    return 409, error_body("KeyReused", detail)
+    return Answer(409, error_body("KeyReused", detail))
 
 
 def _success(**values: Any) -> Answer:
-    return 200, json.dumps(values).encode()
+    return Answer(200, json.dumps(values).encode())
 
 
 async def _respond(send: Any, answer: Answer, *, close: bool) -> None:
-    status, content = answer
+    status, content, media_type = answer
     headers = [
-        (b"content-type", b"application/json"),
+        (b"content-type", media_type),
         (b"content-length", b"%d" % len(content)),
         *([_HEADERS[status]] if status in _HEADERS else []),
         *([(b"connection", b"close")] if close else []),

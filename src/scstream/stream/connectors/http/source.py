@@ -148,7 +148,7 @@ class HttpSource:
             self._journal.close()
             raise
         config = HttpConfig(
-            IngestServer(self._journal, self._limits),
+            self._application(),
             max_connections=self._limits.max_connections,
             shutdown_seconds=_SHUTDOWN_SECONDS,
         )
@@ -209,6 +209,9 @@ class HttpSource:
             detail = "rows and token come unencrypted; put a proxy with TLS in front."
             found.append(Finding("warn", "encryption", detail))
         return found
+
+    def _application(self) -> IngestServer:
+        return IngestServer(self._journal, self._limits)
 
     def _bind(self) -> socket.socket:
         try:
