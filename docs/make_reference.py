@@ -24,6 +24,7 @@ from scstream.stream.batcher import Batching
 from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.connectors.nats import NatsStore
 from scstream.stream.connectors.s3 import S3Store
+from scstream.stream.embedding import Embedder
 from scstream.stream.keyed import KeyOptions
 from scstream.stream.messages import FORMATS
 from scstream.stream.runner import CheckpointPolicy, Pipeline
@@ -79,6 +80,13 @@ EVENTS_ARE = """\
 `[events]` is a sink for events of clusters, births, splits, merges and edits by people, with the
 same guarantee as labels. Its columns are `kind`, `time`, `id`, `weight`, `other` (-1 for none),
 `name` and `author`. `[labels]` says what labels carry besides the id of the cluster."""
+EMBED_IS = """\
+## [embed]
+
+Make vectors of the text column with a function or a server, before a batch is learned; see
+[texts to vectors](../howto/pipelines.md#texts-to-vectors). The vectors replace the columns, or are
+added to those that `schema.features` names."""
+
 NAMING_IS = """\
 ## [naming]
 
@@ -136,6 +144,26 @@ ADDED = Option(
     None,
     "Columns of `[labels]`: `cluster_name`, `cluster_group`, `group_name`.",
 )
+EMBED = [
+    Option(
+        "url",
+        "str",
+        None,
+        "A server that answers as the embeddings route of language model servers, such as "
+        "`http://127.0.0.1:8080/v1/embeddings`.",
+    ),
+    Option(
+        "function",
+        "str",
+        None,
+        "A function of yours instead, such as `my_module:embed`: it takes a list of texts and "
+        "returns a vector for each.",
+    ),
+    Option("token", "str", None, "Sent to the server as `Authorization: Bearer`."),
+    Option("model", "str", None, "Name of the model, for a server that has several."),
+    Option("timeout", "float", 60.0, "Seconds for the connection and for every read."),
+    Option("column", "str", None, "The column of texts, by default `schema.text`."),
+]
 NAMING = [
     Option("url", "str", None, 'A server to ask. It answers `{"name": "..."}`.'),
     Option("token", "str", None, "Sent to the server as `Authorization: Bearer`."),
@@ -166,6 +194,8 @@ def sections() -> Iterator[str]:
     yield from connectors_of("source", connectors.SOURCES)
     yield "## [schema]\n\nThe roles of the columns."
     yield table(options(Schema, config.SCHEMA))
+    yield EMBED_IS
+    yield table([*EMBED, *options(Embedder, ["id", "rows", "cache", "retry_timeout"])])
     yield STEPS_ARE
     for name, step in STEPS.items():
         yield f"### step = {json.dumps(name)}\n\n{summary(step)}"

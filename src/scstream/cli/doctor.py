@@ -119,6 +119,7 @@ def _systems(settings: Tables, place: str) -> Iterator[Located]:
     try:
         for name in ("source", "sink", "dead_letters", "alerts"):
             yield from _check_system(name, getattr(pipeline, name))
+        yield from _check_system("embed", pipeline.embedder)
     finally:
         pipeline.close()
     if not is_local(place):

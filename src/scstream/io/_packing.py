@@ -31,7 +31,11 @@ Tensors = dict[str, NDArray[Any]]
 T = TypeVar("T")
 
 _KEY = "scstream"  # the one metadata entry (the order of several is random): checksum, header
-_DTYPES: dict[str, type[np.generic]] = {"F64": np.float64, "I64": np.int64}
+_DTYPES: dict[str, type[np.generic]] = {
+    "F32": np.float32,
+    "F64": np.float64,
+    "I64": np.int64,
+}
 
 
 def seal(header: Json, tensors: Tensors) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 OTHER = "other"  # label value for all values that are not listed here
-PHASES = ("wait", "learn", "deliver", "flush", "publish", "prune")
+PHASES = ("wait", "embed", "learn", "deliver", "flush", "publish", "prune")
 EVENTS = ("born", "split", "merged", "died", "returned")
 EDITS = ("applied", "refused")
 ALERTS = ("novelty", "rejected", "log_density", "born", "died")

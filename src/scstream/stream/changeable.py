@@ -14,7 +14,7 @@ from scstream.io.parameters import READ_ONCE
 
 RAY = ("workers", "address", "deadline", "replay")  # options of keys on a Ray cluster
 FREE_PARAMETERS = ("n_jobs", "executor", "max_events", "exemplars")  # of the model
-_DECISIVE = ("schema", "steps", "model", "batch", "keys")  # sections that labels depend on
+_DECISIVE = ("schema", "embed", "steps", "model", "batch", "keys")  # sections that labels depend on
 
 
 class Rule(NamedTuple):
@@ -31,6 +31,10 @@ _BY_NAME: Mapping[str, Rule] = {
     "schema.features": Rule("migrate", "the model has other columns"),
     "schema.keep": Rule("migrate", "labels carry these columns"),
     "model.half_life": Rule("migrate", "acts from now on; old rows keep the weight they have"),
+    **{f"embed.{name}": _NO_LABEL for name in ("token", "timeout", "retry_timeout", "rows")},
+    "embed.cache": _NO_LABEL,
+    "embed.url": Rule("start", "it must give the same vectors"),
+    "embed.function": Rule("start", "it must give the same vectors"),
     "batch.time": Rule("never", "the times of the clusters would mean something else"),
     **{f"model.{name}": _NO_LABEL for name in FREE_PARAMETERS},
     **{f"model.{name}": Rule("never", "the clusters were made with it") for name in READ_ONCE},
@@ -38,6 +42,7 @@ _BY_NAME: Mapping[str, Rule] = {
 }
 _BY_SECTION: Mapping[str, Rule] = {
     "schema": Rule("never", "a row of the model would mean something else"),
+    "embed": Rule("never", "the clusters were learned from these vectors"),
     "steps": Rule("never", "the clusters were learned from rows after these steps"),
     "model": Rule("migrate", "acts on batches from now on"),
     "batch": Rule("migrate", "batches end elsewhere; labels may differ from the old job's"),

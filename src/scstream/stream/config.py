@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -26,6 +26,8 @@ from scstream.stream import connectors
 from scstream.stream.batcher import Batching
 from scstream.stream.changeable import RAY, decisive
 from scstream.stream.checkpoint_log import CheckpointLog
+from scstream.stream.embed_calls import Embed, embed_function, embed_server
+from scstream.stream.embedding import Embedder
 from scstream.stream.lease import checked_lease
 from scstream.stream.messages import reader
 from scstream.stream.processor import LABEL_COLUMNS, OneModel, Processor
@@ -40,6 +42,7 @@ SECTIONS = (
     "job",
     "source",
     "schema",
+    "embed",
     "steps",
     "model",
     "batch",
@@ -55,6 +58,8 @@ SECTIONS = (
 )
 _CHECKPOINT = ("folder", "options", "batches", "seconds", "digests", "newest", "hourly", "lease")
 POSTED = ("webhook", "token")  # options of alerts that the command line uses
+_CALL = ("url", "function", "token", "model", "timeout")
+EMBED = (*_CALL, "column", "id", "rows", "cache", "retry_timeout")
 NAMING = ("url", "token", "model", "command", "timeout", "attempts", "changed")
 SCHEMA = ("features", "keep", "key", "time", "text")
 FOLDER = "checkpoints"  # where checkpoints are kept
@@ -112,10 +117,12 @@ def build(
     store, checkpoint_policy, checkpoint_log = _checkpoint(_section(settings, "checkpoint"), store)
     schema = _schema(_section(settings, "schema"), model)
     steps = Steps.build(settings.get("steps", []), text=schema.text)
+    embedder, schema = _embedder(_section(settings, "embed"), schema, steps)
     return Pipeline(
         job=job,
         source=source,
         reader=_reader(source, message_format, schema),
+        embedder=embedder,
         processor=_processor(settings, model, steps, store),
         events=_sink("events", _section(settings, "events")),
         sink=_sink("sink", _section(settings, "sink")),
@@ -217,6 +224,41 @@ def _schema(options: Section, model: Section) -> Schema:
     kind = family_kind(model["family"])
     # A null may be an error of the sender: it does not change the family that "auto" chooses.
     return Schema(**options, missing=kind is not Auto and kind.handles_missing)
+
+
+def _embedder(options: Section, schema: Schema, steps: Steps) -> tuple[Embedder | None, Schema]:
+    """Return what makes vectors of texts, if anything, and the schema of the rows before it."""
+    if not options:
+        return None, schema
+    _reject_unknown("embed", options, EMBED)
+    column = options.get("column", schema.text)
+    if not isinstance(column, str) or not column:
+        raise InputError("embed needs a column of texts; name it in schema.text.")
+    if steps.steps and steps.steps[0].reads_text:
+        raise InputError(f"embed and the step {steps.steps[0].name} both read texts; remove one.")
+    id_ = options.get("id")
+    if id_ is not None and id_ not in schema.other_columns:
+        raise InputError(
+            f"embed.id names the column {id_!r}, which is not read; add it to schema.keep."
+        )
+    for name, kind in (("rows", int), ("cache", int), ("timeout", (int, float))):
+        value = options.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, kind) or value < (name != "cache"):
+            raise InputError(f"embed.{name} must be a number above zero, got {value!r}.")
+    schema = replace(
+        schema, text=column, features=() if schema.features is None else schema.features
+    )
+    kept = {name: options[name] for name in ("rows", "cache", "retry_timeout") if name in options}
+    return Embedder(_embed(options), column=column, id=id_, **kept), schema
+
+
+def _embed(options: Section) -> Embed:
+    if ("url" in options) == ("function" in options):
+        raise InputError("embed needs either url, a server, or function, written module:function.")
+    if "function" in options:
+        return embed_function(options["function"])
+    given = {name: options[name] for name in ("token", "model", "timeout") if name in options}
+    return embed_server(options["url"], **given)
 
 
 def _model(settings: Section, job: str) -> Section:

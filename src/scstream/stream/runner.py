@@ -47,6 +47,7 @@ from scstream.stream.deliveries import (
     label_delivery,
 )
 from scstream.stream.edit_queue import EditQueue
+from scstream.stream.embedding import Embedder
 from scstream.stream.kept_types import KeptTypes
 from scstream.stream.lease import GuardedSink, Lease, one_instance
 from scstream.stream.processor import Learned, Processor, apply_request
@@ -138,6 +139,8 @@ class Pipeline:
     settings : mapping
         The settings that labels depend on, as the user wrote them; a checkpoint that was written
         with other settings is rejected.
+    embedder : Embedder, optional
+        Makes vectors of a text column before a batch is learned.
     lease : float, optional
         Seconds for which the lease of the working instance is valid after a renewal, in settings
         also text such as "10s"; without one there are no standby instances and no heartbeat.
@@ -167,6 +170,7 @@ class Pipeline:
     threads: bool = True
     decoders: int = 0
     settings: Plain = field(default_factory=dict)
+    embedder: Embedder | None = None
     lease: float | None = None
     abandon: Callable[[], None] | None = None
     _check_lease: Callable[[], None] | None = field(default=None, init=False, repr=False)
@@ -224,6 +228,8 @@ class Pipeline:
         self._restore(savepoint, accept_gap=accept_gap)
         self.emit(Started(epoch, self._batcher.batch, self.job))
         first = self._batcher.batch
+        if self.embedder is not None:
+            self.embedder.use(stop)
         with self._open_reader(stop) as reader, self._open_writer() as writer:
             self._since = self.clock.elapsed()
             while not stop.is_set() and (until is None or self._batcher.batch < until):
@@ -234,8 +240,13 @@ class Pipeline:
                 if source_batch is None:
                     break
                 watch.lap("wait")
+                names = self.reader.schema.features
+                if self.embedder is not None:
+                    source_batch = self.embedder.apply(source_batch, self.checkpoint_log.store)
+                    names = self.embedder.feature_names(names)
+                    watch.lap("embed")
                 if is_first:
-                    self.processor.set_columns(self.reader.schema.features)
+                    self.processor.set_columns(names)
                 learned = self.processor.learn(source_batch)
                 watch.lap("learn")
                 self._deliver(source_batch, learned, writer)
@@ -474,6 +485,8 @@ class Pipeline:
             edit_events=self._edit_events,
         )
         self._edits.prune(self.checkpoint_log.oldest_batch)
+        if self.embedder is not None:
+            self.embedder.prune(self.checkpoint_log.store, before=self.checkpoint_log.oldest_batch)
         writer.commit(PendingCommit(self.processor.freeze(), progress))
         self._committed, self._since = batcher.batch, self.clock.elapsed()
 
