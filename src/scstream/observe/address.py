@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
+from contextlib import closing
 from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
 
@@ -53,14 +55,32 @@ def shown_address(parts: SplitResult) -> str:
     return f"{parts.scheme}://{host}/***"
 
 
-def connect(parts: SplitResult, *, timeout: float) -> HTTPConnection:
-    """Return a connection to a checked address; certificates are verified, proxies not used."""
+def post_json(
+    parts: SplitResult,
+    content: bytes,
+    *,
+    token: str | None,
+    timeout: float,
+    headers: Mapping[str, str] | None = None,
+    max_bytes: int = 0,
+) -> tuple[int, bytes]:
+    """Post JSON to a checked address; return the status and at most `max_bytes` of the response.
+
+    Certificates are verified, proxies and redirects are not used. Raises `OSError` or
+    `HTTPException`, whose message may contain what is secret in the address.
+    """
+    sent = {"Content-Type": "application/json", **(headers or {})}
+    if token is not None:
+        sent["Authorization"] = f"Bearer {token}"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    with closing(_connect(parts, timeout)) as connection:
+        connection.request("POST", target, content, sent)
+        response = connection.getresponse()
+        return response.status, response.read(max_bytes)
+
+
+def _connect(parts: SplitResult, timeout: float) -> HTTPConnection:
     host, port = parts.hostname or "", parts.port
     if parts.scheme == "http":
         return HTTPConnection(host, port, timeout=timeout)
     return HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
-
-
-def target_of(parts: SplitResult) -> str:
-    """Return the path and the query of an address."""
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

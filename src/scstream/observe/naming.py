@@ -11,11 +11,11 @@ import logging
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from threading import Condition, Thread
 from typing import Any, Self, TypeAlias
+from urllib.parse import SplitResult
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from scstream.families.base import Array
 from scstream.io.description import ClusterDescription
 from scstream.io.header import Json
 from scstream.model import Model
-from scstream.observe.address import check_address, connect, shown_address, target_of
+from scstream.observe.address import check_address, post_json, shown_address
 
 Centres: TypeAlias = dict[int, tuple[Array, Array]]  # mean and standard deviation, by cluster
 Ask: TypeAlias = Callable[[Json], str]  # takes the description of a cluster, returns its name
@@ -126,16 +126,10 @@ def _chat(request: Json, model: str) -> Json:
     return {"model": model, "messages": [message], "max_tokens": 20, "temperature": 0}
 
 
-def _posted(address: Any, token: str | None, content: bytes, timeout: float) -> Any:
-    headers = {"Content-Type": "application/json"}
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    with closing(connect(address, timeout=timeout)) as connection:
-        connection.request("POST", target_of(address), content, headers)
-        response = connection.getresponse()
-        body = response.read(_MAX_ANSWER)
-        if not 200 <= response.status < 300:
-            raise ValueError(f"{shown_address(address)} answered with status {response.status}")
+def _posted(address: SplitResult, token: str | None, content: bytes, timeout: float) -> Any:
+    status, body = post_json(address, content, token=token, timeout=timeout, max_bytes=_MAX_ANSWER)
+    if not 200 <= status < 300:
+        raise ValueError(f"{shown_address(address)} answered with status {status}")
     return json.loads(body)
 
 

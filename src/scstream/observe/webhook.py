@@ -7,13 +7,13 @@ import logging
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from http.client import HTTPException
 from threading import Condition, Event, Thread
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
-from scstream.observe.address import check_address, connect, shown_address, target_of
+from scstream.observe.address import check_address, post_json, shown_address
 from scstream.observe.events import (
     AlertRaised,
     EventCallback,
@@ -188,14 +188,14 @@ class Webhook:
 
     def _post(self, notification: Notification) -> tuple[str, bool]:
         """Return the error, empty if the alert was accepted, and whether to try again."""
-        headers = {"Content-Type": "application/json", "Idempotency-Key": notification.key}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
         try:
-            with closing(connect(self._address, timeout=self._timeout)) as connection:
-                target = target_of(self._address)
-                connection.request("POST", target, notification.content, headers)
-                status = connection.getresponse().status
+            status, _ = post_json(
+                self._address,
+                notification.content,
+                token=self._token,
+                timeout=self._timeout,
+                headers={"Idempotency-Key": notification.key},
+            )
         except (OSError, HTTPException) as error:  # the message may contain the secret URL
             return type(error).__name__, True
         except ValueError as error:  # an invalid host name

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from http.client import HTTPException
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from urllib.parse import SplitResult
 import numpy as np
 
 from scstream.errors import InputError, StreamError
-from scstream.observe.address import check_address, connect, shown_address, target_of
+from scstream.observe.address import check_address, post_json, shown_address
 
 Embed: TypeAlias = Callable[[list[str]], Any]  # returns a vector for each text
 _MAX_ANSWER = 1 << 28  # bytes of a response
@@ -133,17 +132,15 @@ def read_vectors(found: Any, n: int) -> list[np.ndarray]:
 
 
 def _posted(address: SplitResult, token: str | None, request: Any, timeout: float) -> bytes:
-    headers = {"Content-Type": "application/json"}
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
+    content, where = json.dumps(request).encode(), shown_address(address)
     try:
-        with closing(connect(address, timeout=timeout)) as connection:
-            connection.request("POST", target_of(address), json.dumps(request).encode(), headers)
-            response = connection.getresponse()
-            body = response.read(_MAX_ANSWER + 1)
-    except (OSError, HTTPException) as error:
-        raise Unavailable(str(error) or type(error).__name__) from error
-    where, status = shown_address(address), response.status
+        status, body = post_json(
+            address, content, token=token, timeout=timeout, max_bytes=_MAX_ANSWER + 1
+        )
+    except OSError as error:
+        raise Unavailable(f"{where}: {error.strerror or type(error).__name__}") from error
+    except HTTPException as error:  # the message may contain the path
+        raise Unavailable(f"{where}: {type(error).__name__}") from None
     if status in _REFUSED:
         raise Refused(f"{where} answered with status {status}: {_short(body)}")
     if status in _WRONG_SETTING:
@@ -152,7 +149,7 @@ def _posted(address: SplitResult, token: str | None, request: Any, timeout: floa
             "again."
         )
     if not 200 <= status < 300:
-        raise Unavailable(f"status {status}: {_short(body)}")
+        raise Unavailable(f"{where} answered with status {status}: {_short(body)}")
     if len(body) > _MAX_ANSWER:
         raise StreamError(
             f"{where} answered with more than {_MAX_ANSWER:,} bytes; lower embed.rows."
