@@ -96,6 +96,14 @@ brokers.""",
 From files into a Delta table and into an Iceberg table with a catalog in SQLite; afterwards the
 tables hold every row once with the labels of an undisturbed run.""",
     ),
+    "qdrant_kills": (
+        "kill -9, into payloads of Qdrant",
+        """\
+From files into the payloads of points that were there before, one for each row. No server of Qdrant
+can be installed here: the client is in its local mode, whose storage (SQLite, one transaction for
+each point) is in the process that is killed. Afterwards every point has the label of its row, in
+its batch, from an undisturbed run, and its vector and the rest of its payload are as before.""",
+    ),
     "failover": (
         "Failover",
         """\
@@ -255,6 +263,12 @@ def goals(tables: dict[str, Table]) -> list[tuple[str, str, str, str]]:
             f"{total(tables['table_kills'], 'kills'):,}",
             wrong["table_kills"],
         ),
+        (
+            "kill -9 with points of Qdrant (200)",
+            "none",
+            f"{total(tables['qdrant_kills'], 'kills'):,}",
+            wrong["qdrant_kills"],
+        ),
         ("source regression and gaps (all scenarios)", "17 scenarios", "in CI", "all found"),
         (
             "fuzzed batches (50,000; 1e6)",
@@ -270,7 +284,7 @@ def goals(tables: dict[str, Table]) -> list[tuple[str, str, str, str]]:
         ),
         (
             "bombs under 1 GiB, service and every source (60)",
-            "service, HTTP",
+            "service, readers of messages",
             f"{total(tables['bombs'], 'bodies'):,} bodies, {total(tables['bombs'], 'kills')} kills",
             wrong["bombs"],
         ),

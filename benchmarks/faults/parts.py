@@ -105,6 +105,12 @@ def table_kills(scale: float, jobs: int) -> list[Line]:
     ]
 
 
+def qdrant_kills(scale: float, jobs: int) -> list[Line]:
+    """kill -9 of pipelines that write payloads of Qdrant's points."""
+    count = str(round(200 * scale))
+    return [_called("kill_loop", "qdrant", "--kills", count, "--rows", "2400", "--seed", "11")]
+
+
 def zombies(scale: float, jobs: int) -> list[Line]:
     """Instances that were stopped and overtaken, and go on."""
     count = str(round(100 * scale))
@@ -240,7 +246,7 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 PARTS: Mapping[str, Callable[[float, int], list[Line]]] = {
     part.__name__: part
     for part in (
-        *(simdisk, kills, edits, brokers, kafka, kafka_brokers, table_kills, zombies, failover),
-        *(fuzz, reader, bombs, soak, explosion),
+        *(simdisk, kills, edits, brokers, kafka, kafka_brokers, table_kills, qdrant_kills),
+        *(zombies, failover, fuzz, reader, bombs, soak, explosion),
     )
 }

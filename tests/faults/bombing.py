@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ LIMIT = 2**30  # bytes of address space
 FEATURES = [f"x{j}" for j in range(14)]  # 2**20 rows of so many, and a text, just fit the budget
 PATIENCE = 240.0  # seconds for one body
 ARROW, JSON = "application/vnd.apache.arrow.stream", "application/json"
+_NO_MEMORY = re.compile("malloc|nable to allocate|memory is short|more memory than is free")
 _SENTENCE = re.compile(r"\w+ .*\w.*[.']$", re.DOTALL)
 
 
@@ -50,7 +52,7 @@ class Tally:
 
     def check(self, bomb: str, reason: str) -> None:
         """Note a reason that is not a sentence, or that says that memory ran out."""
-        if not _SENTENCE.search(reason) or "malloc" in reason or "memory is short" in reason:
+        if not _SENTENCE.search(reason) or _NO_MEMORY.search(reason):
             self.wrong.append(f"{bomb}: {reason!r}")
 
 
@@ -166,15 +168,12 @@ def _post(
 
 def save_model(path: Path) -> None:
     """Save a model of `FEATURES` in which entries may be missing."""
-    import pandas as pd
-
     from scstream import ScStream
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, len(FEATURES))) + 8.0 * rng.integers(3, size=(300, 1))
-    ScStream(family="diagonal", random_state=0).partial_fit(pd.DataFrame(X, columns=FEATURES)).save(
-        path
-    )
+    rows = pa.table(dict(zip(FEATURES, X.T, strict=True)))
+    ScStream(family="diagonal", random_state=0).partial_fit(rows).save(path)
 
 
 def _address(service: Limited, log: Path) -> str:
@@ -239,12 +238,11 @@ def _through_pipeline(
 def _judge(tally: Tally, letters: Path, markers: list[str]) -> None:
     """Check the dead letters, and count messages, or files, that have some."""
     found: set[str] = set()
-    with letters.open() as lines:
-        for line in lines:
-            letter = json.loads(line)
-            tally.check(letter["position"], letter["reason"])
-            if not any(marker in letter["reason"] + letter["content"] for marker in markers):
-                found.add(letter["position"].partition("group")[0].partition("offset")[0])
+    for line in chain.from_iterable(map(Path.open, letters.parent.glob("letters*.jsonl"))):
+        letter = json.loads(line)
+        tally.check(letter["position"], letter["reason"])
+        if not any(marker in letter["reason"] + letter["content"] for marker in markers):
+            found.add(letter["position"].partition("group")[0].partition("offset")[0])
     tally.dead_lettered += len(found)
 
 
@@ -306,12 +304,18 @@ def for_pipelines(kind: str) -> list[Bomb]:
     """Return all bombs, but of the rows that fit the budget and are learned only some.
 
     In a file every line is a row, so that lines which a message may not have become millions of
-    dead letters: one kind of them is enough.
+    dead letters: one kind of them is enough, and a part of it.
     """
     skipped = r"lz4 \w+ (2|30)|lz4 int8 200"
     if kind == "file":
         skipped += r"|zstd int8 (2|30)|lines of [^\[].*|lines of \[N.*"
-    return [bomb for bomb in bombs() if not re.fullmatch(skipped, bomb.name)]
+    chosen = [bomb for bomb in bombs() if not re.fullmatch(skipped, bomb.name)]
+    return [_shortened(bomb) if kind == "file" else bomb for bomb in chosen]
+
+
+def _shortened(bomb: Bomb) -> Bomb:
+    is_long = bomb.name in ("lines of []", r"a file of '1,1\n'")
+    return bomb._replace(make=lambda: bomb.make()[: 2**20]) if is_long else bomb
 
 
 def main() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
@@ -126,6 +128,63 @@ def _read_elsewhere(code: str, *arguments: str) -> list[dict[str, Any]]:
     )
     rows: list[dict[str, Any]] = json.loads(run.stdout)
     return rows
+
+
+class QdrantEnds(FileEnds):
+    """A file of JSON lines, and the points of a Qdrant client in local mode, in SQLite.
+
+    No server can be installed here, so the storage is in the process that is killed; everything
+    else is the sink as it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from scstream.stream.connectors.qdrant import QdrantSink
+
+        def connect(sink: Any) -> Any:
+            if sink._client is None:
+                sink._client = self._client(sink._url.removeprefix("http://"))
+            return sink._client
+
+        super().__init__(folder)
+        QdrantSink._connect = connect  # type: ignore[method-assign]
+
+    def fill(self, name: str, contents: Iterable[bytes]) -> None:
+        """Also make a point for every row; to copy them is faster than to store them anew."""
+        contents = list(contents)
+        super().fill(name, contents)
+        if not (self.folder / "points").exists():
+            self._make_points(sum(content.count(b"\n") + 1 for content in contents))
+        shutil.copytree(self.folder / "points", self.folder / f"{name}-points")
+
+    def settings(self, name: str, *, port: int | None = None) -> dict[str, Any]:
+        url = f"http://{name}-points"
+        sink = {"kind": "qdrant", "url": url, "collection": "rows", "id": "id"}
+        return {**super().settings(name), "sink": sink}
+
+    def labels(self, name: str) -> list[dict[str, Any]]:
+        """Labels of the points that have one; what else a point has must be as it was."""
+        client = self._client(f"{name}-points")
+        points, _ = client.scroll("rows", limit=10**9, with_vectors=True)
+        client.close()
+        assert all(p.payload.pop("title") == "a" and p.vector == [1.0, 0.0] for p in points)
+        rows = [{"id": p.id, **p.payload["scstream"]} for p in points if p.payload]
+        assert all(row.pop("job") == "killed" for row in rows)
+        return sorted(rows, key=lambda row: (row["batch"], row["index"]))
+
+    def _client(self, name: str) -> Any:
+        from qdrant_client import QdrantClient
+
+        return QdrantClient(path=str(self.folder / name))
+
+    def _make_points(self, n_points: int) -> None:
+        from qdrant_client import models
+
+        client = self._client("points")
+        size = models.VectorParams(size=2, distance=models.Distance.DOT)
+        client.create_collection("rows", size)
+        point = partial(models.PointStruct, vector=[1.0, 0.0], payload={"title": "a"})
+        client.upsert("rows", [point(id=i) for i in range(n_points)])
+        client.close()
 
 
 class RedisEnds:

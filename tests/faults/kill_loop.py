@@ -37,6 +37,7 @@ from tests.faults.ends import (
     IcebergEnds,
     KafkaEnds,
     NatsEnds,
+    QdrantEnds,
     RedisEnds,
     messages,
 )
@@ -50,7 +51,7 @@ KAFKA = {  # brokers, and whether labels are written in transactions
     "kafka-idempotent": (1, False),
     "kafka-three": (3, True),
 }
-KINDS = ("file", "redis", "nats", "delta", "iceberg", *KAFKA)
+KINDS = ("file", "redis", "nats", "delta", "iceberg", "qdrant", *KAFKA)
 _OWN = (
     "epoch",
     "time",
@@ -366,6 +367,7 @@ _FOLDER_ENDS: dict[str, Callable[[Path], Ends]] = {
     "file": FileEnds,
     "delta": DeltaEnds,
     "iceberg": IcebergEnds,
+    "qdrant": QdrantEnds,
 }
 
 

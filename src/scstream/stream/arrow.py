@@ -55,6 +55,12 @@ class ArrowReader:
             block = _block(schema, _table(schema, header, value))
         except budget.TooLarge as error:
             return Block.rejected(f"the message {error}", _columns_of(header))
+        except MemoryError:
+            reason = (
+                "the message needs more memory than is free when it is decoded; send it in parts, "
+                "or give the process more memory and send it again."
+            )
+            return Block.rejected(reason, _columns_of(header))
         except DAMAGE as error:
             reason = f"the message is no Arrow stream to learn from: {short(error)}."
             return Block.rejected(reason, _columns_of(header))

@@ -24,6 +24,7 @@ except ImportError as error:
 
 RECORD_ROWS = 65_536  # maximum number of rows of a part
 _RECORD_TEXT = budget.MAX_BYTES // 4  # maximum number of bytes of the texts of a part
+_SHARED = 64  # times the bytes of a group that its texts may need beyond `budget.MAX_BYTES`
 _MAGIC = b"ARROW1\0\0"  # before the stream in an Arrow file
 
 
@@ -64,20 +65,25 @@ class ParquetGroups:
 
     def _parts(self, number: int, row: int) -> Iterator[Any]:
         with _as_value_error(self._path):
-            n_rows = self._checked_rows(number)
+            n_rows, n_bytes = self._checked_sizes(number)
             found = self._file.iter_batches(
                 n_rows, row_groups=[number], columns=self._names, use_threads=False
             )
+            n_texts = 0
             for batch in found:
+                table = pa.table(batch)
+                n_texts += _text_bytes(table)  # also of rows that are skipped: same end after each
+                _check_texts(n_texts, n_bytes)
                 skipped = min(row, batch.num_rows)
                 row -= skipped
-                yield from _parts(pa.table(batch).slice(skipped), n_rows)
+                yield from _parts(table.slice(skipped), n_rows)
 
-    def _checked_rows(self, number: int) -> int:
-        """Return how many rows of a group may be read at once; raises `TooLarge`."""
+    def _checked_sizes(self, number: int) -> tuple[int, int]:
+        """Return how many rows of a group may be read at once, and its bytes; raises `TooLarge`."""
         group = self._file.metadata.row_group(number)
         leaves = [group.column(i) for i in range(group.num_columns)]
-        _check_rows(group.num_rows, sum(leaf.total_compressed_size for leaf in leaves))
+        n_bytes = sum(leaf.total_compressed_size for leaf in leaves)
+        _check_rows(group.num_rows, n_bytes)
         largest, n_rows = 0, self._n_rows
         with self._path.open("rb") as file:
 
@@ -95,7 +101,7 @@ class ParquetGroups:
                     n_rows = min(n_rows, max(budget.MAX_BYTES // max(longest, 1), 1))
                 largest += longest
         budget.check_bytes(largest, ", for one page of every column")
-        return n_rows
+        return n_rows, n_bytes
 
 
 class ArrowGroups:
@@ -131,7 +137,9 @@ class ArrowGroups:
                     return None
                 batch = self._reader.read_next_batch()
                 self._next += 1
-        return _parts(pa.table(batch).slice(row), self._n_rows)
+            table = pa.table(batch)
+            _check_texts(_text_bytes(table), self._batch_bytes + self._dictionary_bytes)
+        return _parts(table.slice(row), self._n_rows)
 
     def close(self) -> None:
         """Close the file."""
@@ -139,7 +147,7 @@ class ArrowGroups:
         self._headers.close()
 
     def _open(self) -> None:
-        self._next = 0
+        self._next = self._batch_bytes = self._dictionary_bytes = 0
         for file in (self._file, self._headers):
             file.seek(self._start)
         options = ipc.IpcReadOptions(included_fields=self._included, use_threads=False)
@@ -153,7 +161,9 @@ class ArrowGroups:
             budget.check_bytes(sizes.n_bytes, ", decompressed")
             if not sizes.is_dictionary:
                 _check_rows(sizes.n_rows, sizes.n_bytes)
+                self._batch_bytes = sizes.n_bytes
                 return True
+            self._dictionary_bytes += sizes.n_bytes
         return False
 
 
@@ -190,6 +200,12 @@ def _check_rows(n_rows: int, n_bytes: int) -> None:
     """Raise `TooLarge` if there are many rows that take hardly any bytes."""
     if n_rows > 8 * n_bytes:
         budget.check_rows(n_rows)
+
+
+def _check_texts(n_texts: int, n_bytes: int) -> None:
+    """Raise `TooLarge` if long texts take hardly any bytes; the sink would get all of them."""
+    if n_texts > _SHARED * n_bytes:
+        budget.check_texts(n_texts)
 
 
 def _parts(table: Any, n_rows: int) -> Iterator[Any]:
