@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from scstream.errors import InputError
@@ -86,7 +87,7 @@ class Schema:
         free = (name for name in names if name not in self.other_columns and name and _utf8(name))
         return replace(self, features=tuple(dict.fromkeys(free)))
 
-    @property
+    @cached_property  # it is asked for every row
     def is_complete(self) -> bool:
         """Whether the features, and the lengths of vectors among them, are known."""
         return self.features is not None and not open_vectors(self.features)
