@@ -15,7 +15,12 @@ from scstream.serve.app import create_app
 from scstream.serve.docs import body_fields, type_of
 from scstream.serve.model import LocalModel
 from scstream.serve.settings import ServiceSettings
+from scstream.stream.checkpoint_log import CheckpointLog
+from scstream.stream.follower import Follower
 from scstream.stream.model_version import ModelVersion
+from scstream.stream.pool import ModelPool
+from scstream.stream.progress import Progress
+from scstream.stream.store import MemoryStore
 
 PAGE = Path(__file__).with_name("reference") / "http.md"
 HEAD = """\
@@ -33,6 +38,13 @@ Arrow if the header `Accept` asks for it.
 
 If a token is set, every route but `/`, `/docs`, `/docs.css`, `/page/...`, `/healthz` and `/readyz`
 needs the header `Authorization: Bearer TOKEN`."""
+KEYS = """\
+## With one model per key
+
+A service of a pipeline with one model per key needs to know which model to use. `/clusters`,
+`/clusters/{id}`, `/events` and `/model` have the parameter `key`. `/predict` has it too, or the
+field `key` of its JSON body, a text or a whole number. A request without a key gets `WrongKey`, and
+so does a request with one to a service of one model. There is one more route."""
 ERROR_PART = """\
 ## Errors
 
@@ -57,17 +69,30 @@ def page() -> str:
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             parts += _route(method, path, operation, description["components"]["schemas"])
+    description = _description(with_keys=True)
+    keys = description["paths"]["/keys"]["get"]
+    parts += [KEYS, *_route("get", "/keys", keys, description["components"]["schemas"])]
     rows = [(f"`{name}`", str(code), when) for name, (code, when) in ERRORS.items()]
     table = _table(("name", "status", "when"), rows)
     return "\n\n".join([*parts, PAGES, ERROR_PART, table]) + "\n"
 
 
-def _description() -> dict[str, Any]:
+def _description(*, with_keys: bool = False) -> dict[str, Any]:
+    if with_keys:
+        return create_app(_follower()).openapi()
     learner, _, _ = Settings.of({"random_state": 0}, feature_names=("x", "y")).update(
         np.eye(2).repeat(10, axis=0)
     )
     model_version = ModelVersion(0, 1, 0.0, ("x", "y"), learner, Steps())
     return create_app(LocalModel(model_version), ServiceSettings(learn=True)).openapi()
+
+
+def _follower() -> Follower:
+    """Return a follower of a pipeline with one model per key."""
+    store = MemoryStore()
+    pool = ModelPool.build({"random_state": 0}, Steps(), column="key", store=store)
+    CheckpointLog(store).publish(pool.freeze()(Progress(1)), time=0.0, batch=0)
+    return Follower(store)
 
 
 def _route(

@@ -24,6 +24,8 @@ __all__ = [
     "SourceRegressed",
     "StreamError",
     "TimeError",
+    "UnknownKey",
+    "WrongKey",
     "missing_extra",
 ]
 
@@ -79,6 +81,28 @@ class TimeError(InputError):
     --------
     >>> from scstream.errors import InputError, TimeError
     >>> issubclass(TimeError, InputError)
+    True
+    """
+
+
+class WrongKey(InputError):
+    """A key is missing where there is a model for every key, or given where there is one model.
+
+    Examples
+    --------
+    >>> from scstream.errors import InputError, WrongKey
+    >>> issubclass(WrongKey, InputError)
+    True
+    """
+
+
+class UnknownKey(InputError):
+    """There is no model of this key.
+
+    Examples
+    --------
+    >>> from scstream.errors import InputError, UnknownKey
+    >>> issubclass(UnknownKey, InputError)
     True
     """
 

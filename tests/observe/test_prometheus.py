@@ -228,6 +228,7 @@ def test_every_metric_that_is_shown_is_in_the_catalogue() -> None:
     metrics.shares([1.0], {"billing": 0.5})
     metrics.emit(StandingBy("process 7 on alpha", 3, 10.0))
     metrics.heartbeat_age = lambda: 2.0
+    metrics.key_lookups = lambda: (3, 1, 40_000)
     metrics.connections = lambda: {"source": True, "labels": False}
     text = metrics.exposition()[0].decode()
     shown = {

@@ -91,7 +91,7 @@ def test_every_error_is_in_the_reference() -> None:
         if name
     }
     assert len(found) > 20 and found <= set(make_http.ERRORS)
-    by_type = {"MissingExtra", "StreamError", "TimeError"}
+    by_type = {"CheckpointCorrupt", "MissingExtra", "StreamError", "TimeError", "UnknownKey"}
     assert set(make_http.ERRORS) - found == by_type
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from scstream import ScStream
 from scstream.errors import InputError, StreamError
-from scstream.io.model_file import pack_pipeline
 from scstream.model import Settings
 from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
@@ -388,12 +387,6 @@ def test_before_the_first_model_an_error_explains_what_to_do():
     store.put(name_of(1), SOUND[0])
     assert follower.refresh()
     assert follower.predict(ASKED).version == 1
-
-
-def test_checkpoints_of_keyed_models_are_rejected():
-    pool = pack_pipeline({"progress": progress_of(1).to_dict(), "segments": {}, "pool": {}})
-    with pytest.raises(InputError, match="a model for every key"):
-        Follower(store_of(pool))
 
 
 @pytest.mark.parametrize(

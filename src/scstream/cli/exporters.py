@@ -98,7 +98,10 @@ def _serve(
     host, port = parse_host_port("--serve", address)
     processor, measure = pipeline.processor, pipeline.on_batch
     if not isinstance(processor, OneModel):
-        raise InputError("--serve needs one model for all rows; remove --serve or schema.key.")
+        raise InputError(
+            "--serve needs one model for all rows; remove it, and serve the checkpoints of the "
+            "models of keys with `scstream serve`."
+        )
     served, live = LocalModel(), Live()
     settings = ServiceSettings(
         host=host,

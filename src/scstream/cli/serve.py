@@ -30,6 +30,7 @@ from scstream.serve.live import Live
 from scstream.serve.model import LocalModel, ModelProvider, Poller
 from scstream.serve.settings import EXPOSED, ServiceSettings
 from scstream.stream.follower import Follower
+from scstream.stream.keyed import KeyOptions
 
 _MESSAGES = {  # of events on a terminal
     "serving": "serving at {url}; see {url}/docs for the routes",
@@ -77,7 +78,8 @@ def serve_model(
 
     model: ModelProvider
     if is_followed:
-        model, saver = Follower(open_store(tables), emit=report), None
+        memory = tables.get("keys", {}).get("memory", KeyOptions.memory)
+        model, saver = Follower(open_store(tables), emit=report, memory=memory), None
     else:
         model = LocalModel.open(place)
         saver = ModelSaver(model, save, every=save_every, report=report)

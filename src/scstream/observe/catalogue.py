@@ -13,6 +13,7 @@ EDITS = ("applied", "refused")
 ALERTS = ("novelty", "rejected", "log_density", "born", "died")
 QUOTAS = ("max_keys", "max_new_keys", "max_rows", "max_tenant_keys", "max_tenant_rows")
 SINKS = ("labels", "dead_letters", "alerts", "events")
+LOOKUPS = ("hit", "miss")
 STATUSES = ("2xx", "3xx", "4xx", "5xx")
 RANKS = tuple(str(rank) for rank in range(1, 11))
 ROUTES = (
@@ -24,6 +25,7 @@ ROUTES = (
     "/docs.css",
     "/events",
     "/healthz",
+    "/keys",
     "/learn",
     "/live",
     "/metrics",
@@ -86,6 +88,7 @@ METRICS = (
         "scstream_keys",
         "gauge",
         "Number of keys that have a model after the last batch; absent with one model.",
+        "both",
     ),
     MetricInfo(
         "scstream_novel_rows_total",
@@ -247,6 +250,23 @@ METRICS = (
         "service",
     ),
     MetricInfo(
-        "scstream_model_clusters", "gauge", "Number of clusters of the model in use.", "service"
+        "scstream_model_clusters",
+        "gauge",
+        "Number of clusters of the model in use, or of the models of all keys.",
+        "service",
+    ),
+    MetricInfo(
+        "scstream_key_lookups_total",
+        "counter",
+        "Models of keys that requests needed: found in memory (hit), or read from the store "
+        "(miss); absent with one model.",
+        "service",
+        {"result": LOOKUPS},
+    ),
+    MetricInfo(
+        "scstream_key_memory_bytes",
+        "gauge",
+        "Bytes of the models of keys in memory; absent with one model.",
+        "service",
     ),
 )

@@ -18,6 +18,7 @@ from scstream.kernels import kernels_in_use
 from scstream.observe.catalogue import (
     ALERTS,
     EVENTS,
+    LOOKUPS,
     METRICS,
     OTHER,
     PHASES,
@@ -53,7 +54,7 @@ try:
         ProcessCollector,
         generate_latest,
     )
-    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 except ImportError as error:
     raise missing_extra("prometheus-client", "metrics") from error
 
@@ -109,6 +110,7 @@ class Metrics:
         self.lag = lag
         self.connections: Callable[[], Mapping[str, bool]] | None = None  # see `Pipeline`
         self.heartbeat_age: Callable[[], float | None] | None = None  # of a pipeline elsewhere
+        self.key_lookups: Callable[[], tuple[int, int, int] | None] | None = None  # of the service
         self._lock = Lock()
         self._registered: set[str] = set()
         self._n_named = 0  # clusters with names that are exported
@@ -120,6 +122,7 @@ class Metrics:
         self._registry.register(cast(Any, _LagCollector(self)))
         self._registry.register(cast(Any, _HeartbeatCollector(self)))
         self._registry.register(cast(Any, _ConnectionCollector(self)))
+        self._registry.register(cast(Any, _KeyCollector(self)))
         self._gauge("scstream_info").labels(version=__version__, kernels=kernels_in_use()).set(1)
         self._register("scstream_info")
         if max_clusters is not None:
@@ -175,7 +178,9 @@ class Metrics:
             self._count("scstream_predicted_rows_total", rows)
             self._count("scstream_predicted_novel_rows_total", novel)
 
-    def model(self, version: int, batch: int, *, at: float, clusters: int) -> None:
+    def model(
+        self, version: int, batch: int, *, at: float, clusters: int, keys: int | None = None
+    ) -> None:
         """Set the metrics of the model in use.
 
         Parameters
@@ -188,12 +193,15 @@ class Metrics:
             Time at which it was learned, in seconds since 1970.
         clusters : int
             Number of clusters.
+        keys : int, optional
+            Number of keys, if every key has a model.
         """
         self._register(*_FROM_START["service"])
         self._set("scstream_model_version", version)
         self._set("scstream_model_batch", batch)
         self._set("scstream_model_timestamp_seconds", at)
         self._set("scstream_model_clusters", clusters)
+        self._set("scstream_keys", keys)
 
     def shares(self, shares: ArrayLike, names: Mapping[str, float] | None = None) -> None:
         """Set the shares of the largest clusters, by rank, and of clusters with names.
@@ -308,6 +316,7 @@ _FROM_START = {
     side: [each.name for each in METRICS if each.kind != "gauge" and each.side in (side, "both")]
     for side in ("pipeline", "service")
 }
+_FROM_START["service"].remove("scstream_key_lookups_total")  # absent with one model
 _ALL_LABELS = ("scstream_phase_seconds", "scstream_events_total", "scstream_alerts_total")
 
 
@@ -358,6 +367,26 @@ class _HeartbeatCollector:
         value = None if age is None else age()
         if value is not None and isfinite(value):
             yield _family("scstream_heartbeat_age_seconds", value)
+
+
+class _KeyCollector:
+    """Reads at a scrape how many models of keys were found in memory."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        lookups = self._metrics.key_lookups
+        found = None if lookups is None else lookups()
+        if found is None:
+            return
+        *counts, n_bytes = found
+        info = next(each for each in METRICS if each.name == "scstream_key_lookups_total")
+        family = CounterMetricFamily(info.name, info.meaning, labels=["result"])
+        for result, n in zip(LOOKUPS, counts, strict=True):
+            family.add_metric([result], n)
+        yield family
+        yield _family("scstream_key_memory_bytes", n_bytes)
 
 
 class _ConnectionCollector:

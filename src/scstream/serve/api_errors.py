@@ -11,6 +11,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 ERRORS: Mapping[str, tuple[int, str]] = {
     "Busy": (503, "Too many requests, bytes or batches are under way; try again."),
+    "CheckpointCorrupt": (503, "The model of the key is damaged in the store."),
     "Defect": (500, "The service has a bug; its log has the traceback."),
     "Draining": (503, "The service is about to end."),
     "HeadTooLarge": (431, "Address and headers are too long."),
@@ -32,8 +33,10 @@ ERRORS: Mapping[str, tuple[int, str]] = {
     "TooManyNumbers": (422, "The response would have too many numbers."),
     "TooManyRows": (422, "The body has too many rows."),
     "TooSlow": (408, "The body did not arrive in time."),
+    "UnknownKey": (404, "There is no model of the key."),
     "UnknownType": (415, "The type of the body is not known."),
     "WrongHost": (421, "The Host header is not a name of the service."),
+    "WrongKey": (400, "A key is missing, or is given though there is one model for all rows."),
     "WrongMethod": (405, "The route has other methods."),
     "WrongOrigin": (403, "A page of another site sent the request."),
     "WrongToken": (401, "The token is missing or wrong."),

@@ -116,7 +116,7 @@ class _ServiceApp(FastAPI):
             on_defect=lambda trace: service.emit(Defect(trace)),
         )
         self._outermost: ASGIApp = limits if around is None else around(limits)
-        self._described: Any = ...  # the row format that `openapi_schema` describes
+        self._described: Any = ...  # what `openapi_schema` depends on
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -125,8 +125,9 @@ class _ServiceApp(FastAPI):
     def openapi(self) -> Json:
         """Return the description; it is made again if the model has changed its columns."""
         service: Service = self.state.service
-        if self.openapi_schema is None or self._described != service.current_format():
-            self._described = service.current_format()
+        described = service.current_format(), service.is_keyed
+        if self.openapi_schema is None or self._described != described:
+            self._described = described
             self.openapi_schema = _describe(self, service)
         return self.openapi_schema
 
@@ -152,8 +153,25 @@ def _describe(app: FastAPI, service: Service) -> Json:
             json_schema = body["content"]["application/json"]["schema"]
             components["schemas"] |= json_schema.pop("$defs", {})
             paths[path]["post"]["requestBody"] = body
+    _describe_keys(paths, is_keyed=service.is_keyed)
     _describe_tokens(service.settings, paths, components)
     return found
+
+
+def _describe_keys(paths: Json, *, is_keyed: bool) -> None:
+    """Say which routes need a key; those of one model have none."""
+    if not is_keyed:
+        del paths["/keys"]
+    for operation in (each for operations in paths.values() for each in operations.values()):
+        for each in [each for each in operation.get("parameters", ()) if each["name"] == "key"]:
+            if not is_keyed:
+                operation["parameters"].remove(each)
+            else:
+                each |= {"required": True, "schema": {"type": "string"}}
+    if is_keyed:
+        schema = {"type": "string"}
+        about = {"name": "key", "in": "query", "schema": schema, "description": "Which model."}
+        paths["/predict"]["post"]["parameters"] = [about]
 
 
 def _describe_tokens(settings: ServiceSettings, paths: Json, components: Json) -> None:

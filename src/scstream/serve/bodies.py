@@ -18,7 +18,7 @@ from scstream.preprocess.block import Block
 from scstream.serve.api_errors import ApiError
 from scstream.serve.model import text_of
 from scstream.stream.checks import NUMBERS, number_column, quoted, text_column
-from scstream.stream.model_version import ModelVersion
+from scstream.stream.keyed_version import KeyedVersion, Version
 from scstream.stream.schema import Schema
 
 try:
@@ -30,7 +30,7 @@ JSON = b"application/json"
 ARROW = b"application/vnd.apache.arrow.stream"
 _LONG = 2**18  # bytes of a body whose brackets are counted before it is parsed
 _MAX_QUOTES = 100_000  # quotation marks at which a body is split
-_PARTS = ("columns", "rows", "time", "probabilities")
+_PARTS = ("columns", "rows", "time", "probabilities", "key")
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,10 @@ class RowFormat:
     missing: bool = False  # entries may be null
 
     @classmethod
-    def of(cls, version: ModelVersion) -> Self:
+    def of(cls, version: Version) -> Self:
         """Return the format of rows before preprocessing."""
+        if isinstance(version, KeyedVersion):
+            return cls(() if version.text else version.columns or (), text=version.text)
         family = version.model.family
         text = text_of(version)
         if text is not None:
@@ -80,6 +82,11 @@ class RowsRequest:
 
 def read_json(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
     """Read a body of JSON; raises `ApiError`, or `TooLarge`."""
+    return rows_request(load_json(body, form, max_n=max_n), body, form, max_n=max_n)
+
+
+def load_json(body: bytes, form: RowFormat, *, max_n: int) -> Plain:
+    """Return the fields of a body of JSON, whose rows are not checked yet."""
     if len(body) > _LONG and form.text is None:
         # An empty array takes a few bytes in a body, but many in memory.
         _check_count(body.count(b"[") + body.count(b"{") - form.width - len(_PARTS), max_n)
@@ -99,6 +106,23 @@ def read_json(body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
             raise _invalid(f"the body has a field {quoted(name)}; it may have {', '.join(_PARTS)}.")
     if ("columns" in content) == ("rows" in content):
         raise _invalid("the body must have either 'columns' or 'rows'.")
+    return content
+
+
+def key_of(content: Plain, given: str | None) -> str | None:
+    """Return the key in the body or in the query; raises `ApiError` if they contradict."""
+    key = content.get("key")
+    if key is None:
+        return given
+    if type(key) not in (str, int):
+        raise _invalid(f"'key' must be a text or a whole number, got {quoted(key)}.")
+    if given not in (None, str(key)):
+        raise _invalid("the body and the query name different keys; give one of them.")
+    return str(key)
+
+
+def rows_request(content: Plain, body: bytes, form: RowFormat, *, max_n: int) -> RowsRequest:
+    """Return the rows in the fields of a body, and its options."""
     rows = _rows(content, body, form, max_n)
     return RowsRequest(rows, _time(content.get("time")), _flag(content.get("probabilities", False)))
 

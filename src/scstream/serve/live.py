@@ -30,7 +30,7 @@ from scstream.stream.model_version import ModelVersion
 
 try:
     from starlette.requests import Request
-    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
     from starlette.routing import BaseRoute, Route
     from starlette.types import Message, Receive, Scope, Send
 except ImportError as error:
@@ -66,6 +66,8 @@ class Live:
     ----------
     editable : bool
         Whether the page offers to name clusters; `create_app` sets it if there is a write token.
+    is_off : bool
+        Whether there is no model to show, because every key has one; then ``/`` shows ``/docs``.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Live:
         self.n_subscribers = n_subscribers
         self.n_subscribed = 0
         self.editable = False
+        self.is_off = False
         self._clock = clock
         self._lock = Lock()  # held only briefly
         self._closed = False
@@ -270,6 +273,8 @@ def live_routes(live: Live) -> list[BaseRoute]:
     """
 
     async def page(request: Request) -> Response:
+        if live.is_off and request.url.path == "/":
+            return RedirectResponse("docs")
         found = _files().get(request.path_params.get("name", "index.html"))
         if found is None:
             return _error(404, "NotFound", "the page has no file of that name.")

@@ -23,6 +23,8 @@ from scstream.preprocess import Steps
 from scstream.preprocess.block import Block
 from scstream.preprocess.text import TextStep
 from scstream.stream.edit_queue import EditRequest
+from scstream.stream.follower import of_one_model
+from scstream.stream.keyed_version import Version
 from scstream.stream.model_version import ModelVersion, frozen
 from scstream.stream.processor import edit_prepared, learn_block
 from scstream.stream.progress import Progress
@@ -34,8 +36,14 @@ _LONGEST_PAUSE = 60.0  # seconds
 class ModelProvider(Protocol):
     """Gives the service its current model; `scstream.stream.follower.Follower` is one, too."""
 
-    def current(self) -> ModelVersion:
-        """Return the current version; raises `StreamError` while there is none."""
+    def current(self, key: str | None = None) -> ModelVersion:
+        """Return the current version of the model, of a key if there is one for every key.
+
+        Raises `StreamError` while there is none, `WrongKey` and `UnknownKey`.
+        """
+
+    def latest(self) -> Version:
+        """Return the current version of the model, or of the models of all keys."""
 
     def refresh(self) -> bool:
         """Load a newer version if there is one; return whether there was."""
@@ -106,12 +114,16 @@ class LocalModel:
         _, pipeline = read_checkpoint(content, name=name)
         return cls(version, steps=Steps.load(pipeline["steps"]) if pipeline else None)
 
-    def current(self) -> ModelVersion:
+    def current(self, key: str | None = None) -> ModelVersion:
         """Return the current version."""
         version = self._current
         if version is None:
             raise StreamError("there is no model before the first batch; try again later.")
-        return version
+        return of_one_model(version, key)
+
+    def latest(self) -> ModelVersion:
+        """Return the current version."""
+        return self.current()
 
     def refresh(self) -> bool:
         """Return False: `learn` and `publish` set the current version."""
@@ -195,7 +207,7 @@ class Poller:
         model: ModelProvider,
         *,
         every: float = 2.0,
-        changed: Callable[[ModelVersion], None] = lambda version: None,
+        changed: Callable[[Version], None] = lambda version: None,
         emit: EventCallback = ignore_event,
     ) -> None:
         self._model = model
@@ -230,7 +242,7 @@ class Poller:
             return False
         if newer:
             try:
-                self._changed(self._model.current())
+                self._changed(self._model.latest())
             except Exception:  # a broken listener must not stop the service
                 self._emit(Defect(traceback.format_exc()))
         return newer

@@ -22,6 +22,8 @@ from scstream.serve.model import content_of
 from scstream.serve.responses import to_json, version_headers
 from scstream.serve.service import Service
 from scstream.stream.checks import quoted
+from scstream.stream.keyed import MAX_KEY_LENGTH
+from scstream.stream.keyed_version import KeyedVersion, Version
 from scstream.stream.model_version import ModelVersion
 
 try:
@@ -54,12 +56,18 @@ Kind = Annotated[
     Query(description="Only events of this kind."),
 ]
 EventLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of events to return.")]
+KeyLimit = Annotated[int, Query(ge=1, le=1000, description="Largest number of keys to return.")]
+KeyOffset = Annotated[int, Query(ge=0, le=10**9, description="Number of keys to skip.")]
+Key = Annotated[
+    str | None,
+    Query(max_length=MAX_KEY_LENGTH, description="Which model, of a pipeline with keys."),
+]
 Id = Annotated[int, Path(ge=0, le=_LARGEST_ID, description="Id of a cluster.")]
 
 GUARDED = (401, 421, 500, 503)  # of all routes but the health checks
-TAKES_ROWS = (*GUARDED, 400, 403, 408, 413, 415, 422)
+TAKES_ROWS = (*GUARDED, 400, 403, 404, 408, 413, 415, 422)
 STATUS = {
-    400: "The body cannot be read.",
+    400: "The body cannot be read, or there is no key where one is needed.",
     401: "The token is missing or wrong.",
     403: "Not allowed here.",
     404: "Not found.",
@@ -100,7 +108,8 @@ def rows_router(service: Service) -> APIRouter:
         context: RequestContext = request.scope["scstream"]
         kind, arrow = body_type(context.headers)
         body = await context.body()
-        result = await service.predict(body, kind, arrow=arrow)
+        key = request.query_params.get("key") if request.scope["query_string"] else None
+        result = await service.predict(body, kind, arrow=arrow, key=key)
         context.n_rows, context.n_novel = result.n_rows, result.n_novel
         headers = {"content-type": result.kind} | (version_headers(result.version) if arrow else {})
         return Response(result.content, headers=headers)
@@ -135,9 +144,10 @@ def rows_router(service: Service) -> APIRouter:
 
 def request_body(base: type[schemas.LearnRequest], service: Service) -> Json:
     """Return the OpenAPI request body of a route that takes rows, for the current model."""
-    schema = schemas.request_schema(
-        base, service.current_format(), service.current_ranges(), max_rows=service.settings.rows
-    )
+    form, ranges = service.current_format(), service.current_ranges()
+    if service.is_keyed:  # the family may differ from key to key
+        base, form = schemas.KeyedPredictRequest, None
+    schema = schemas.request_schema(base, form, ranges, max_rows=service.settings.rows)
     stream = {
         "type": "string",
         "format": "binary",
@@ -176,10 +186,11 @@ def read_router(service: Service) -> APIRouter:
         else:
             router.add_api_route(path, endpoint, responses=responses, response_model=response)
 
-    add("/clusters", reads.clusters, schemas.ClusterPage, *GUARDED)
-    add("/clusters/{id}", reads.cluster, schemas.OneCluster, *GUARDED, 404)
-    add("/events", reads.events, schemas.EventPage, *GUARDED)
-    add("/model", reads.model, MODEL, *GUARDED)
+    add("/clusters", reads.clusters, schemas.ClusterPage, *GUARDED, 400, 404)
+    add("/clusters/{id}", reads.cluster, schemas.OneCluster, *GUARDED, 400, 404)
+    add("/events", reads.events, schemas.EventPage, *GUARDED, 400, 404)
+    add("/model", reads.model, MODEL, *GUARDED, 400, 404)
+    add("/keys", reads.keys, schemas.KeyPage, *GUARDED, 400)
     add("/healthz", reads.healthz, schemas.Alive, 500)
     add("/readyz", reads.readyz, schemas.Ready, 500, 503)
     add("/metrics", reads.metrics, "text/plain", *GUARDED, 404)
@@ -194,22 +205,27 @@ class ReadRoutes:
         self._table: tuple[ModelVersion | None, ClusterTable | None] = (None, None)
 
     async def clusters(
-        self, *, limit: Limit = 50, offset: Offset = 0, sort: Sort = "weight"
+        self, *, limit: Limit = 50, offset: Offset = 0, sort: Sort = "weight", key: Key = None
     ) -> Response:
         """List the clusters at the time of the last batch, page by page."""
-        version = self._service.model.current()
+        version = await self._service.version_of(key)
         return await self._service.run(lambda: self._page(version, limit, offset, sort))
 
-    async def cluster(self, id: Id) -> Response:
+    async def cluster(self, id: Id, *, key: Key = None) -> Response:
         """Return one cluster and its events."""
-        version = self._service.model.current()
+        version = await self._service.version_of(key)
         return await self._service.run(lambda: self._one(version, id))
 
     async def events(
-        self, *, since: Since = None, kind: Kind = None, limit: EventLimit = 100
+        self,
+        *,
+        since: Since = None,
+        kind: Kind = None,
+        limit: EventLimit = 100,
+        key: Key = None,
     ) -> Response:
         """List the recent events of the clusters, the newest first."""
-        version = self._service.model.current()
+        version = await self._service.version_of(key)
         found = [
             event
             for event in reversed(version.model.events)
@@ -217,9 +233,18 @@ class ReadRoutes:
         ]
         return _json(version, total=len(found), events=found[:limit])
 
-    async def model(self) -> Response:
+    async def keys(self, *, limit: KeyLimit = 100, offset: KeyOffset = 0) -> Response:
+        """List the keys with their numbers of clusters, in order of their first rows."""
+        version = self._service.model.latest()
+        if not isinstance(version, KeyedVersion):
+            raise ApiError("WrongKey", "there is one model for all rows here; it has no keys.")
+        found = await self._service.run(lambda: version.keys(offset, limit))
+        rows = [{"key": key, "clusters": n_clusters} for key, n_clusters in found.items()]
+        return _json(version, total=version.n_keys, limit=limit, offset=offset, keys=rows)
+
+    async def model(self, *, key: Key = None) -> Response:
         """Download the model file, for `ScStream.load` and `scstream predict`."""
-        version = self._service.model.current()
+        version = await self._service.version_of(key)
         async with self._service.downloads:
             content = await self._service.run(lambda: content_of(version))
         name = f"model-{version.version}.scstream"
@@ -241,7 +266,7 @@ class ReadRoutes:
         service = self._service
         if service.draining:
             raise ApiError("Draining", "the service is about to end.")
-        version = service.model.current()
+        version = service.model.latest()
         age = max(time.time() - version.at, 0.0) if version.at else None  # a file has no time
         stale, heartbeat = service.settings.stale, service.heartbeat_age
         if heartbeat is not None and 0 < stale < heartbeat:
@@ -337,7 +362,7 @@ def binary(kind: str, description: str) -> dict[int | str, Json]:
     return {200: {"content": {kind: {"schema": schema}}}}
 
 
-def _json(version: ModelVersion, **values: Any) -> Response:
+def _json(version: Version, **values: Any) -> Response:
     content = to_json({**values, "version": version.version, "batch": version.batch})
     return Response(content, media_type="application/json")
 

@@ -48,6 +48,14 @@ class PredictRequest(LearnRequest):
     )
 
 
+class KeyedPredictRequest(PredictRequest):
+    """Rows to predict with the model of a key."""
+
+    key: str | int | None = Field(
+        default=None, description="Which model; may be given as the parameter `key` instead."
+    )
+
+
 class ErrorBody(BaseModel):
     """Why a request failed."""
 
@@ -156,6 +164,22 @@ class EventPage(Origin):
     events: list[EventRow]
 
 
+class KeyRow(BaseModel):
+    """One key."""
+
+    key: str
+    clusters: int = Field(description="Number of clusters of its model.")
+
+
+class KeyPage(Origin):
+    """Some of the keys."""
+
+    total: int = Field(description="Number of all keys.")
+    limit: int
+    offset: int
+    keys: list[KeyRow]
+
+
 class Alive(BaseModel):
     """The service runs."""
 
@@ -195,7 +219,8 @@ def request_models(
     max_rows: int,
 ) -> list[type[LearnRequest]]:
     """Return `base` with the field "columns", and with the field "rows" unless rows are texts."""
-    length = Field(min_length=0 if base is PredictRequest else 1, max_length=max_rows)
+    least = 0 if issubclass(base, PredictRequest) else 1
+    length = Field(min_length=least, max_length=max_rows)
     columns: Any = dict[str, list[Any]]
     row: Any = list[float | None]
     if row_format is not None:

@@ -21,7 +21,15 @@ from scstream.io.header import Json
 from scstream.observe import events
 from scstream.observe.catalogue import OTHER, ROUTES
 from scstream.serve.api_errors import ApiError
-from scstream.serve.bodies import ARROW, RowFormat, RowsRequest, read_arrow, read_json
+from scstream.serve.bodies import (
+    ARROW,
+    RowFormat,
+    RowsRequest,
+    key_of,
+    load_json,
+    read_arrow,
+    rows_request,
+)
 from scstream.serve.domain import Range, accepted_ranges
 from scstream.serve.limits import RequestContext
 from scstream.serve.model import LocalModel, ModelProvider, UpdateResult
@@ -29,6 +37,7 @@ from scstream.serve.responses import prediction_body
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.edit_queue import EditRequest, submit
 from scstream.stream.follower import Follower
+from scstream.stream.keyed_version import KeyedVersion, Version
 from scstream.stream.model_version import ModelVersion
 from scstream.stream.store import Store
 
@@ -76,10 +85,23 @@ class Service:
         self._pool = ThreadPoolExecutor(settings.threads, "scstream-predict")
         self._writer = ThreadPoolExecutor(1, "scstream-learn")
         self._n_waiting = 0  # batches that wait to be learned
-        self._format: tuple[ModelVersion | None, RowFormat] = (None, RowFormat(()))
+        self._format: tuple[Version | None, RowFormat] = (None, RowFormat(()))
 
-    def format_of(self, version: ModelVersion) -> RowFormat:
-        """Return the format of the rows of a model version."""
+    @property
+    def is_keyed(self) -> bool:
+        """Whether there is a model for every key; False while there is none."""
+        with suppress(StreamError):
+            return isinstance(self.model.latest(), KeyedVersion)
+        return False
+
+    async def version_of(self, key: str | None) -> ModelVersion:
+        """Return the current model; that of a key may have to be read."""
+        if key is None:
+            return self.model.current()
+        return await self.run(partial(self.model.current, key))
+
+    def format_of(self, version: Version) -> RowFormat:
+        """Return the format of the rows of a version."""
         known, row_format = self._format
         if known is not version:
             row_format = RowFormat.of(version)
@@ -89,34 +111,47 @@ class Service:
     def current_format(self) -> RowFormat | None:
         """Return the format of the rows of the current model; None while there is no model."""
         with suppress(StreamError):
-            return self.format_of(self.model.current())
+            return self.format_of(self.model.latest())
         return None
 
     def current_ranges(self) -> Sequence[Range] | None:
         """Return the range of the entries that the current model accepts, if it is known."""
         with suppress(StreamError):
-            return accepted_ranges(self.model.current())
+            version = self.model.latest()
+            return accepted_ranges(version) if isinstance(version, ModelVersion) else None
         return None
 
-    async def predict(self, body: bytes, kind: bytes, *, arrow: bool) -> PredictResult:
-        """Predict a small request at once, and a large one on a thread."""
-        if len(body) > _SMALL_BODY or kind == ARROW:
-            return await self.run(partial(self._decode_and_predict, body, kind, arrow=arrow))
-        version = self.model.current()
-        request = self._decode(version, body, kind)
+    async def predict(
+        self, body: bytes, kind: bytes, *, arrow: bool, key: str | None = None
+    ) -> PredictResult:
+        """Predict a small request at once, and a large one, or one of a key, on a thread."""
+        if len(body) > _SMALL_BODY or kind == ARROW or self.is_keyed:
+            return await self.run(partial(self._decode_and_predict, body, kind, key, arrow=arrow))
+        version, request = self._decode(body, kind, key)
         is_large = len(body) * (len(version.model.state.ids) + 1) > _SMALL_TASK
         if is_large or request.time is not None or request.probabilities:
             return await self.run(partial(self._predict, version, request, arrow=arrow))
         return self._predict(version, request, arrow=arrow)
 
-    def _decode_and_predict(self, body: bytes, kind: bytes, *, arrow: bool) -> PredictResult:
-        version = self.model.current()
-        return self._predict(version, self._decode(version, body, kind), arrow=arrow)
+    def _decode_and_predict(
+        self, body: bytes, kind: bytes, key: str | None, *, arrow: bool
+    ) -> PredictResult:
+        version, request = self._decode(body, kind, key)
+        return self._predict(version, request, arrow=arrow)
 
-    def _decode(self, version: ModelVersion, body: bytes, kind: bytes) -> RowsRequest:
-        read = read_arrow if kind == ARROW else read_json
+    def _decode(
+        self, body: bytes, kind: bytes, key: str | None
+    ) -> tuple[ModelVersion, RowsRequest]:
+        """Return the model that a request is about, and its rows."""
+        max_n, latest = self.settings.rows, self.model.latest()
         try:
-            return read(body, self.format_of(version), max_n=self.settings.rows)
+            if kind == ARROW:
+                version = self.model.current(key)
+                return version, read_arrow(body, self.format_of(version), max_n=max_n)
+            content = load_json(body, self.format_of(latest), max_n=max_n)
+            version = self.model.current(key_of(content, key))
+            form = self.format_of(version)
+            return version, rows_request(content, body, form, max_n=max_n)
         except TooLarge as error:
             raise ApiError("TooLarge", f"the body {error}") from None
 
@@ -130,7 +165,7 @@ class Service:
         probabilities = None
         if request.probabilities:
             probabilities = version.predicted("probabilities", X, time=request.time)
-        if self.live is not None:
+        if self.live is not None and not self.live.is_off:
             self.live.add_predicted(X, prediction.label)
         content, kind = prediction_body(version, prediction, probabilities, arrow=arrow)
         n_novel = int(np.count_nonzero(prediction.label == NOVEL))
@@ -153,7 +188,7 @@ class Service:
 
     def _learn(self, model: LocalModel, body: bytes, kind: bytes) -> UpdateResult:
         started = time.perf_counter()
-        request = self._decode(model.current(), body, kind)
+        _, request = self._decode(body, kind, None)
         if request.probabilities or not request.n_rows:
             detail = "a batch to learn needs at least one row, and no 'probabilities'."
             raise ApiError("InputError", detail)
@@ -171,6 +206,9 @@ class Service:
 
     async def edit(self, request: EditRequest, *, client: str) -> tuple[int, Json]:
         """Apply an edit here, or send it to the pipeline; return the status and the response."""
+        if self.is_keyed:
+            detail = "the models of keys are edited with `scstream edit` and --key."
+            raise ApiError("NotAllowed", detail)
         if self.edits is not None:
             number = await self.run(partial(submit, self.edits, request))
             self.emit(events.EditSent(number, request.action, request.author, client))
@@ -215,24 +253,41 @@ class Service:
         """Seconds since the pipeline was seen to work; None if the model follows none with one."""
         return self.model.heartbeat_age if isinstance(self.model, Follower) else None
 
+    def _key_lookups(self) -> tuple[int, int, int] | None:
+        """Return how many models of keys were in memory, how many were not, and bytes in memory."""
+        if not self.is_keyed or not isinstance(self.model, Follower):
+            return None
+        keyed = self.model.keyed
+        return keyed.n_hits, keyed.n_misses, keyed.n_bytes
+
     def begin(self) -> None:
         """Show the first model to the live page and the metrics, if there is one already."""
         if self.metrics is not None:
             self.metrics.heartbeat_age = lambda: self.heartbeat_age
+            self.metrics.key_lookups = self._key_lookups
         with suppress(StreamError):
-            self.model_changed(self.model.current())
+            self.model_changed(self.model.latest())
 
     def model_changed(
-        self, version: ModelVersion, *, X: Rows | None = None, labels: Labels | None = None
+        self, version: Version, *, X: Rows | None = None, labels: Labels | None = None
     ) -> None:
         """Show a new model, and the rows that it learned, to the live page and the metrics."""
+        one = version if isinstance(version, ModelVersion) else None
         if self.live is not None:
-            self.live.add_version(version, X=X, labels=labels)
-        if self.metrics is not None:
-            n_clusters = len(version.model.state.ids)
-            at = version.at or nan  # a file has no time
-            self.metrics.model(version.version, version.batch, at=at, clusters=n_clusters)
-            self.metrics.shares(version.model.state.share, version.model.named_shares)
+            self.live.is_off = one is None
+            if one is not None:
+                self.live.add_version(one, X=X, labels=labels)
+        if self.metrics is None:
+            return
+        self.metrics.model(
+            version.version,
+            version.batch,
+            at=version.at or nan,  # a file has no time
+            clusters=version.n_clusters,
+            keys=version.n_keys if isinstance(version, KeyedVersion) else None,
+        )
+        if one is not None:
+            self.metrics.shares(one.model.state.share, one.model.named_shares)
 
     def request_done(self, context: RequestContext) -> None:
         """Count and log a finished request."""

@@ -85,18 +85,10 @@ class PoolIndex:
 
     def to_state(self, segments: Sequence[Segment], *, limit: int = 0) -> PoolState:
         """Undo `PoolState.to_arrays`; the keys of `last_seen` come in order of batches."""
-        columns = [
-            column.view("<u4")[: self.n_keys].tolist()
-            for column in (self.width, self.segment, self.start, self.length, self.clusters)
-        ]
-        text, index, position = self.text.tobytes(), {}, 0
-        for width, segment, start, length, n_clusters in zip(*columns, strict=True):
-            key = text[position : position + width].decode("utf-8", "surrogatepass")
-            position += width
+        index, extents = {}, self.extents(segments)
+        for (key, extent), n_clusters in zip(extents.items(), self.column("clusters"), strict=True):
             entry = index[key] = KeyedEntry(n_clusters=n_clusters)
-            entry.extent = Extent(segments[segment], start, length)
-        if len(index) != self.n_keys:
-            raise ValueError("the number of keys is wrong")
+            entry.extent = extent
         keys, last_seen = list(index), {}
         failing = (keys[i] for i in self.failing.tolist())
         failures = dict(zip(failing, self.failures.tolist(), strict=True))
@@ -104,6 +96,23 @@ class PoolIndex:
             batches = self.last_seen.tolist()
             last_seen = {keys[i]: batches[i] for i in np.argsort(batches, kind="stable").tolist()}
         return PoolState(index, failures, last_seen, self.names, self.n_batches, limit)
+
+    def extents(self, segments: Sequence[Segment]) -> dict[str, Extent]:
+        """Return where the model of every key is; raises ValueError or LookupError."""
+        columns = map(self.column, ("width", "segment", "start", "length"))
+        text, found, position = self.text.tobytes(), {}, 0
+        for width, segment, start, length in zip(*columns, strict=True):
+            key = text[position : position + width].decode("utf-8", "surrogatepass")
+            position += width
+            found[key] = Extent(segments[segment], start, length)
+        if len(found) != self.n_keys:
+            raise ValueError("the number of keys is wrong")
+        return found
+
+    def column(self, name: str) -> list[int]:
+        """Return one of the numbers of every key."""
+        numbers: list[int] = getattr(self, name).view("<u4")[: self.n_keys].tolist()
+        return numbers
 
 
 def _narrow(values: Iterable[int]) -> NDArray[np.int64]:

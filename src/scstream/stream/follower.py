@@ -9,9 +9,15 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from scstream.errors import CheckpointCorrupt, CheckpointTooNew, InputError, StreamError
+from scstream.errors import (
+    CheckpointCorrupt,
+    CheckpointTooNew,
+    InputError,
+    StreamError,
+    WrongKey,
+)
 from scstream.observe.events import (
     CheckpointDamaged,
     CheckpointLoaded,
@@ -22,6 +28,7 @@ from scstream.observe.events import (
 from scstream.stream import connectors
 from scstream.stream.checkpoint_log import VERSION, CheckpointLog
 from scstream.stream.clock import Clock, SystemClock
+from scstream.stream.keyed_version import KeyedModels, KeyedVersion, Version, read_version
 from scstream.stream.lease import LeaseObserver
 from scstream.stream.model_version import Answer, ModelVersion, Request
 from scstream.stream.store import Store, number_of, numbered_names
@@ -35,7 +42,7 @@ class Follower:
 
     Versions never go back by themselves: a damaged checkpoint is skipped, and checkpoints older
     than the one in use are ignored. Threads may predict while another one refreshes; each
-    prediction is made by one version.
+    prediction is made by one version. Models of keys are read when they are needed.
 
     Parameters
     ----------
@@ -48,6 +55,13 @@ class Follower:
         The time.
     n_jobs : int
         Maximum number of threads of a prediction, -1 for one per core. Small ones use one.
+    memory : int or str
+        Bytes that models of keys in memory may take, as `keys.memory` of a pipeline.
+
+    Attributes
+    ----------
+    keyed : KeyedModels
+        The models of keys in memory, of a pipeline with one model per key.
 
     Examples
     --------
@@ -79,12 +93,14 @@ class Follower:
         emit: EventCallback = ignore_event,
         clock: Clock | None = None,
         n_jobs: int = -1,
+        memory: int | str = "512MB",
     ) -> None:
         self.store = store
         self._emit = emit
         self._clock = clock or SystemClock()
         self._n_jobs = n_jobs
-        self._current: ModelVersion | None = None
+        self.keyed = KeyedModels(store, memory=memory)
+        self._current: Version | None = None
         self._newest_read = NONE  # newest version that was read, valid or not
         self._is_fixed = False
         self._refreshing = Lock()
@@ -127,12 +143,12 @@ class Follower:
     @property
     def batch(self) -> int:
         """The batch that comes after the checkpoint in use."""
-        return self.current().batch
+        return self.latest().batch
 
     @property
     def age(self) -> float:
         """Seconds since the checkpoint in use was written, by the clocks of writer and reader."""
-        return max(self._clock.now() - self.current().at, 0.0)
+        return max(self._clock.now() - self.latest().at, 0.0)
 
     @property
     def heartbeat_age(self) -> float | None:
@@ -147,9 +163,9 @@ class Follower:
     @property
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns that rows must have, in order; None if they have none."""
-        return self.current().columns
+        return self.latest().columns
 
-    def predict(self, rows: Any, *, time: Any = None) -> Answer:
+    def predict(self, rows: Any, *, time: Any = None, key: str | None = None) -> Answer:
         """Most probable cluster of every row; nothing is learned.
 
         Parameters
@@ -158,20 +174,22 @@ class Follower:
             The rows as they come to the pipeline, before its steps; columns of text in a `Block`.
         time : number, datetime or numpy.datetime64, optional
             When the rows are seen, as in `scstream.ScStream.predict`.
+        key : str, optional
+            Which model, if the pipeline keeps one for every key.
 
         Returns
         -------
         Answer
             Ids of clusters, -1 for a row that more probably belongs to a cluster not seen yet.
         """
-        return self.compute("labels", rows, time=time)
+        return self.compute("labels", rows, time=time, key=key)
 
-    def score(self, rows: Any, *, time: Any = None) -> Answer:
+    def score(self, rows: Any, *, time: Any = None, key: str | None = None) -> Answer:
         """Log predictive density of every prepared row under the whole mixture: low is unusual.
 
         Parameters
         ----------
-        rows, time
+        rows, time, key
             As in `predict`.
 
         Returns
@@ -179,11 +197,13 @@ class Follower:
         Answer
             Natural logarithms of densities, as `scstream.ScStream.score_samples` gives them.
         """
-        return self.compute("log_density", rows, time=time)
+        return self.compute("log_density", rows, time=time, key=key)
 
-    def compute(self, request: Request, rows: Any, *, time: Any = None) -> Answer:
+    def compute(
+        self, request: Request, rows: Any, *, time: Any = None, key: str | None = None
+    ) -> Answer:
         """Compute one of the predictions that `ModelVersion.compute` offers."""
-        return self.current().compute(request, rows, time=time, n_jobs=self._n_jobs)
+        return self.current(key).compute(request, rows, time=time, n_jobs=self._n_jobs)
 
     def refresh(self) -> bool:
         """Load a newer valid checkpoint if there is one; return whether.
@@ -195,14 +215,15 @@ class Follower:
             return False
         try:
             self._lease.look()
-            if self._is_fixed:
-                return False
-            for _ in range(_TRIES):
-                with suppress(KeyError):  # pruned since it was listed, so there are newer ones
-                    return self._take_newer()
-            return False
+            return self._refresh()
         finally:
             self._refreshing.release()
+
+    def _refresh(self) -> bool:
+        for _ in range(0 if self._is_fixed else _TRIES):
+            with suppress(KeyError):  # pruned since it was listed, so there are newer ones
+                return self._take_newer()
+        return False
 
     def hold(self, version: int | None) -> None:
         """Take this version, which may be older, and stay with it; None follows again.
@@ -246,7 +267,7 @@ class Follower:
         self._emit(CheckpointLoaded(found.version, found.batch))
         return True
 
-    def _newest_valid(self) -> ModelVersion | None:
+    def _newest_valid(self) -> Version | None:
         for name, content in CheckpointLog(self.store).checkpoints():
             if number_of(VERSION, name) <= self._newest_read:
                 break
@@ -261,10 +282,35 @@ class Follower:
                 return found
         return None
 
-    def _read(self, name: str, content: bytes) -> ModelVersion | None:
-        return ModelVersion.of(content, name=name, version=number_of(VERSION, name))
+    def _read(self, name: str, content: bytes) -> Version | None:
+        return read_version(content, name=name, version=number_of(VERSION, name))
 
-    def current(self) -> ModelVersion:
+    def current(self, key: str | None = None) -> ModelVersion:
+        """Return the model in use, of a key if there is one for every key.
+
+        Raises `StreamError` while there is no model, `WrongKey` and `UnknownKey`.
+        """
+        found = self.latest()
+        if isinstance(found, ModelVersion):
+            return of_one_model(found, key)
+        if key is None:
+            raise WrongKey(
+                "there is a model for every key here; name a key, or use the checkpoints of a "
+                "pipeline without schema.key."
+            )
+        for _ in range(_TRIES):
+            try:
+                return self.keyed.get(found, key)
+            except KeyError:  # the writer has compacted its segment, so there is a newer version
+                with self._refreshing:
+                    self._refresh()
+            found = cast(KeyedVersion, self.latest())
+        raise StreamError(
+            f"the segment with the model of the key {key!r} is gone, and there is no newer "
+            "checkpoint; restore it, or start the pipeline again."
+        )
+
+    def latest(self) -> Version:
         """Return the checkpoint in use; raises `StreamError` while there is none."""
         version = self._current
         if version is None:
@@ -273,3 +319,10 @@ class Follower:
                 "written one, or see with `scstream checkpoints` what there is."
             )
         return version
+
+
+def of_one_model(version: ModelVersion, key: str | None) -> ModelVersion:
+    """Return the version; raises `WrongKey` if a key is given."""
+    if key is not None:
+        raise WrongKey("there is one model for all rows here; leave the key out.")
+    return version

@@ -192,16 +192,21 @@ def model_file(model: KeyedModel, key: str) -> bytes:
 
 def model_of(content: bytes, key: str, *, blank: KeyedModel) -> KeyedModel:
     """Undo `model_file`; `blank` is the model of the key before its first batch."""
-    name = f"the model of key {key!r}"
-    model, pipeline = read_checkpoint(content, name=name)
-    if pipeline.get("key") != key:
-        raise CheckpointCorrupt(f"{name} is not where it should be; restore an older checkpoint.")
-    steps = Steps.load(pipeline["steps"])
+    model, steps = read_model(content, key)
     if model is None:
         return KeyedModel(blank.model, steps)
     # All models share one settings object: thousands of copies would be most of the memory.
     settings = blank.model.settings if isinstance(blank.model, Model) else blank.model
     return KeyedModel(replace(model, settings=settings), steps)
+
+
+def read_model(content: bytes, key: str) -> tuple[Model | None, Steps]:
+    """Read the file of a model; the model is None before the first batch."""
+    name = f"the model of key {key!r}"
+    model, pipeline = read_checkpoint(content, name=name)
+    if pipeline.get("key") != key:
+        raise CheckpointCorrupt(f"{name} is not where it should be; restore an older checkpoint.")
+    return model, Steps.load(pipeline["steps"])
 
 
 def n_bytes_of(model: KeyedModel) -> int:

@@ -93,6 +93,11 @@ class ModelVersion:
     pipeline: PipelineState = field(default_factory=PipelineState)
 
     @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return self.model.state.n_clusters
+
+    @property
     def progress(self) -> Progress | None:
         """Progress of the pipeline that wrote the checkpoint; None if none did."""
         return Progress.from_dict(self.pipeline["progress"]) if self.pipeline else None

@@ -180,11 +180,13 @@ class ModelPool:
                 "checkpoint folder of its own."
             )
         try:
-            segments = SegmentList(**pipeline["segments"]).open(self._log.store)
-            state = record(PoolIndex, pipeline["pool"]).to_state(segments)
+            listed = SegmentList(**pipeline["segments"])
+            state = record(PoolIndex, pipeline["pool"]).to_state(listed.open(self._log.store))
             progress = Progress.from_dict(pipeline["progress"])
         except DAMAGE as error:
             raise CheckpointCorrupt(f"{name} is no valid checkpoint of keys: {error!r}.") from error
+        # A number that was in use once must not name another content: readers cache by it.
+        self._log.start_at(listed.limit)
         self._begin(replace(state, failures={}) if self._limits.retry else state)
         self.set_columns(self._names)
         return progress

@@ -66,6 +66,10 @@ class SegmentList:
                     f"{segment_name(number)} is gone, and models of the checkpoint are in it; "
                     "restore it, or start from an older checkpoint or savepoint."
                 )
+        return self.segments()
+
+    def segments(self) -> list[Segment]:
+        """Return the segments, some of which may be gone."""
         return [
             Segment(number, size) for number, size in zip(self.numbers, self.sizes, strict=True)
         ]
