@@ -43,7 +43,12 @@ class Files:
     ends = True
 
     def formats(self, formats: Formats) -> Formats:
-        return {"arrow": ("arrow",), "parquet": ("parquet",), "jsonl": ("json",), "csv": ("csv",)}
+        return {
+            "arrow": ("arrow", "model", "floats"),
+            "parquet": ("parquet", "model"),
+            "jsonl": ("json", "columns", "gzip", "floats32"),
+            "csv": ("csv", "gzip"),
+        }
 
     def prepare(self, form: str, folder: Path) -> dict[str, Any]:
         self._folder, self._form = folder / "rows", form
