@@ -76,6 +76,13 @@ def test_readers_of_messages_reject_bombs_before_they_allocate(
     assert tally.wrong == []
 
 
+def test_a_message_that_just_fits_the_budget_needs_no_third_copy_of_its_rows() -> None:
+    content = next(bomb.content for bomb in bombs() if bomb.name == "nulls 1048576")
+    with room(300 << 20):  # a copy has 117 MB
+        block = reader("arrow", Schema(tuple(FEATURES), keep=("name",), missing=True)).read(content)
+    assert len(block.row) == 2**20
+
+
 @pytest.mark.parametrize("format", ["arrow", "parquet"])
 def test_a_small_file_with_a_long_text_in_every_row_does_not_fill_the_disk(
     tmp_path: Path, format: str

@@ -225,6 +225,7 @@ def _block(schema: Schema, table: Any) -> Block:
             else:
                 by_column[j] = _numbers(columns[name]) if name in columns else np.nan
     X = np.ascontiguousarray(by_column.T)  # (N, D)
+    del by_column  # there is no room for a third copy
     nulls = [None] * table.num_rows
 
     def values_of(name: str) -> Sequence[Any]:

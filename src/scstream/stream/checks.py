@@ -56,7 +56,7 @@ def build_block(
     `complete` says whether `content` returns rows as they came.
     """
     if X.size and not (X.min() >= -LARGEST and X.max() <= LARGEST):  # also if one of them is NaN
-        fits = np.abs(X) <= LARGEST  # (N, D)
+        fits = (X >= -LARGEST) & (X <= LARGEST)  # (N, D); abs would copy all rows
         if schema.missing:
             fits |= np.isnan(X)
         for i in np.flatnonzero(~fits.all(axis=1)).tolist():
