@@ -5,6 +5,7 @@ optional library, a server, a browser or another program. `pytest -m "not needs_
 even import those files, so it works where nothing of that is installed. See CONTRIBUTING.md.
 """
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ NOT_LIGHT = ["src/scstream/io/frames.py"]
 TIMEOUT = 600  # seconds for one test, where pytest-timeout is installed
 
 
+@cache
 def is_light(path: Path) -> bool:
     """Return True if a file needs only the runtime dependencies, pytest and hypothesis."""
     inside = path.relative_to(PROJECT)

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def _crashes(name: str, wanted: int) -> Line:
     setup, start, n_crashes, n_chains = SETUPS[name], time.monotonic(), 0, 0
     expected = reference(setup)
     n_single = 0
-    for world in (*every_crash(setup), *every_error(setup)):
+    for world in chain(every_crash(setup), every_error(setup)):
         world.check(expected)
         n_single += 1
     while n_crashes < wanted:

@@ -105,7 +105,8 @@ class AssignmentParams:
     chaos : bool
         Between pipeline and broker is a bad network.
     plant : str, optional
-        Name of a defect in `mutants.PLANTS` that runs which are killed have.
+        Name of a defect in `mutants.PLANTS` that runs which are killed have; the loop ends when
+        it is found.
     edits : bool
         People edit the clusters between some batches, and labels carry names and groups.
     live : bool
@@ -245,7 +246,7 @@ class Loop:
     def run(self) -> AssignmentStats:
         start = time.monotonic()
         self._settle()
-        while not self._is_done():
+        while not self._is_done() and (self.plan.plant is None or self.tally.is_clean):
             self._round(f"r{self.tally.rounds}")
             print(json.dumps(asdict(self.tally)), file=sys.stderr, flush=True)
         self.tally.seconds = round(time.monotonic() - start, 1)

@@ -8,7 +8,7 @@ be killed before a read is to be killed before the next change.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -43,6 +43,9 @@ class File:
     content: bytearray = field(default_factory=bytearray)
     synced: int = 0
     dropped: list[tuple[int, int]] = field(default_factory=list)  # by a sync that failed
+
+    def state(self) -> tuple[Hashable, ...]:
+        return bytes(self.content), self.synced, tuple(self.dropped)
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,8 @@ class SimulatedDisk:
         Operations that are left out, as a program would that forgot them: a planted defect.
     """
 
+    CONTENT = ("_names", "_lasting", "_folders_lasting", "_changes")  # what outlives a process
+
     def __init__(
         self,
         random: Random,
@@ -144,6 +149,15 @@ class SimulatedDisk:
             self._lose(loss)
         self._open.clear()
         self._dead, self.fault, self.steps = False, fault, []
+
+    def state(self) -> Hashable:
+        """All names and files, and what of them would survive a power loss."""
+        return tuple(
+            (folder, folder in self._folders_lasting, name, *file.state())
+            for folders in (self._names, self._lasting)
+            for folder, names in sorted(folders.items())
+            for name, file in [("", File()), *sorted(names.items())]
+        )
 
     def step(self, what: str, *, write: tuple[File, memoryview] | None = None) -> None:
         """Count a change, and crash or fail if that was set for it."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable, Mapping
+import pickle
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -218,6 +219,24 @@ class World:
         self.seen = b""
         self.committed = 0
         self._is_cut_back = False  # after a power loss a file may end in rubbish until it is
+
+    def save(self) -> bytes:
+        """What `go_back` needs."""
+        disk = {name: getattr(self.disk, name) for name in self.disk.CONTENT}
+        own = {"seen": self.seen, "committed": self.committed}
+        return pickle.dumps((disk, own, self.source.first, self.clock, self.random.getstate()))
+
+    def go_back(self, saved: bytes) -> None:
+        """Make everything as it was when it was saved."""
+        disk, own, self.source.first, self.clock, random = pickle.loads(saved)
+        vars(self.disk).update(disk)
+        vars(self).update(own)
+        self.random.setstate(random)
+
+    def state(self) -> Hashable:
+        """Everything that the next process, and who checks it, can find."""
+        source = tuple(self.source.first.items())
+        return self.disk.state(), source, self.seen, self.committed
 
     def pipeline(self, disk: Any = None) -> Pipeline:
         disk = disk or self.disk

@@ -12,7 +12,7 @@ from scstream.errors import Fenced, SinkError
 from tests.faults.simulation import SETUPS, World, reference
 from tests.faults.turns import Zombie
 
-N_GAMES = 400
+N_GAMES = 150  # `python -m benchmarks faults` stops real instances
 REACH = 130  # calls of the disk that a short run makes
 NAMES = ("count", "timer", "partitions")
 
@@ -35,7 +35,10 @@ def loser(game):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_instance_that_was_replaced_leaves_no_trace(name):
-    """Labels and model are those of one run, wherever the first was stopped and went on."""
+    """Labels and model are those of one run, wherever the first was stopped and went on.
+
+    It ends by `Fenced`; the other may find that somebody writes to its file, and start anew.
+    """
     setup = SETUPS[name]
     expected = reference(setup)
     ends = Counter()
@@ -43,16 +46,10 @@ def test_an_instance_that_was_replaced_leaves_no_trace(name):
         game.world.check(expected)
         game.check_commits()
         ends[type(loser(game))] += 1
-    assert ends[Fenced] > N_GAMES / 4
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_instance_that_was_replaced_raises_fenced(name):
-    """By `Fenced`; the other may find that somebody writes to its file, and start anew."""
-    for game in play(SETUPS[name], N_GAMES):
         assert loser(game) is None or isinstance(loser(game), Fenced | SinkError), (
             f"stopped at {game.stop}, went on at {game.go_on}: {loser(game)!r}"
         )
+    assert ends[Fenced] > N_GAMES / 4
 
 
 def test_a_store_that_renames_instead_of_linking_is_detected():

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ HEAVY = {
 REPORT = "import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
 
 
-def loaded_by(module: str) -> set[str]:
+@cache
+def loaded_by(module: str) -> frozenset[str]:
     source = str(Path(scstream.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-c", REPORT.format(module=module)],
@@ -33,7 +35,7 @@ def loaded_by(module: str) -> set[str]:
         text=True,
         check=True,
     )
-    return set(json.loads(done.stdout))
+    return frozenset(json.loads(done.stdout))
 
 
 @pytest.mark.parametrize(
