@@ -146,12 +146,12 @@ def joins_any_cluster(table, partition, rows):
     return np.where(np.isfinite(scores), 0.0, -np.inf), log_odds
 
 
-def gibbs(problem: str, *, n_worlds: int = 1_000, **parts: Any) -> Error:
+def gibbs(problem: str, *, n_worlds: int = 800, **parts: Any) -> Error:
     return Error(problem, gibbs_sweep, parts, n_worlds=n_worlds)
 
 
-def splits(problem: str, **parts: Any) -> Error:
-    return Error(problem, split_and_merge, parts)
+def splits(problem: str, *, n_worlds: int = 200, **parts: Any) -> Error:
+    return Error(problem, split_and_merge, parts, n_worlds=n_worlds)
 
 
 def singles(problem: str, **parts: Any) -> Error:
@@ -159,20 +159,20 @@ def singles(problem: str, **parts: Any) -> Error:
 
 
 ERRORS = {
-    "sweep drops emptied clusters": Error("line", dropping),
-    "pinned rows without their factor": gibbs("line", n_worlds=4_000, draw_labels=without_factor),
+    "sweep drops emptied clusters": Error("line", dropping, n_worlds=200),
+    "pinned rows without their factor": gibbs("line", n_worlds=3_000, draw_labels=without_factor),
     "weights without sizes": gibbs("counts", draw_labels=without_sizes_of_clusters),
-    "draws of one row more": gibbs("line", n_worlds=2_000, draw_labels=one_row_more),
-    "first rows are pinned": gibbs("line", pinned_rows=first_rows),
+    "draws of one row more": gibbs("line", draw_labels=one_row_more),
+    "first rows are pinned": gibbs("line", n_worlds=200, pinned_rows=first_rows),
     "no proposal density": splits("line", restricted_scan=no_proposal),
     "root of the proposal density": splits("plane", restricted_scan=half_proposal),
     "anchors counted in the proposal": splits("counts", restricted_scan=anchors_counted),
-    "ratio without alpha": splits("line", log_split_ratio=without_alpha),
+    "ratio without alpha": splits("line", n_worlds=800, log_split_ratio=without_alpha),
     "ratio without sizes": splits("counts", log_split_ratio=without_sizes),
     "merge without its reverse": replace(
         splits("counts", propose_merge=merges_without_reverse), n_worlds=1_500, n_steps=8
     ),
-    "anchors chosen by labels": Error("line", anchors_that_know_labels),
+    "anchors chosen by labels": Error("line", anchors_that_know_labels, n_worlds=400),
     "single rows without alpha": singles("plane", single_row_scores=singles_without_alpha),
     "single rows by their own cluster": singles("line", single_row_scores=odds_of_own_cluster),
     "single rows count themselves": singles("line", single_row_scores=row_counts_itself),

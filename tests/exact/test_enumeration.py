@@ -61,7 +61,7 @@ def test_a_move_leaves_the_posterior_invariant(name, move):
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("name", ["line", "counts"])
 def test_a_move_with_numpy_kernels_leaves_the_posterior_invariant(name, move):
-    assert p_after(name, MOVES[move], kernels="numpy", n_worlds=500) > BAR
+    assert p_after(name, MOVES[move], kernels="numpy", n_worlds=250) > BAR
 
 
 @compiled_only

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.statistics, compiled_only]
 
 SEED = 0
 N_ROUNDS = 3
-N_WORLDS = 500
+N_WORLDS = 300
 N_RANKS, N_SAMPLES, N_BURN, THIN = 200, 9, 12, 2
 
 

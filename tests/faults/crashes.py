@@ -23,7 +23,7 @@ def operations(setup: Setup) -> list[str]:
 def every_crash(setup: Setup) -> Iterator[World]:
     """Yield a world that crashed once, after every operation or amid every write, and went on.
 
-    It is to be looked at before the next is asked for. Before an operation is after the one before it.
+    Before an operation is after the one before it. Look at a world before you ask for the next.
     """
     found: set[Hashable] = set()
     for step, name in enumerate(operations(setup)):

@@ -348,4 +348,4 @@ def keyed_pipeline() -> Run:
 
 # Rows of the table that must be equal, and streams that are learned on Ray too.
 ALIKE = (("lives", "lives_saved"), ("many_rows", "many_rows_two_threads"))
-ON_RAY = ("lives", "many_rows", "multinomial_csr", "gaussian_paper", "mixed")
+ON_RAY = ("lives", "many_rows", "multinomial_csr", "multinomial_paper", "mixed")

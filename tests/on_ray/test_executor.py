@@ -99,13 +99,13 @@ def stream(seed: int, n_rows: int, *, kind: str = "gaussian", weighted: bool = F
 
 
 @settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     seed=st.integers(0, 1000),
-    n_rows=st.integers(30, 400),
+    n_rows=st.integers(30, 200),
     kind=st.sampled_from(["gaussian", "counts", "sparse"]),
     weighted=st.booleans(),
     algorithm=st.sampled_from(["default", "paper"]),
