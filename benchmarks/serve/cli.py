@@ -1,4 +1,4 @@
-"""``python -m benchmarks serve {load,soak,page} [options]``: measure, write the table, the page."""
+"""``python -m benchmarks serve {load,soak,flood,page}``: measure, write the table, the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 
 from benchmarks.results_io import write_table
 
-PARTS = ("load", "soak", "page")
+PARTS = ("load", "soak", "flood", "page")
 
 
 def main(arguments: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,6 +21,7 @@ import pytest
 
 from scstream.observe.events import Defect, RunEvent
 from scstream.serve.app import create_app
+from scstream.serve.limits import Limits
 from scstream.serve.listen import ServiceThread, serve_in_thread
 from scstream.serve.model import LocalModel
 from scstream.serve.settings import ServiceSettings
@@ -375,6 +377,36 @@ def test_one_address_cannot_take_all_connections() -> None:
         )
         time.sleep(3.0)
         with other:
+            other.sendall(GET % b"/clusters")
+            assert other.recv(100).startswith(b"HTTP/1.1 200")
+        for door in slow:
+            door.close()
+
+
+def test_health_does_not_wait_for_requests_that_came_before() -> None:
+    """Of forty requests that arrive together only a few are answered before a probe."""
+    done: list[str] = []
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        done.append(scope["path"])
+
+    async def flood() -> None:
+        limits = Limits(answer, ServiceSettings())
+        scope = {"type": "http", "method": "GET", "headers": [(b"host", b"localhost")]}
+        paths = [*40 * ["/clusters"], "/healthz"]
+        await asyncio.gather(*(limits({**scope, "path": path}, None, None) for path in paths))
+
+    asyncio.run(flood())
+    assert len(done) == 41 and done.index("/healthz") < 10
+
+
+def test_surplus_connections_of_one_address_take_no_place_of_others() -> None:
+    with served(connections=40) as serving:
+        slow = [socket.create_connection((serving.host, serving.port)) for _ in range(60)]
+        time.sleep(0.3)
+        with socket.create_connection(
+            (serving.host, serving.port), timeout=5.0, source_address=("127.0.0.2", 0)
+        ) as other:
             other.sendall(GET % b"/clusters")
             assert other.recv(100).startswith(b"HTTP/1.1 200")
         for door in slow:

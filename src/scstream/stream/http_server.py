@@ -48,6 +48,7 @@ class HttpConfig(uvicorn.Config):
     ) -> None:
         self.max_per_client = max_per_client
         self.n_of_client: Counter[str] = Counter()  # connections by address
+        self.n_surplus = 0  # connections beyond the limit of their address
         super().__init__(
             app,
             loop="asyncio",  # uvloop accepts no connections while hundreds of others are busy
@@ -87,12 +88,14 @@ class HttpProtocol(HttpToolsProtocol):
         counts[self._address] += 1
         self._is_surplus = limit is not None and counts[self._address] > limit
         if self._is_surplus:  # long enough for a probe
+            self.config.n_surplus += 1  # type: ignore[attr-defined]
             self.loop.call_later(_SURPLUS_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         counts = self.config.n_of_client  # type: ignore[attr-defined]
         counts[self._address] -= 1
+        self.config.n_surplus -= self._is_surplus  # type: ignore[attr-defined]
         if not counts[self._address]:
             del counts[self._address]
         super().connection_lost(exc)
@@ -125,6 +128,10 @@ class HttpProtocol(HttpToolsProtocol):
             detail = "this address has too many connections already; close some, or wait."
             self._reject(503, "Busy", detail)
             raise httptools.HttpParserError("too many connections of one address")
+        elif self.config.limit_concurrency is not None:
+            # Connections that are about to be closed take no place of other addresses.
+            n_surplus: int = self.config.n_surplus  # type: ignore[attr-defined]
+            self.limit_concurrency = self.config.limit_concurrency + n_surplus
         super().on_headers_complete()
         self.limit_concurrency = self.config.limit_concurrency
 
