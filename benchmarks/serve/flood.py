@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
 import threading
@@ -14,8 +15,11 @@ import numpy as np
 
 from benchmarks.serve.subject import N_ROWS, Blobs, body_of, served
 from benchmarks.serve.wrk import wrk
+from benchmarks.speed.machine import describe, sentence
 from scstream import ScStream
 
+ROUNDS = 3
+FLOODS = ("none", "500 busy", "1,000 slow")  # "none" shows what the machine itself does
 BUSY = 500  # connections
 SLOW = 1000  # sockets, of one address
 CALM = 4  # connections that predict beside slow sockets
@@ -24,40 +28,45 @@ _HEAD = b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application
 
 
 def run(seconds: float = 20.0) -> list[dict[str, Any]]:
-    """Measure both floods against one service each."""
+    """Measure every flood a few times, against a service of its own, and once without a flood."""
     blobs = Blobs()
     model = ScStream(random_state=0)
     for _ in range(5):
         model.partial_fit(blobs.rows(5_000))
     body = body_of(blobs.rows(N_ROWS))
-    found = []
+    machine = sentence(describe())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "model.scstream")
         model.save(file)
-        for name, connections in (("500 busy", BUSY), ("1,000 slow", CALM)):
-            with served(str(file), log=Path(folder, "log")) as (url, _):
-                slow = _Slow(url) if connections == CALM else None
-                health = _Health(url)
-                load = wrk(f"{url}/predict", body, seconds=seconds, connections=connections)
-                late = health.stop()
-                if slow is not None:
-                    slow.stop()
-            found.append(
-                {
-                    "flood": name,
-                    "connections": connections,
-                    "requests": load.requests,
-                    "errors": load.errors,
-                    "p50_ms": round(load.p50 / 1000, 2),
-                    "p99_ms": round(load.p99 / 1000, 2),
-                    "p99/p50": round(load.p99 / load.p50, 2),
-                    "probes": len(late),
-                    "failed probes": int(np.isinf(late).sum()),
-                    "health p50, ms": round(1000 * float(np.median(late)), 1),
-                    "health max, ms": round(1000 * max(late), 1),
-                }
-            )
-    return found
+        return [
+            {"run": run, "flood": flood, **_measure(file, body, flood, seconds), "machine": machine}
+            for run in range(1, ROUNDS + 1)
+            for flood in FLOODS
+        ]
+
+
+def _measure(file: Path, body: bytes, flood: str, seconds: float) -> dict[str, Any]:
+    connections = BUSY if flood == "500 busy" else CALM
+    with served(str(file), log=file.with_name("log")) as (url, _):
+        slow = _Slow(url) if flood == "1,000 slow" else None
+        health = _Health(url)
+        load = wrk(f"{url}/predict", body, seconds=seconds, connections=connections)
+        late = health.stop()
+        if slow is not None:
+            slow.stop()
+    return {
+        "connections": connections,
+        "requests": load.requests,
+        "errors": load.errors,
+        "p50, ms": round(load.p50 / 1000, 2),
+        "p99, ms": round(load.p99 / 1000, 2),
+        "p99 / p50": round(load.p99 / load.p50, 2),
+        "probes": len(late),
+        "failed probes": int(np.isinf(late).sum()),
+        "health p50, ms": round(1000 * float(np.median(late)), 1),
+        "health max, ms": round(1000 * max(late), 1),
+        "load": round(os.getloadavg()[0], 1),
+    }
 
 
 class _Health:
@@ -80,7 +89,8 @@ class _Health:
         while not self._end.wait(0.1):
             start = time.perf_counter()
             try:
-                with socket.create_connection(self._place, timeout=10.0) as link:  # type: ignore[arg-type]
+                # An address of its own, as that of a kubelet.
+                with socket.create_connection(self._place, 10.0, ("127.0.0.3", 0)) as link:  # type: ignore[arg-type]
                     link.sendall(_GET)
                     answered = link.recv(100).startswith(b"HTTP/1.1 200")
             except OSError:

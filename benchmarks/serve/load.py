@@ -15,6 +15,7 @@ import orjson
 
 from benchmarks.serve.subject import N_CLUSTERS, N_FEATURES, N_ROWS, Blobs, body_of, served
 from benchmarks.serve.wrk import Load, wrk
+from benchmarks.speed.machine import describe, sentence
 from scstream import ScStream
 
 ROUNDS = 5
@@ -45,7 +46,8 @@ def run(seconds: float = 8.0) -> list[dict[str, Any]]:
                 rounds.append(
                     (wrk(f"{url}/predict", body, seconds=seconds, connections=CONNECTIONS), inside)
                 )
-    return [_row(load, inside, model.n_clusters_) for load, inside in rounds] + [_summary(rounds)]
+    rows = [_row(load, inside, model.n_clusters_) for load, inside in rounds] + [_summary(rounds)]
+    return [{**row, "machine": sentence(describe())} for row in rows]
 
 
 def in_process(

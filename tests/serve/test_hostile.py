@@ -21,11 +21,11 @@ import pytest
 
 from scstream.observe.events import Defect, RunEvent
 from scstream.serve.app import create_app
-from scstream.serve.limits import Limits
 from scstream.serve.listen import ServiceThread, serve_in_thread
 from scstream.serve.model import LocalModel
 from scstream.serve.settings import ServiceSettings
 from scstream.stream.arrow import stream_bytes
+from scstream.stream.http_server import Paced
 from tests.serve.subjects import Client, app, columns, model_version, refused, rows
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -391,13 +391,29 @@ def test_health_does_not_wait_for_requests_that_came_before() -> None:
         done.append(scope["path"])
 
     async def flood() -> None:
-        limits = Limits(answer, ServiceSettings())
-        scope = {"type": "http", "method": "GET", "headers": [(b"host", b"localhost")]}
-        paths = [*40 * ["/clusters"], "/healthz"]
-        await asyncio.gather(*(limits({**scope, "path": path}, None, None) for path in paths))
+        paced, paths = Paced(answer), [*40 * ["/clusters"], "/healthz"]
+        scopes = [{"path": path, "raw_path": path.encode()} for path in paths]
+        await asyncio.gather(*(paced(scope, None, None) for scope in scopes))
 
     asyncio.run(flood())
     assert len(done) == 41 and done.index("/healthz") < 10
+
+
+def test_two_servers_of_one_application_answer_all_requests() -> None:
+    """They run in two event loops, and what waits in one must not depend on the other."""
+    application = app()
+    with (
+        serve_in_thread(application, "127.0.0.1", 0) as one,
+        serve_in_thread(application, "127.0.0.1", 0) as two,
+    ):
+        places = 20 * [(one.host, one.port), (two.host, two.port)]
+        doors = [socket.create_connection(place, timeout=10.0) for place in places]
+        for _ in range(10):
+            for door in doors:
+                door.sendall(b"GET /clusters/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert all(door.recv(65536).startswith(b"HTTP/1.1 200") for door in doors)
+        for door in doors:
+            door.close()
 
 
 def test_surplus_connections_of_one_address_take_no_place_of_others() -> None:

@@ -10,7 +10,6 @@ import asyncio
 import hmac
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from scstream.errors import ScStreamError, missing_extra
@@ -38,48 +37,6 @@ CLIENT_LEFT = 499  # logged if a client closed the connection before it was answ
 DEFECT = "the service has a defect and could not answer; see its log."
 _CLOSE = (b"connection", b"close")
 _PIECE = 2**16  # bytes of a response that are sent at once
-_PER_TURN = 4  # requests that begin in one turn of the event loop
-
-
-class Turns:
-    """Lets a few requests begin in every turn of the event loop, in their order.
-
-    Between two turns the loop accepts connections and answers probes: without this, a probe waits
-    until all requests that have arrived before it are answered.
-    """
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._left = _PER_TURN
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_scheduled = False
-
-    async def wait(self) -> None:
-        """Wait for a place; without others that wait, there is one at once."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # a loop that has ended calls nothing any more
-            self._loop, self._left, self._is_scheduled = loop, _PER_TURN, False
-            self._waiting.clear()
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            loop.call_soon(self._next, loop)
-        if self._left and not self._waiting:
-            self._left -= 1
-            return
-        place = loop.create_future()
-        self._waiting.append(place)
-        await place
-
-    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._left = _PER_TURN
-        while self._waiting and self._left:
-            place = self._waiting.popleft()
-            if not place.done():  # a request may be cancelled
-                place.set_result(None)
-                self._left -= 1
-        self._is_scheduled = bool(self._waiting)
-        if self._is_scheduled:
-            loop.call_soon(self._next, loop)
 
 
 class ClientLeft(Exception):
@@ -114,7 +71,6 @@ class Limits:
         self._writers = _encoded(settings.write_token)
         self._hosts = _allowed_hosts(settings)
         self._n_requests = 0  # under way
-        self._turns = Turns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -122,8 +78,6 @@ class Limits:
             await self.app(scope, receive, send)
             return
         context = RequestContext(self, scope, receive, send)
-        if scope["path"] not in HEALTH:
-            await self._turns.wait()
         try:
             await self._admit(context)(scope, context.receive, context.send)
         except ApiError as error:
