@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -47,6 +49,7 @@ def test_settings_can_be_built(
     page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where the journal of a recipe goes
+    monkeypatch.setitem(sys.modules, "my_vectors", SimpleNamespace(embed=list))  # a reader's own
     file = tmp_path / name
     file.write_text(blocks.pipelines_of(blocks_of(blocks.read(page)))[name], encoding="utf-8")
     pipeline = build(to_tables(read_file(file, WHERE)), store=MemoryStore())
