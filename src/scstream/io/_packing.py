@@ -31,11 +31,7 @@ Tensors = dict[str, NDArray[Any]]
 T = TypeVar("T")
 
 _KEY = "scstream"  # the one metadata entry (the order of several is random): checksum, header
-_DTYPES: dict[str, type[np.generic]] = {
-    "F32": np.float32,
-    "F64": np.float64,
-    "I64": np.int64,
-}
+_DTYPES: Mapping[str, type[np.generic]] = {"F64": np.float64, "I64": np.int64}
 
 
 def seal(header: Json, tensors: Tensors) -> bytes:
@@ -45,12 +41,14 @@ def seal(header: Json, tensors: Tensors) -> bytes:
     return bytes(save(tensors, metadata={_KEY: f"{_sha256(text.encode())}\n{text}"}))
 
 
-def unseal(content: bytes) -> tuple[Json, Tensors]:
+def unseal(
+    content: bytes, *, dtypes: Mapping[str, type[np.generic]] = _DTYPES
+) -> tuple[Json, Tensors]:
     """Return header and tensors of a file; raises ValueError if a checksum is wrong."""
     header = read_header(content)  # first: it is checked before much memory is used
     found = deserialize(content)  # type: ignore[no-untyped-call]
     tensors = {
-        name: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        name: np.frombuffer(entry["data"], dtypes[entry["dtype"]]).reshape(entry["shape"])
         for name, entry in found
     }
     if set(tensors) != set(header["tensors"]):

@@ -194,7 +194,7 @@ class Embedder:
         except KeyError:
             return None
         try:
-            header, tensors = unseal(content)
+            header, tensors = unseal(content, dtypes={"F32": np.float32})
             if header["texts"] != _hash_of(texts):
                 raise NonDeterministicReplay(
                     f"the texts of batch {batch} are not those of the first time; restore them, "
