@@ -91,6 +91,7 @@ class CheckpointLog:
     hourly: int = 24
     version: int = -1
     epoch: int = -1
+    records: tuple[str, ...] = (BOUNDARY, DIGEST)  # by batch, deleted with the checkpoints
     _kept: list[_Kept] = field(default_factory=list)
     _written: bytes = b""  # the newest checkpoint, until it is read back
     _segments: dict[str, SegmentList] = field(default_factory=dict)  # by name of the checkpoint
@@ -199,7 +200,7 @@ class CheckpointLog:
                 self.store.delete(numbered_name(VERSION, version))
         self._kept = [kept for kept in self._kept if kept.version in wanted]
         oldest = self.oldest_batch
-        for prefix in (BOUNDARY, DIGEST):
+        for prefix in self.records:
             for name in numbered_names(self.store, prefix):
                 if number_of(prefix, name) < oldest:
                     self.store.delete(name)

@@ -241,10 +241,13 @@ def _embedder(options: Section, schema: Schema, steps: Steps) -> tuple[Embedder 
         raise InputError(
             f"embed.id names the column {id_!r}, which is not read; add it to schema.keep."
         )
-    for name, kind in (("rows", int), ("cache", int), ("timeout", (int, float))):
-        value = options.get(name, 1)
-        if isinstance(value, bool) or not isinstance(value, kind) or value < (name != "cache"):
-            raise InputError(f"embed.{name} must be a number above zero, got {value!r}.")
+    for name, least in (("rows", 1), ("cache", 0)):
+        value = options.get(name, least)
+        if type(value) is not int or value < least:
+            raise InputError(f"embed.{name} must be a whole number from {least}, got {value!r}.")
+    timeout = options.get("timeout", 1)
+    if type(timeout) not in (int, float) or timeout < 1:
+        raise InputError(f"embed.timeout must be a number from 1, got {timeout!r}.")
     schema = replace(
         schema, text=column, features=() if schema.features is None else schema.features
     )

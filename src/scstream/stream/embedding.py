@@ -23,10 +23,11 @@ from scstream.io.model_file import DAMAGE
 from scstream.preprocess.base import reject_rows
 from scstream.preprocess.block import Block
 from scstream.stream.batcher import SourceBatch
+from scstream.stream.checkpoint_log import CheckpointLog
 from scstream.stream.connectors.outage import Outage
 from scstream.stream.embed_calls import Embed, Refused, read_vectors
 from scstream.stream.findings import Finding
-from scstream.stream.store import Store, number_of, numbered_name, numbered_names
+from scstream.stream.store import Store, numbered_name
 from scstream.stream.vectors import MAX_WIDTH, entry_names
 
 EMBEDDING = "embedding-"  # records of batches in the store
@@ -89,8 +90,9 @@ class Embedder:
         self._width: int | None = None
         self._stop = Event()
 
-    def use(self, stop: Event) -> None:
-        """End attempts early if this event is set."""
+    def begin(self, log: CheckpointLog, stop: Event) -> None:
+        """Prepare for a run: records are deleted with the checkpoints; `stop` ends attempts."""
+        log.records = tuple(dict.fromkeys((*log.records, EMBEDDING)))
         self._stop = stop
 
     def apply(self, source_batch: SourceBatch, store: Store) -> SourceBatch:
@@ -111,12 +113,6 @@ class Embedder:
         if self._width is None:
             return None
         return (*(names or ()), *entry_names(self.column, self._width))
-
-    def prune(self, store: Store, *, before: int) -> None:
-        """Delete the records of batches before this one."""
-        for name in numbered_names(store, EMBEDDING):
-            if number_of(EMBEDDING, name) < before:
-                store.delete(name)
 
     def doctor(self) -> list[Finding]:
         """Embed one text."""

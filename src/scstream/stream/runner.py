@@ -229,7 +229,7 @@ class Pipeline:
         self.emit(Started(epoch, self._batcher.batch, self.job))
         first = self._batcher.batch
         if self.embedder is not None:
-            self.embedder.use(stop)
+            self.embedder.begin(self.checkpoint_log, stop)
         with self._open_reader(stop) as reader, self._open_writer() as writer:
             self._since = self.clock.elapsed()
             while not stop.is_set() and (until is None or self._batcher.batch < until):
@@ -485,8 +485,6 @@ class Pipeline:
             edit_events=self._edit_events,
         )
         self._edits.prune(self.checkpoint_log.oldest_batch)
-        if self.embedder is not None:
-            self.embedder.prune(self.checkpoint_log.store, before=self.checkpoint_log.oldest_batch)
         writer.commit(PendingCommit(self.processor.freeze(), progress))
         self._committed, self._since = batcher.batch, self.clock.elapsed()
 

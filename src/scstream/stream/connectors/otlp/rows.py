@@ -98,43 +98,46 @@ def _lines(rows: Iterable[Json], max_bytes: int) -> bytes:
 
 
 def _logs(request: Any, as_hex: Id) -> Iterator[Json]:
-    for source in request.resource_logs:
-        shared = _attributes(source.resource.attributes, "resource.")
-        for scope in source.scope_logs:
-            for record in scope.log_records:
-                row = {
-                    "signal": "log",
-                    "time": (record.time_unix_nano or record.observed_time_unix_nano) / _NANO,
-                    "severity": record.severity_number,
-                    "severity_text": record.severity_text,
-                    "body": _text(_value(record.body)),
-                    "trace_id": as_hex(record.trace_id),
-                    "span_id": as_hex(record.span_id),
-                    "scope": scope.scope.name,
-                }
-                yield _with_attributes(row, shared, record.attributes)
+    for shared, scope, record in _records(request.resource_logs, "scope_logs", "log_records"):
+        row = {
+            "signal": "log",
+            "time": (record.time_unix_nano or record.observed_time_unix_nano) / _NANO,
+            "severity": record.severity_number,
+            "severity_text": record.severity_text,
+            "body": _text(_value(record.body)),
+            "trace_id": as_hex(record.trace_id),
+            "span_id": as_hex(record.span_id),
+            "scope": scope,
+        }
+        yield _with_attributes(row, shared, record.attributes)
 
 
 def _spans(request: Any, as_hex: Id) -> Iterator[Json]:
-    for source in request.resource_spans:
-        shared = _attributes(source.resource.attributes, "resource.")
-        for scope in source.scope_spans:
-            for span in scope.spans:
-                row = {
-                    "signal": "span",
-                    "time": span.start_time_unix_nano / _NANO,
-                    "duration": (span.end_time_unix_nano - span.start_time_unix_nano) / _NANO,
-                    "name": span.name,
-                    "kind": span.kind,
-                    "status": span.status.code,
-                    "status_message": span.status.message,
-                    "trace_id": as_hex(span.trace_id),
-                    "span_id": as_hex(span.span_id),
-                    "parent_span_id": as_hex(span.parent_span_id),
-                    "n_events": len(span.events),
-                    "scope": scope.scope.name,
-                }
-                yield _with_attributes(row, shared, span.attributes)
+    for shared, scope, span in _records(request.resource_spans, "scope_spans", "spans"):
+        row = {
+            "signal": "span",
+            "time": span.start_time_unix_nano / _NANO,
+            "duration": (span.end_time_unix_nano - span.start_time_unix_nano) / _NANO,
+            "name": span.name,
+            "kind": span.kind,
+            "status": span.status.code,
+            "status_message": span.status.message,
+            "trace_id": as_hex(span.trace_id),
+            "span_id": as_hex(span.span_id),
+            "parent_span_id": as_hex(span.parent_span_id),
+            "n_events": len(span.events),
+            "scope": scope,
+        }
+        yield _with_attributes(row, shared, span.attributes)
+
+
+def _records(resources: Any, scopes: str, records: str) -> Iterator[tuple[Json, str, Any]]:
+    """Yield each record with the attributes of its resource and the name of its scope."""
+    for resource in resources:
+        shared = _attributes(resource.resource.attributes, "resource.")
+        for scope in getattr(resource, scopes):
+            for record in getattr(scope, records):
+                yield shared, scope.scope.name, record
 
 
 def _with_attributes(row: Json, shared: Json, attributes: Any) -> Json:
